@@ -1,0 +1,160 @@
+"""The 64-bit hashes of keys, and the rows and signs that sketches derive from them.
+
+Integers: h(x) = mix(x ^ k) with k = mix(seed + GOLDEN), where mix is Evensen's "moremur" finalizer;
+an unsigned integer of 2**63 or more takes one mix more, so that it differs from every negative one.
+Bytes: XXH64 with the same seed. Row r of a sketch uses the product h * ROW[r] (mod 2**64): its high
+32 bits choose the cell, bit 31 chooses the sign.
+"""
+
+import numpy as np
+
+from ._jit import inline, kernel
+from ._raw import byte_at, word32_at, word64_at
+
+__all__ = [
+    "ROW",
+    "gather",
+    "integers",
+    "key_of",
+    "mix",
+    "row_sign",
+    "row_slot",
+    "strings",
+    "unsigned",
+    "views",
+    "xxh64",
+]
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+MASK = 2**64 - 1
+HALF = np.uint64(32)
+
+
+def key_of(seed: int) -> np.uint64:
+    """The mixed seed that integers are hashed with: mix(seed + GOLDEN), in plain Python."""
+    z = (seed + int(GOLDEN)) & MASK
+    z = ((z ^ z >> 27) * 0x3C79AC492BA7B653) & MASK
+    z = ((z ^ z >> 33) * 0x1C69B3F74AC4AE35) & MASK
+    return np.uint64(z ^ z >> 27)
+
+
+# Odd 64-bit multipliers, one a row; a test measures that the rows collide independently.
+ROW = np.array([key_of(r * 0x632BE59BD9B4E019) | np.uint64(1) for r in range(64)], np.uint64)
+
+
+@inline
+def mix(z):
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x3C79AC492BA7B653)
+    z = (z ^ (z >> np.uint64(33))) * np.uint64(0x1C69B3F74AC4AE35)
+    return z ^ (z >> np.uint64(27))
+
+
+@inline
+def row_slot(product, width):
+    """The cell of a row: the product's high half scaled to 0..width-1; width is at most 2**32."""
+    return ((product >> HALF) * width) >> HALF
+
+
+@inline
+def row_sign(product):
+    """+1 or -1, from a bit that does not choose the cell."""
+    return np.int64(1) - np.int64((product >> np.uint64(30)) & np.uint64(2))
+
+
+@kernel
+def integers(values, key, out):
+    for i in range(values.size):
+        out[i] = mix(np.uint64(values[i]) ^ key)
+
+
+@kernel
+def unsigned(values, key, out):
+    for i in range(values.size):
+        h = mix(values[i] ^ key)
+        out[i] = mix(h + GOLDEN) if values[i] >> np.uint64(63) else h
+
+
+@kernel
+def gather(table, indices, out):
+    for i in range(indices.size):
+        out[i] = table[indices[i]]
+
+
+P1 = np.uint64(0x9E3779B185EBCA87)
+P2 = np.uint64(0xC2B2AE3D27D4EB4F)
+P3 = np.uint64(0x165667B19E3779F9)
+P4 = np.uint64(0x85EBCA77C2B2AE63)
+P5 = np.uint64(0x27D4EB2F165667C5)
+
+
+@inline
+def _turn(x, bits):
+    return (x << np.uint64(bits)) | (x >> np.uint64(64 - bits))
+
+
+@inline
+def _round(lane, word):
+    return _turn(lane + word * P2, 31) * P1
+
+
+@inline
+def _merge(h, lane):
+    return (h ^ _round(np.uint64(0), lane)) * P1 + P4
+
+
+@inline
+def _stripes(at, size, seed):
+    """The hash of the whole 32-byte stripes of a long key, and where they end."""
+    a, b, c, d = seed + P1 + P2, seed + P2, seed, seed - P1
+    end = at + (size & ~np.uint64(31))
+    while at < end:
+        a = _round(a, word64_at(at))
+        b = _round(b, word64_at(at + np.uint64(8)))
+        c = _round(c, word64_at(at + np.uint64(16)))
+        d = _round(d, word64_at(at + np.uint64(24)))
+        at += np.uint64(32)
+    h = _turn(a, 1) + _turn(b, 7) + _turn(c, 12) + _turn(d, 18)
+    return _merge(_merge(_merge(_merge(h, a), b), c), d), at
+
+
+@inline
+def xxh64(at, size, seed):
+    """XXH64 of the `size` bytes that start at address `at`."""
+    end = at + size
+    if size >= np.uint64(32):
+        h, at = _stripes(at, size, seed)
+    else:
+        h = seed + P5
+    h += size
+    while at + np.uint64(8) <= end:
+        h = _turn(h ^ _round(np.uint64(0), word64_at(at)), 27) * P1 + P4
+        at += np.uint64(8)
+    if at + np.uint64(4) <= end:
+        h = _turn(h ^ (word32_at(at) * P1), 23) * P2 + P3
+        at += np.uint64(4)
+    while at < end:
+        h = _turn(h ^ (byte_at(at) * P5), 11) * P1
+        at += np.uint64(1)
+    h = (h ^ (h >> np.uint64(33))) * P2
+    h = (h ^ (h >> np.uint64(29))) * P3
+    return h ^ (h >> np.uint64(32))
+
+
+@kernel
+def strings(data, offsets, seed, out):
+    """out[i] = XXH64 of the bytes offsets[i] to offsets[i + 1] after the address data."""
+    for i in range(out.size):
+        start = np.uint64(offsets[i])
+        out[i] = xxh64(data + start, np.uint64(offsets[i + 1]) - start, seed)
+
+
+@kernel
+def views(data, buffers, seed, out):
+    """out[i] = XXH64 of Arrow view i of 16 bytes at data: short ones inline, long in buffers."""
+    for i in range(out.size):
+        view = data + np.uint64(16 * i)
+        size = word32_at(view)
+        at = view + np.uint64(4)
+        if size > np.uint64(12):
+            at = buffers[word32_at(view + np.uint64(8))] + word32_at(view + np.uint64(12))
+        out[i] = xxh64(at, size, seed)

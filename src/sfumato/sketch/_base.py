@@ -1,0 +1,285 @@
+"""What every sketch is: declared parameters, declared cells, and merge, bytes and == from those."""
+
+import copy
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, get_type_hints
+
+import numpy as np
+
+from sfumato._require import Limit, whole
+from sfumato.hashing import KeyColumn
+from sfumato.kernels.lanes import aligned
+from sfumato.sketch import _format
+from sfumato.sketch._format import SketchFormatError
+
+__all__ = ["EXACT", "Cells", "KeyedSketch", "Merging", "Sketch", "load", "refused", "rounding"]
+
+SEED = whole(0, 2**64 - 1)
+TOTAL = whole(-(2**63), 2**63 - 1)
+JOINS = {"add": np.add, "or": np.bitwise_or, "max": np.maximum, "min": np.minimum}
+
+
+@dataclass(frozen=True)
+class Cells:
+    """One array of a sketch: its dtype and shape, how two of them join, and what it starts as.
+
+    A length of -1 means "as many as were kept". A join of "" leaves the array to `_join`.
+    """
+
+    dtype: Any
+    shape: tuple[int, ...]
+    join: Literal["add", "or", "max", "min", ""] = "add"
+    start: int = 0
+
+
+@dataclass(frozen=True)
+class Merging:
+    """How a sketch merges: bit for bit, up to rounding, or not at all, and why."""
+
+    kind: Literal["exact", "rounding", "refused"]
+    reason: str = ""
+
+
+EXACT = Merging("exact")
+
+
+def rounding(reason: str) -> Merging:
+    return Merging("rounding", reason)
+
+
+def refused(reason: str) -> Merging:
+    return Merging("refused", reason)
+
+
+class Sketch:
+    """The base of all sketches.
+
+    A subclass annotates its parameters with their limits, names its scalar state in `_scalars` and
+    its arrays in `_layout`. Several threads may read one sketch at a time; a thread that updates or
+    merges needs the sketch to itself (give each thread its own and merge them, as the engine does).
+    """
+
+    KINDS: ClassVar[dict[str, type["Sketch"]]] = {}
+    version: ClassVar[int] = 1  # of the cells' meaning; files of another version are refused
+    _scalars: ClassVar[dict[str, int | float | str]] = {}
+    _limits: ClassVar[dict[str, Limit]] = {}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        hints = get_type_hints(cls, include_extras=True)
+        cls._limits = {
+            name: hint.__metadata__[0]
+            for name, hint in hints.items()
+            if hasattr(hint, "__metadata__") and not name.startswith("_")
+        }
+        if not cls.__name__.startswith("_") and cls.__name__ != "KeyedSketch":
+            Sketch.KINDS[cls.__name__] = cls
+
+    @property
+    def merging(self) -> Merging:
+        """How this sketch merges; see `Merging`."""
+        return EXACT
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters the sketch was built with."""
+        return {name: getattr(self, name) for name in self._limits}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all cells."""
+        return sum(int(array.nbytes) for array in self._arrays().values())
+
+    def merge(self, other: Self) -> Self:
+        """Take in another sketch of the same parameters, as if its stream had come here too."""
+        self._check_mergeable(other)
+        self._join(other)
+        return self
+
+    def copy(self) -> Self:
+        """An independent sketch with the same content."""
+        twin = copy.copy(self)
+        for name, array in self._arrays().items():
+            fresh = aligned(array.shape, array.dtype)
+            fresh[...] = array
+            setattr(twin, name, fresh)
+        return twin
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.copy()
+
+    def to_bytes(self) -> bytes:
+        """The sketch as bytes with magic, version, parameters, cells and checksum."""
+        header = {
+            "kind": type(self).__name__,
+            "version": self.version,
+            "parameters": self.parameters,
+            "state": {name: getattr(self, name) for name in self._scalars},
+        }
+        return _format.pack(header, self._arrays())
+
+    @classmethod
+    def from_bytes(cls, data: Any) -> Self:
+        """The sketch in these bytes; SketchFormatError when they are not a whole, intact one."""
+        packed = _format.Packed(data)
+        kind = Sketch.KINDS.get(packed.kind)
+        if kind is None or not issubclass(kind, cls):
+            raise SketchFormatError(f"{cls.__name__}: the bytes hold a {packed.kind!r}.")
+        if packed.version != kind.version:
+            raise SketchFormatError(
+                f"{packed.kind}: version {packed.version} of the format cannot be read, only "
+                f"{kind.version}."
+            )
+        sketch: Self = kind.__new__(kind)
+        try:
+            sketch._restore(packed)
+        except (ValueError, TypeError, AttributeError, OverflowError) as error:
+            raise SketchFormatError(f"{packed.kind}: damaged content: {error}") from None
+        return sketch
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the sketch to a file that is either complete or not there."""
+        _format.write_whole(Path(path), self.to_bytes())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_bytes, (self.to_bytes(),)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        assert isinstance(other, Sketch)
+        mine, yours = self._arrays(), other._arrays()
+        return (
+            self.parameters == other.parameters
+            and all(getattr(self, name) == getattr(other, name) for name in self._scalars)
+            and all(np.array_equal(mine[name], yours[name]) for name in mine)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
+        return f"{type(self).__name__}({inside})"
+
+    def _set_parameters(self, **values: Any) -> None:
+        for name, limit in self._limits.items():
+            setattr(self, name, limit.check(type(self).__name__, name, values.pop(name)))
+        if values:
+            raise TypeError(f"{type(self).__name__}: unknown parameter {next(iter(values))!r}.")
+        self._check_parameters()
+
+    def _check_parameters(self) -> None:
+        """Raise ValueError where parameters that are fine alone do not go together."""
+
+    def _allocate(self) -> None:
+        for name, value in self._scalars.items():
+            setattr(self, name, value)
+        for name, cells in self._layout().items():
+            array = aligned(tuple(max(length, 0) for length in cells.shape), cells.dtype)
+            if cells.start:
+                array.fill(cells.start)
+            setattr(self, name, array)
+
+    def _layout(self) -> dict[str, Cells]:
+        """The arrays, from parameters and scalar state alone; nothing is allocated here."""
+        raise NotImplementedError
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return {name: getattr(self, name) for name in self._layout()}
+
+    def _restore(self, packed: "_format.Packed") -> None:
+        self._set_parameters(**packed.parameters)
+        for name, start in self._scalars.items():
+            value = packed.state[name]
+            if type(value) is not type(start) or value != value:
+                raise ValueError(f"{name} has the wrong type.")
+            setattr(self, name, TOTAL.check("state", name, value) if type(value) is int else value)
+        for name, array in packed.arrays(self._layout()).items():
+            setattr(self, name, array)
+        self._check_state()
+
+    def _check_state(self) -> None:
+        """Raise ValueError where cells read from a file break what the kernels rely on."""
+
+    def _check_mergeable(self, other: "Sketch") -> None:
+        name = type(self).__name__
+        if type(other) is not type(self):
+            raise TypeError(f"{name}: cannot merge with {type(other).__name__}.")
+        for parameter, mine in self.parameters.items():
+            yours = getattr(other, parameter)
+            if mine != yours:
+                raise ValueError(
+                    f"{name}: cannot merge, {parameter} is {mine!r} here and {yours!r} there."
+                )
+        if self.merging.kind == "refused":
+            raise ValueError(f"{name}: cannot merge, {self.merging.reason}")
+
+    def _join(self, other: Self) -> None:
+        totals = {
+            name: TOTAL.check(type(self).__name__, name, getattr(self, name) + getattr(other, name))
+            for name, start in self._scalars.items()
+            if type(start) is int
+        }
+        for name, cells in self._layout().items():
+            mine = getattr(self, name)
+            JOINS[cells.join](mine, getattr(other, name), out=mine)
+        for name, total in totals.items():
+            setattr(self, name, total)
+
+
+class KeyedSketch(Sketch):
+    """A sketch of a column of keys; it remembers whether they are integers or text.
+
+    An integer and its digits as text are different keys, so a sketch of one refuses the other.
+    """
+
+    seed: int
+    keys: str
+
+    def _key_column(self, keys: Any) -> KeyColumn:
+        column = keys if isinstance(keys, KeyColumn) else KeyColumn(keys)
+        self._check_kind(column.kind)
+        return column
+
+    def _check_kind(self, kind: str) -> None:
+        if self.keys and kind and kind != self.keys:
+            raise TypeError(
+                f"{type(self).__name__}: keys are {kind}, but the sketch holds {self.keys}."
+            )
+
+    def _hashes(self, column: KeyColumn) -> Iterator[tuple[slice, np.ndarray]]:
+        for start, hashes in column.blocks(self.seed):
+            yield slice(start, start + hashes.size), hashes
+
+    def _check_mergeable(self, other: Sketch) -> None:
+        super()._check_mergeable(other)
+        assert isinstance(other, KeyedSketch)
+        if self.keys and other.keys and self.keys != other.keys:
+            raise TypeError(
+                f"{type(self).__name__}: cannot merge, keys are {self.keys} here and "
+                f"{other.keys} there."
+            )
+
+    def _join(self, other: Self) -> None:
+        super()._join(other)
+        self.keys = self.keys or other.keys
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        if self.keys not in ("", "integers", "text"):
+            raise ValueError("keys are neither integers nor text.")
+
+
+def load(source: Any) -> Any:
+    """Any sketch, from its bytes or from a file's path.
+
+    >>> from sfumato.sketch import CountMin
+    >>> load(CountMin(64).update([1, 1, 2]).to_bytes()).estimate([1])
+    array([2])
+    """
+    if isinstance(source, str | os.PathLike):
+        source = Path(source).read_bytes()
+    return Sketch.from_bytes(source)

@@ -1,0 +1,53 @@
+"""Columns that go with the keys: weights, checked whole before a sketch changes."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+__all__ = ["real_weights", "whole_weights"]
+
+
+def whole_weights(owner: str, weights: Any, size: int, *, low: int = 0) -> np.ndarray | None:
+    """Whole weights from low to 2**31 - 1, as many as keys; None stands for all ones."""
+    column = _column(owner, weights, size)
+    if column is None:
+        return None
+    if column.dtype.kind not in "iu":
+        raise TypeError(f"{owner}: weights must be whole numbers, not {column.dtype}.")
+    outside = (column < low) | (column >= 2**31)
+    if outside.any():
+        at = int(outside.argmax())
+        raise ValueError(f"{owner}: weights must be from {low} to 2**31 - 1; row {at} is not.")
+    return np.ascontiguousarray(column, np.int64)
+
+
+def real_weights(owner: str, weights: Any, size: int) -> np.ndarray | None:
+    """Finite real weights, as many as keys; None stands for all ones."""
+    column = _column(owner, weights, size)
+    if column is None:
+        return None
+    if column.dtype.kind not in "iuf":
+        raise TypeError(f"{owner}: weights must be numbers, not {column.dtype}.")
+    column = np.ascontiguousarray(column, np.float64)
+    if not np.isfinite(column).all():
+        at = int((~np.isfinite(column)).argmax())
+        raise ValueError(f"{owner}: weights must be finite; row {at} is not.")
+    return column
+
+
+def _column(owner: str, weights: Any, size: int) -> np.ndarray | None:
+    if weights is None:
+        return None
+    if isinstance(weights, pa.Array | pa.ChunkedArray) and weights.null_count:
+        raise ValueError(f"{owner}: weights hold nulls; fill them first.")
+    if isinstance(weights, pa.Array):
+        weights = weights.to_numpy(zero_copy_only=False)
+    column = np.asarray(weights)
+    if size == column.size == 0:
+        return None
+    if column.ndim != 1 or column.size != size:
+        raise ValueError(
+            f"{owner}: weights must be one for each of the {size} keys, not shape {column.shape}."
+        )
+    return column

@@ -1,0 +1,171 @@
+"""Count-Min: how often each key was seen, in fixed memory, never too low."""
+
+import math
+from typing import Annotated, Any, Self
+
+import numpy as np
+
+from sfumato._require import fraction, one_of, whole
+from sfumato.hashing import BLOCK
+from sfumato.kernels import compact, conservative, counters
+from sfumato.sketch._base import EXACT, SEED, Cells, KeyedSketch, Merging, refused
+from sfumato.sketch._columns import whole_weights
+
+__all__ = ["CountMin"]
+
+WIDEN = 2**31  # a total from here on needs 64-bit cells
+SPANS = ((2**8, 1), (2**16, 2), (2**32, 4))  # below this total, a compact cell joins so many
+REFUSED = "{} cells depend on the order of the stream; build one sketch over all of it."
+
+
+class CountMin(KeyedSketch):
+    """Counts of keys, each too high by a bounded amount.
+
+    Guarantee: true <= estimate; and estimate <= true + error_bound(c) with probability c per key.
+    Logarithmic cells keep neither: their counts are unbiased up to collisions, within about 20 %.
+    Parameters: width, cells per row, up to 2**32; depth, rows, each with its own hash; seed, of all
+    hashes; cells, one of
+    - "plain", 32 bits each, 64 once the total needs them; merges exactly;
+    - "compact", 8 bits each, neighbours join when one is full: about a quarter of the memory for
+      the same width, slower; merges exactly; width is a multiple of 8;
+    - "conservative", plain cells raised only as far as needed: smaller errors; merge refused;
+    - "logarithmic", 8 bits each, raised at random: smallest; merge refused.
+    Weights are whole numbers from 0; a total past 2**63 - 1 raises and changes nothing.
+
+    >>> seen = CountMin(width=1024).update(["tea", "milk", "tea"])
+    >>> seen.estimate(["tea", "rum"])
+    array([2, 0])
+
+    Cormode and Muthukrishnan 2005, Theorem 1; compact: Basat et al. 2021 (SALSA, merging by sum);
+    conservative: Estan and Varghese 2002; logarithmic: Pitel and Fouquier 2015.
+    """
+
+    width: Annotated[int, whole(2, 2**32)]
+    depth: Annotated[int, whole(1, 32)]
+    seed: Annotated[int, SEED]
+    cells: Annotated[str, one_of(("plain", "compact", "conservative", "logarithmic"))]
+    total: int
+    keys: str
+    _scalars = {"total": 0, "keys": ""}
+
+    def __init__(
+        self, width: int, depth: int = 4, *, seed: int = 0, cells: str = "plain"
+    ) -> None:
+        self._set_parameters(width=width, depth=depth, seed=seed, cells=cells)
+        self._allocate()
+
+    @classmethod
+    def from_error(
+        cls, error: float, confidence: float = 0.99, *, seed: int = 0, cells: str = "plain"
+    ) -> Self:
+        """The smallest plain table whose error bound is `error` times the total."""
+        error = fraction.check("CountMin", "error", error)
+        miss = 1 - fraction.check("CountMin", "confidence", confidence)
+
+        def width(depth: int) -> int:
+            exact = miss ** (-1 / depth) / error
+            return max(2, 8 * math.ceil(exact / 8) if cells == "compact" else math.ceil(exact))
+
+        depth = min(range(1, 33), key=lambda rows: rows * width(rows))
+        return cls(width(depth), depth, seed=seed, cells=cells)
+
+    @property
+    def merging(self) -> Merging:
+        return EXACT if self.cells in ("plain", "compact") else refused(REFUSED.format(self.cells))
+
+    def update(self, keys: Any, weights: Any = None) -> Self:
+        """Count every key, by its weight or by one."""
+        column = self._key_column(keys)
+        weighted = whole_weights("CountMin", weights, column.size)
+        added = column.size if weighted is None else int(weighted.sum())
+        # No cell exceeds the total, so guarding the total keeps every cell from wrapping.
+        self._grow(whole(0).check("CountMin", "total", self.total + added))
+        scratch = np.empty(min(BLOCK, column.size), np.uint32)
+        for rows, hashes in self._hashes(column):
+            self._add(hashes, scratch, None if weighted is None else weighted[rows])
+        self.keys = self.keys or column.kind
+        return self
+
+    def estimate(self, keys: Any) -> np.ndarray:
+        """The count of every key; never below the true one unless cells are logarithmic."""
+        column = self._key_column(keys)
+        out = np.empty(column.size, np.float64 if self.cells == "logarithmic" else np.int64)
+        scratch = np.empty(min(BLOCK, column.size), np.uint32)
+        for rows, hashes in self._hashes(column):
+            if self.cells == "compact":
+                compact.smallest(self._table, self._joined, hashes, out[rows])
+            elif self.cells == "logarithmic":
+                conservative.smallest_value(self._table, hashes, conservative.VALUES, out[rows])
+            else:
+                counters.smallest(self._table, hashes, scratch, out[rows])
+        return out
+
+    def error_bound(self, confidence: float = 0.99) -> float:
+        """What an estimate may be too high by, with this probability for each key.
+
+        Markov: a row is t too high with p <= span total / (width t), where a compact cell joins at
+        most span neighbours while the total is as it is. All rows must be: p ** depth.
+        """
+        miss = 1 - fraction.check("CountMin", "confidence", confidence)
+        if self.cells == "logarithmic":
+            raise ValueError("CountMin: no bound is proved for logarithmic cells; use compact ones.")
+        return float(self._span() * self.total / self.width * miss ** (-1 / self.depth))
+
+    def _span(self) -> int:
+        if self.cells != "compact":
+            return 1
+        return next((span for limit, span in SPANS if self.total < limit), 8)
+
+    def _check_parameters(self) -> None:
+        if self.cells == "compact" and self.width % 8:
+            raise ValueError(
+                f"CountMin: width must be a multiple of 8 for compact cells, not {self.width}."
+            )
+
+    def _layout(self) -> dict[str, Cells]:
+        shape = self.depth, self.width
+        if self.cells == "compact":
+            joined = Cells(np.uint8, (self.depth, self.width // 8), "")
+            return {"_table": Cells(np.uint8, shape, ""), "_joined": joined}
+        if self.cells == "logarithmic":
+            return {"_table": Cells(np.uint8, shape, ""), "_draws": Cells(np.uint64, (1,), "")}
+        return {"_table": Cells(np.int32 if self.total < WIDEN else np.int64, shape)}
+
+    def _grow(self, total: int) -> None:
+        """Set the total, widening the cells first where it needs that."""
+        self.total = total
+        dtype = self._layout()["_table"].dtype
+        if self._table.dtype != dtype:
+            self._table = self._table.astype(dtype)
+
+    def _add(self, hashes: np.ndarray, scratch: np.ndarray, weights: np.ndarray | None) -> None:
+        if self.cells == "plain" and weights is None:
+            counters.add_one(self._table, hashes, scratch)
+            return
+        if weights is None:
+            weights = np.ones(hashes.size, np.int64)
+        if self.cells == "plain":
+            counters.add(self._table, hashes, scratch, weights)
+        elif self.cells == "compact":
+            compact.add(self._table, self._joined, hashes, weights)
+        elif self.cells == "conservative":
+            conservative.raise_cells(self._table, hashes, weights)
+        else:
+            draws = conservative.VALUES, self._draws
+            conservative.raise_levels(self._table, hashes, weights, *draws)
+
+    def _join(self, other: Self) -> None:
+        total = whole(0).check("CountMin", "total", self.total + other.total)
+        kind = self.keys or other.keys
+        if self.cells == "compact":
+            compact.merge(self._table, self._joined, other._table.copy(), other._joined.copy())
+        else:
+            theirs = other._table.copy() if other is self else other._table
+            self._grow(total)
+            self._table += theirs
+        self.total, self.keys = total, kind
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        if self.total < 0 or (self.cells in ("plain", "conservative") and self._table.min() < 0):
+            raise ValueError("a count is negative.")

@@ -1,0 +1,210 @@
+"""The contract every sketch passes, driven by what its class declares.
+
+A new sketch joins by one line in SKETCHES: factories that take a seed, with default sizes and with
+the smallest ones. Keyed sketches are fed integers, the others rows of numbers.
+"""
+
+import copy
+import pickle
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from sfumato.sketch import CountMin, Sketch, SketchFormatError, load
+from sfumato.sketch._base import KeyedSketch
+from sfumato.sketch._format import pack
+
+Factory = Callable[[int], Sketch]
+
+SKETCHES: dict[str, list[Factory]] = {}
+SKETCHES["CountMin"] = [
+    lambda s: CountMin(1024, seed=s),
+    lambda s: CountMin(2, 1, seed=s),
+    lambda s: CountMin(64, cells="compact", seed=s),
+    lambda s: CountMin(8, 1, cells="compact", seed=s),
+    lambda s: CountMin(64, cells="conservative", seed=s),
+    lambda s: CountMin(64, cells="logarithmic", seed=s),
+]
+
+KEYS = np.random.default_rng(5).zipf(1.3, 3000) % 10_000
+ROWS = np.random.default_rng(6).normal(size=(60, 12))
+
+
+def feed(sketch: Sketch, part: slice = slice(None)) -> Sketch:
+    """The sketch after one stream, or a part of it, of the kind it takes."""
+    column = KEYS[part] if isinstance(sketch, KeyedSketch) else ROWS[part]
+    return sketch.update(column)
+
+
+def parts(sketch: Sketch) -> tuple[slice, slice]:
+    half = (KEYS.size if isinstance(sketch, KeyedSketch) else len(ROWS)) // 3
+    return slice(None, half), slice(half, None)
+
+
+def arrays(sketch: Sketch) -> list[np.ndarray]:
+    return list(sketch._arrays().values())
+
+
+def check_update_returns_the_sketch_and_repeats(make: Factory) -> None:
+    sketch = make(1)
+    assert feed(sketch) is sketch
+    assert sketch == feed(make(1))
+    assert sketch != make(1)
+
+
+def check_seed_changes_the_cells(make: Factory) -> None:
+    assert feed(make(1)) != feed(make(2))
+
+
+def check_merges_as_declared(make: Factory) -> None:
+    first, second = parts(make(1))
+    whole, left, right = feed(make(1)), feed(make(1), first), feed(make(1), second)
+    before, kept = left.copy(), right.copy()
+    if left.merging.kind == "refused":
+        with pytest.raises(ValueError, match="cannot merge"):
+            left.merge(right)
+        assert left.merging.reason
+        assert left == before
+    else:
+        assert left.merge(right) is left
+        if left.merging.kind == "exact":
+            assert left == whole
+        else:
+            for got, want in zip(arrays(left), arrays(whole), strict=True):
+                np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
+    assert right == kept
+
+
+def check_merge_with_empty_changes_nothing(make: Factory) -> None:
+    sketch = feed(make(1))
+    if sketch.merging.kind != "refused":
+        assert sketch.copy().merge(make(1)) == sketch
+        assert make(1).merge(sketch) == sketch
+
+
+def check_exact_sketch_ignores_order(make: Factory) -> None:
+    sketch = make(1)
+    if sketch.merging.kind == "exact" and isinstance(sketch, KeyedSketch):
+        assert sketch.update(KEYS[::-1]) == feed(make(1))
+
+
+def check_merge_of_another_seed_names_both(make: Factory) -> None:
+    left, right = feed(make(1)), feed(make(2))
+    before = left.copy()
+    with pytest.raises(ValueError, match="seed is 1 here and 2 there"):
+        left.merge(right)
+    assert left == before
+
+
+def check_merge_of_another_kind_is_refused(make: Factory) -> None:
+    class _Other(Sketch):
+        pass
+
+    with pytest.raises(TypeError, match="cannot merge with _Other"):
+        make(1).merge(_Other())
+
+
+def check_bytes_pickle_and_copy_keep_everything(make: Factory) -> None:
+    for sketch in (make(1), feed(make(1))):
+        data = sketch.to_bytes()
+        for twin in (type(sketch).from_bytes(data), load(data), pickle.loads(pickle.dumps(sketch))):
+            assert twin == sketch
+            assert twin.to_bytes() == data
+        for twin in (sketch.copy(), copy.copy(sketch), copy.deepcopy(sketch)):
+            assert twin == sketch
+        assert all(array.flags.writeable for array in arrays(load(data)))
+
+
+def check_copy_is_independent(make: Factory) -> None:
+    sketch = feed(make(1), parts(make(1))[0])
+    twin, before = sketch.copy(), sketch.to_bytes()
+    feed(twin, parts(twin)[1])
+    assert sketch.to_bytes() == before
+    assert twin != sketch
+
+
+def check_cut_off_and_flipped_bytes_are_found(make: Factory) -> None:
+    data = feed(make(1)).to_bytes()
+    cuts = [0, 1, 4, 15, 23, 24, 40, len(data) // 2, len(data) - 8, len(data) - 1]
+    for cut in cuts:
+        with pytest.raises(SketchFormatError):
+            load(data[:cut])
+    for at in np.linspace(0, len(data) - 1, 40).astype(int):
+        damaged = bytearray(data)
+        damaged[at] ^= 0x10
+        with pytest.raises(SketchFormatError):
+            load(bytes(damaged))
+    for foreign in (b"PK\x03\x04" + bytes(100), data + b"\0", b"SFUM" * 20):
+        with pytest.raises(SketchFormatError):
+            load(foreign)
+
+
+def check_parameters_out_of_limits_name_themselves(make: Factory) -> None:
+    sketch = make(1)
+    kind = type(sketch)
+    for name, limit in kind._limits.items():
+        for bad in limit.bad():
+            with pytest.raises(ValueError, match=f"{kind.__name__}: {name} must be"):
+                kind(**{**sketch.parameters, name: bad})
+
+
+def check_other_version_is_refused(make: Factory) -> None:
+    sketch = make(1)
+    header = {
+        "kind": type(sketch).__name__,
+        "version": sketch.version + 1,
+        "parameters": sketch.parameters,
+        "state": {name: getattr(sketch, name) for name in sketch._scalars},
+    }
+    with pytest.raises(SketchFormatError, match=f"version {sketch.version + 1}.*only"):
+        load(pack(header, sketch._arrays()))
+
+
+def check_every_kind_of_column_is_alike(make: Factory) -> None:
+    sketch = make(1)
+    if not isinstance(sketch, KeyedSketch):
+        return
+    words = [f"key {k}" for k in KEYS[:200]]
+    for keys, others in (
+        (KEYS[:200], [KEYS[:200].tolist(), KEYS[:200].astype(np.int32), pd.Series(KEYS[:200])]),
+        (words, [pa.array(words), pl.Series(words), pd.Series(words), np.array(words)]),
+    ):
+        want = make(1).update(keys)
+        for other in others:
+            assert make(1).update(other) == want
+
+
+def check_bad_column_changes_nothing(make: Factory) -> None:
+    sketch = feed(make(1))
+    before = sketch.to_bytes()
+    bad = [[1, None], [1.5], ["a", 1], pa.array(["a", None]), 7, ["text in a sketch of integers"]]
+    if not isinstance(sketch, KeyedSketch):
+        bad = [[[1.0, np.nan]], [["a"]], np.full((2, 12), np.inf), np.ones((2, 2, 2)), None]
+    for column in bad:
+        with pytest.raises((TypeError, ValueError)):
+            sketch.update(column)
+        assert sketch.to_bytes() == before
+
+
+def check_threads_may_read_together(make: Factory) -> None:
+    sketch = feed(make(1))
+    if hasattr(sketch, "estimate") and isinstance(sketch, KeyedSketch):
+        want = sketch.estimate(KEYS)
+        with ThreadPoolExecutor(4) as pool:
+            for got in pool.map(sketch.estimate, [KEYS] * 16):
+                np.testing.assert_array_equal(got, want)
+
+
+def check_says_what_it_is(make: Factory) -> None:
+    sketch = make(1)
+    assert repr(sketch).startswith(type(sketch).__name__ + "(")
+    assert sketch.nbytes == sum(array.nbytes for array in arrays(sketch))
+    assert sketch.parameters["seed"] == 1
+
+
+CHECKS = [check for name, check in list(globals().items()) if name.startswith("check_")]

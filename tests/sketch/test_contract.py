@@ -1,0 +1,25 @@
+"""Every public sketch keeps the contract of tests/checks.py."""
+
+import pytest
+from checks import CHECKS, SKETCHES
+
+import sfumato.sketch
+from sfumato.sketch import Sketch
+
+PUBLIC = [getattr(sfumato.sketch, name) for name in sfumato.sketch.__all__]
+CASES = [
+    pytest.param(check, make, id=f"{name}-{at}-{check.__name__[6:]}")
+    for name, factories in SKETCHES.items()
+    for at, make in enumerate(factories)
+    for check in CHECKS
+]
+
+
+def test_every_public_sketch_has_joined():
+    kinds = {c.__name__ for c in PUBLIC if isinstance(c, type) and issubclass(c, Sketch)}
+    assert kinds - {"Sketch"} == set(SKETCHES)
+
+
+@pytest.mark.parametrize(("check", "make"), CASES)
+def test_contract(check, make):
+    check(make)
