@@ -1,0 +1,23 @@
+"""Learn from personal behaviour without keeping it; each room is imported when first used.
+
+>>> import sfumato
+>>> sfumato.sketch.CountMin(64).update(["tea"]).estimate(["tea"])
+array([1])
+"""
+
+import importlib
+from typing import Any
+
+__all__ = ["__version__", "data", "engine", "hashing", "sketch"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return importlib.import_module("importlib.metadata").version("sfumato")
+    if name in __all__:
+        return importlib.import_module(f"sfumato.{name}")
+    raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -124,7 +124,7 @@ def _hash_text(values: pa.Array, seed: int, out: np.ndarray) -> None:
         return
     if pa.types.is_fixed_size_binary(kind):
         width = kind.byte_width
-        offsets = np.arange(first * width, (first + out.size + 1) * width, max(width, 1), np.int64)
+        offsets = width * np.arange(first, first + out.size + 1)
         data = buffers[1]
     else:
         wide = np.int64 if any(is_kind(kind) for is_kind in LARGE) else np.int32
@@ -200,8 +200,10 @@ def _typed(chunk: pa.Array, name: str, row: int) -> Any:
     if isinstance(chunk, pa.DictionaryArray) or any(test(kind) for test in (*TEXT, *LARGE, *VIEW)):
         return chunk
     hint = "round it to whole numbers" if pa.types.is_floating(kind) else "cast it"
-    raise TypeError(f"{name}: integers or text are expected, not {kind} at row {row}; {hint} first.")
+    raise TypeError(
+        f"{name}: integers or text are expected, not {kind} at row {row}; {hint} first."
+    )
 
 
 def _integers(chunk: pa.Array) -> np.ndarray:
-    return chunk.to_numpy(zero_copy_only=True)
+    return np.asarray(chunk.to_numpy(zero_copy_only=True))

@@ -1,9 +1,9 @@
 """Every public sketch keeps the contract of tests/checks.py."""
 
 import pytest
-from checks import CHECKS, SKETCHES
 
 import sfumato.sketch
+from checks import CHECKS, SKETCHES
 from sfumato.sketch import Sketch
 
 PUBLIC = [getattr(sfumato.sketch, name) for name in sfumato.sketch.__all__]

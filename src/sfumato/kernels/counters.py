@@ -8,9 +8,9 @@ is vectorised.
 import numpy as np
 
 from ._jit import inline, kernel
-from .hash import ROW, row_sign, row_slot
+from .hash import ROW, row_slot
 
-__all__ = ["add", "add_one", "add_one_signed", "add_signed", "mean", "signed", "smallest"]
+__all__ = ["add", "add_one", "add_one_signed", "add_signed", "mean", "median", "smallest"]
 
 
 @inline
@@ -53,6 +53,20 @@ def smallest(table, hashes, slots, out):
                 out[i] = min(out[i], np.int64(row[slots[i]]))
 
 
+@inline
+def _find_signed(hashes, r, width, slots):
+    """Twice the cell's position, plus one where the sign is -1; width is at most 2**31."""
+    for i in range(hashes.size):
+        product = hashes[i] * ROW[r]
+        sign = product >> np.uint64(31) & np.uint64(1)
+        slots[i] = row_slot(product, np.uint64(width)) << np.uint64(1) | sign
+
+
+@inline
+def _turned(value, slot):
+    return -value if slot & np.uint32(1) else value
+
+
 @kernel
 def add_one_signed(table, hashes, slots):
     """t[r, h_r(key)] += s_r(key)."""
@@ -67,41 +81,49 @@ def add_one_signed(table, hashes, slots):
 def add_signed(table, hashes, slots, weights):
     """t[r, h_r(key)] += s_r(key) weight."""
     for r in range(table.shape[0]):
-        _find(hashes, r, table.shape[1], slots)
+        _find_signed(hashes, r, table.shape[1], slots)
         row = table[r]
         for i in range(hashes.size):
-            row[slots[i]] += row_sign(hashes[i] * ROW[r]) * weights[i]
-
-
-@inline
-def _find_signed(hashes, r, width, slots):
-    for i in range(hashes.size):
-        product = hashes[i] * ROW[r]
-        slots[i] = row_slot(product, np.uint64(width)) << np.uint64(1) | (
-            product >> np.uint64(31) & np.uint64(1)
-        )
-
-
-@kernel
-def signed(table, hashes, slots, out):
-    """out[r, i] = s_r(key) t[r, h_r(key)]."""
-    for r in range(table.shape[0]):
-        _find(hashes, r, table.shape[1], slots)
-        row = table[r]
-        for i in range(hashes.size):
-            out[r, i] = row_sign(hashes[i] * ROW[r]) * row[slots[i]]
+            row[slots[i] >> np.uint32(1)] += _turned(weights[i], slots[i])
 
 
 @kernel
 def mean(table, hashes, slots, out):
     """out[i] = mean over r of s_r(key) t[r, h_r(key)]."""
     depth = table.shape[0]
-    out[:] = 0
+    for r in range(depth):
+        _find_signed(hashes, r, table.shape[1], slots)
+        row = table[r]
+        if r == 0:
+            for i in range(hashes.size):
+                out[i] = _turned(np.float64(row[slots[i] >> np.uint32(1)]), slots[i])
+        else:
+            for i in range(hashes.size):
+                out[i] += _turned(np.float64(row[slots[i] >> np.uint32(1)]), slots[i])
+    for i in range(out.size):
+        out[i] /= depth
+
+
+@kernel
+def median(table, hashes, slots, rows, out):
+    """out[i] = median over r of s_r(key) t[r, h_r(key)]; rows is scratch, depth x keys.
+
+    The rows are sorted for all keys at once by odd-even transposition: each step is a vectorised
+    minimum and maximum of two rows.
+    """
+    depth = table.shape[0]
     for r in range(depth):
         _find_signed(hashes, r, table.shape[1], slots)
         row = table[r]
         for i in range(hashes.size):
-            value = row[slots[i] >> np.uint32(1)]
-            out[i] += -value if slots[i] & np.uint32(1) else value
+            rows[r, i] = _turned(np.float64(row[slots[i] >> np.uint32(1)]), slots[i])
+    for step in range(depth):
+        for r in range(step & 1, depth - 1, 2):
+            low, high = rows[r], rows[r + 1]
+            for i in range(hashes.size):
+                a, b = low[i], high[i]
+                low[i] = a if a < b else b
+                high[i] = b if a < b else a
+    low, high = rows[(depth - 1) // 2], rows[depth // 2]
     for i in range(out.size):
-        out[i] /= depth
+        out[i] = (low[i] + high[i]) / 2

@@ -70,10 +70,11 @@ class Sketch:
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         hints = get_type_hints(cls, include_extras=True)
+        named = [*cls.__annotations__, *hints]  # a class's own order first
         cls._limits = {
-            name: hint.__metadata__[0]
-            for name, hint in hints.items()
-            if hasattr(hint, "__metadata__") and not name.startswith("_")
+            name: hints[name].__metadata__[0]
+            for name in named
+            if hasattr(hints[name], "__metadata__")
         }
         if not cls.__name__.startswith("_") and cls.__name__ != "KeyedSketch":
             Sketch.KINDS[cls.__name__] = cls
@@ -136,7 +137,7 @@ class Sketch:
         sketch: Self = kind.__new__(kind)
         try:
             sketch._restore(packed)
-        except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
             raise SketchFormatError(f"{packed.kind}: damaged content: {error}") from None
         return sketch
 

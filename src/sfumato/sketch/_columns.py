@@ -7,6 +7,8 @@ import pyarrow as pa
 
 __all__ = ["real_weights", "whole_weights"]
 
+LARGEST = 1e200
+
 
 def whole_weights(owner: str, weights: Any, size: int, *, low: int = 0) -> np.ndarray | None:
     """Whole weights from low to 2**31 - 1, as many as keys; None stands for all ones."""
@@ -23,16 +25,17 @@ def whole_weights(owner: str, weights: Any, size: int, *, low: int = 0) -> np.nd
 
 
 def real_weights(owner: str, weights: Any, size: int) -> np.ndarray | None:
-    """Finite real weights, as many as keys; None stands for all ones."""
+    """Real weights within 1e200, so that no sum overflows, as many as keys; None: all ones."""
     column = _column(owner, weights, size)
     if column is None:
         return None
     if column.dtype.kind not in "iuf":
         raise TypeError(f"{owner}: weights must be numbers, not {column.dtype}.")
     column = np.ascontiguousarray(column, np.float64)
-    if not np.isfinite(column).all():
-        at = int((~np.isfinite(column)).argmax())
-        raise ValueError(f"{owner}: weights must be finite; row {at} is not.")
+    inside = np.abs(column) <= LARGEST
+    if not inside.all():
+        at = int((~inside).argmax())
+        raise ValueError(f"{owner}: weights must be numbers within {LARGEST:g}; row {at} is not.")
     return column
 
 

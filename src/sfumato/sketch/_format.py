@@ -1,11 +1,11 @@
 """The bytes of a sketch: magic, format, header, cells, checksum; damage is found before use.
 
-    0   4  magic "SFUM"
-    4   4  format number, little-endian as all that follows
-    8   8  length of the header
-    16     header, JSON: kind, version, parameters, state, arrays (name, dtype, shape)
-           zeros up to a multiple of 64, then each array, each padded likewise
-    end-8  XXH64 of everything before it
+0   4  magic "SFUM"
+4   4  format number, little-endian as all that follows
+8   8  length of the header
+16     header, JSON: kind, version, parameters, state, arrays (name, dtype, shape)
+       zeros up to a multiple of 64, then each array, each padded likewise
+end-8  XXH64 of everything before it
 """
 
 import json
@@ -37,7 +37,7 @@ def pack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
     out = bytearray(MAGIC + FORMAT.to_bytes(4, "little") + len(text).to_bytes(8, "little") + text)
     for array in arrays.values():
         out.extend(bytes(-len(out) % EDGE))
-        out.extend(memoryview(np.ascontiguousarray(array)).cast("B") if array.size else b"")
+        out.extend(array.tobytes())
     out.extend(_checksum(memoryview(out)))
     return bytes(out)
 

@@ -46,11 +46,12 @@ class CountMin(KeyedSketch):
     cells: Annotated[str, one_of(("plain", "compact", "conservative", "logarithmic"))]
     total: int
     keys: str
+    _table: np.ndarray
+    _joined: np.ndarray
+    _draws: np.ndarray
     _scalars = {"total": 0, "keys": ""}
 
-    def __init__(
-        self, width: int, depth: int = 4, *, seed: int = 0, cells: str = "plain"
-    ) -> None:
+    def __init__(self, width: int, depth: int = 4, *, seed: int = 0, cells: str = "plain") -> None:
         self._set_parameters(width=width, depth=depth, seed=seed, cells=cells)
         self._allocate()
 
@@ -108,7 +109,9 @@ class CountMin(KeyedSketch):
         """
         miss = 1 - fraction.check("CountMin", "confidence", confidence)
         if self.cells == "logarithmic":
-            raise ValueError("CountMin: no bound is proved for logarithmic cells; use compact ones.")
+            raise ValueError(
+                "CountMin: no bound is proved for logarithmic cells; use compact ones."
+            )
         return float(self._span() * self.total / self.width * miss ** (-1 / self.depth))
 
     def _span(self) -> int:

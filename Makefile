@@ -1,0 +1,40 @@
+# Every target makes .venv from the pinned constraints first; python3, pip and make are enough.
+PYTHON ?= python3
+BIN := .venv/bin
+THREADS ?= auto
+
+.PHONY: demo test lint bench soak docs clean
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test,lint]"
+	touch .venv/ready
+
+.venv/bench: .venv/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
+	touch .venv/bench
+
+demo: .venv/ready
+	$(BIN)/python -m sfumato.cli demo
+
+test: .venv/ready
+	$(BIN)/python -m pytest -n $(THREADS) -m "not soak"
+
+lint: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+soak: .venv/ready
+	$(BIN)/python -m pytest -m soak
+
+bench: .venv/bench
+	$(BIN)/python benchmarks/sketches.py
+	$(BIN)/python benchmarks/engine.py
+
+docs: .venv/bench
+	$(BIN)/python docs/figures.py
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,117 @@
+"""Bits and small counters at k hashed positions of a key.
+
+The plain layout spreads a key's k positions over the whole array, hash by hash for a block of keys;
+the blocked layout keeps them in one cache line of 512 bits, so that a key costs one memory access.
+"""
+
+import numpy as np
+
+from ._jit import inline, kernel
+from .hash import ROW, row_slot
+from .lanes import prefetch, prefetch_write
+
+__all__ = ["count_down", "count_up", "fewest", "find", "find_blocked", "insert", "insert_blocked"]
+
+AHEAD = 16  # keys whose cache line is asked for before it is needed
+NINE = np.uint64(511)
+
+
+@inline
+def _locate(hashes, j, bits, slots):
+    for i in range(hashes.size):
+        slots[i] = row_slot(hashes[i] * ROW[j], np.uint64(bits))
+
+
+@kernel
+def insert(words, bits, hashes_per_key, hashes, slots):
+    """Set the k bits of every key; bits is at most 2**32."""
+    for j in range(hashes_per_key):
+        _locate(hashes, j, bits, slots)
+        for i in range(hashes.size):
+            words[slots[i] >> np.uint32(6)] |= np.uint64(1) << np.uint64(slots[i] & np.uint32(63))
+
+
+@kernel
+def find(words, bits, hashes_per_key, hashes, slots, out):
+    """out[i] = 1 where all k bits of the key are set."""
+    out[:] = 1
+    for j in range(hashes_per_key):
+        _locate(hashes, j, bits, slots)
+        for i in range(hashes.size):
+            word = words[slots[i] >> np.uint32(6)]
+            out[i] &= np.uint8(word >> np.uint64(slots[i] & np.uint32(63)) & np.uint64(1))
+
+
+@inline
+def _line(h, lines):
+    """The first word of the key's cache line."""
+    return row_slot(h * ROW[0], np.uint64(lines)) << np.uint64(3)
+
+
+@inline
+def _place(h, j):
+    """The key's j-th place in its line, 0 to 511: seven of nine bits from each product."""
+    product = h * ROW[1 + j // 7]
+    return (product >> np.uint64(55 - 9 * (j % 7))) & NINE
+
+
+@kernel
+def insert_blocked(words, hashes_per_key, hashes):
+    """Set k bits in the cache line of every key."""
+    lines = words.size >> 3
+    for i in range(hashes.size):
+        if i + AHEAD < hashes.size:
+            prefetch_write(words, _line(hashes[i + AHEAD], lines))
+        first = _line(hashes[i], lines)
+        for j in range(hashes_per_key):
+            place = _place(hashes[i], j)
+            words[first + (place >> np.uint64(6))] |= np.uint64(1) << (place & np.uint64(63))
+
+
+@kernel
+def find_blocked(words, hashes_per_key, hashes, out):
+    """out[i] = 1 where all k bits in the key's cache line are set."""
+    lines = words.size >> 3
+    for i in range(hashes.size):
+        if i + AHEAD < hashes.size:
+            prefetch(words, _line(hashes[i + AHEAD], lines))
+        first = _line(hashes[i], lines)
+        here = np.uint64(1)
+        for j in range(hashes_per_key):
+            place = _place(hashes[i], j)
+            here &= words[first + (place >> np.uint64(6))] >> (place & np.uint64(63))
+        out[i] = np.uint8(here)
+
+
+@kernel
+def count_up(cells, hashes_per_key, hashes):
+    """Raise the k cells of every key; 255 means 255 or more and stays."""
+    for i in range(hashes.size):
+        for j in range(hashes_per_key):
+            slot = row_slot(hashes[i] * ROW[j], np.uint64(cells.size))
+            cells[slot] += np.uint8(cells[slot] != 255)
+
+
+@kernel
+def count_down(cells, hashes_per_key, hashes):
+    """Lower the k cells of keys, up to the first key that has an empty cell; how many that were."""
+    for i in range(hashes.size):
+        for j in range(hashes_per_key):
+            slot = row_slot(hashes[i] * ROW[j], np.uint64(cells.size))
+            if cells[slot] == 0:
+                for undo in range(j):
+                    back = row_slot(hashes[i] * ROW[undo], np.uint64(cells.size))
+                    cells[back] += np.uint8(cells[back] != 255)
+                return i
+            cells[slot] -= np.uint8(cells[slot] != 255)
+    return hashes.size
+
+
+@kernel
+def fewest(cells, hashes_per_key, hashes, out):
+    """out[i] = the smallest of the key's k cells."""
+    for i in range(hashes.size):
+        least = np.int64(255)
+        for j in range(hashes_per_key):
+            least = min(least, np.int64(cells[row_slot(hashes[i] * ROW[j], np.uint64(cells.size))]))
+        out[i] = least

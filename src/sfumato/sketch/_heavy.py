@@ -1,0 +1,62 @@
+"""The keys behind a sketch's largest counts: a bounded list of candidates beside the cells."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sfumato.hashing import KeyColumn
+
+__all__ = ["Candidates"]
+
+Estimate = Callable[[np.ndarray], np.ndarray]
+
+
+class Candidates:
+    """Up to `size` keys with the largest estimates seen so far, as three arrays for the file.
+
+    hashes are sorted; the text of candidate i (for integers, its digits) ends at ends[i] in letters.
+    """
+
+    def __init__(
+        self, size: int, hashes: np.ndarray, ends: np.ndarray, letters: np.ndarray
+    ) -> None:
+        self.size, self.hashes = size, hashes
+        starts = np.concatenate([[0], ends[:-1]]) if ends.size else ends
+        data = letters.tobytes()
+        self.names = [data[a:b] for a, b in zip(starts, ends, strict=True)]
+
+    def offer(self, hashes: np.ndarray, column: KeyColumn, start: int, estimate: Estimate) -> None:
+        """Take in the keys of one block where they beat the smallest candidate."""
+        value = np.abs(estimate(hashes))
+        floor = np.abs(estimate(self.hashes)).min() if len(self.names) == self.size else 0.0
+        found, at = np.unique(hashes[value > floor], return_index=True)
+        rows = np.flatnonzero(value > floor)[at]
+        fresh = ~np.isin(found, self.hashes)
+        found, rows = found[fresh], rows[fresh]
+        if found.size > self.size:
+            best = np.argpartition(-np.abs(estimate(found)), self.size)[: self.size]
+            found, rows = found[best], rows[best]
+        names = [_name(key) for key in column.take(start + rows)]
+        self._keep(np.concatenate([self.hashes, found]), self.names + names, estimate)
+
+    def absorb(self, other: "Candidates", estimate: Estimate) -> None:
+        """Take in another list, keeping the best of both."""
+        fresh = ~np.isin(other.hashes, self.hashes)
+        names = [name for name, new in zip(other.names, fresh, strict=True) if new]
+        hashes = np.concatenate([self.hashes, other.hashes[fresh]])
+        self._keep(hashes, self.names + names, estimate)
+
+    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        ends = np.cumsum([len(name) for name in self.names], dtype=np.int64)
+        letters = np.frombuffer(b"".join(self.names), np.uint8).copy()
+        return self.hashes, ends, letters
+
+    def _keep(self, hashes: np.ndarray, names: list[bytes], estimate: Estimate) -> None:
+        best = np.argsort(-np.abs(estimate(hashes)), kind="stable")[: self.size]
+        best = best[np.argsort(hashes[best])]
+        self.hashes, self.names = hashes[best], [names[i] for i in best]
+
+
+def _name(key: Any) -> bytes:
+    return key if isinstance(key, bytes) else str(key).encode()

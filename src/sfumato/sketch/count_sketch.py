@@ -1,0 +1,219 @@
+"""Count sketch: signed counts of keys under additions and removals, unbiased, in fixed memory."""
+
+import math
+from typing import Annotated, Any, Self
+
+import numpy as np
+
+from sfumato._require import fraction, one_of, whole
+from sfumato.hashing import BLOCK
+from sfumato.kernels import counters
+from sfumato.sketch._base import EXACT, SEED, Cells, KeyedSketch, Merging, rounding
+from sfumato.sketch._chebyshev import median_rows, row_miss
+from sfumato.sketch._columns import real_weights, whole_weights
+from sfumato.sketch._heavy import Candidates
+
+__all__ = ["CountSketch"]
+
+WIDEN = 2**31  # weights of this total size need 64-bit cells
+MEAN_DEPTH = 4  # of from_error: for the mean only width times depth counts
+
+
+class CountSketch(KeyedSketch):
+    """The total weight of every key of a turnstile stream, with errors of both signs.
+
+    Guarantee: estimates are unbiased; |estimate - true| <= error_bound(c) with probability c per
+    key. Each row adds noise of variance (sum of the other keys' squares) / width, their mean that
+    divided by depth.
+    Parameters: width, cells per row, up to 2**31; depth, rows; seed, of all hashes; combine, "mean"
+    or, robust where few keys are huge, "median"; cells, "integer" (32 bits, 64 once needed; merges
+    exactly) or "real" (float64; merges up to rounding); track, how many of the largest keys to
+    remember for `heavy_hitters` (keys are stored as they are; estimates merge exactly, which keys
+    are remembered may depend on the order). Integer weights are below 2**31 in size; when the sum
+    of their sizes passes 2**63 - 1 the update raises and changes nothing.
+
+    >>> basket = CountSketch(width=1024, track=2).update(["tea", "milk", "tea"], [3, 1, -1])
+    >>> basket.estimate(["tea", "milk"])
+    array([2., 1.])
+    >>> basket.heavy_hitters(1)
+    (['tea'], array([2.]))
+
+    Charikar, Chen and Farach-Colton 2002; the mean and its variance: thesis 2.3.2.5 and 4.2.
+    """
+
+    width: Annotated[int, whole(2, 2**31)]
+    depth: Annotated[int, whole(1, 32)]
+    seed: Annotated[int, SEED]
+    combine: Annotated[str, one_of(("mean", "median"))]
+    cells: Annotated[str, one_of(("integer", "real"))]
+    track: Annotated[int, whole(0, 2**20)]
+    mass: int
+    keys: str
+    _table: np.ndarray
+    _hashes_kept: np.ndarray
+    _ends: np.ndarray
+    _letters: np.ndarray
+    _scalars = {"mass": 0, "keys": ""}
+
+    def __init__(
+        self,
+        width: int,
+        depth: int = 4,
+        *,
+        seed: int = 0,
+        combine: str = "mean",
+        cells: str = "integer",
+        track: int = 0,
+    ) -> None:
+        self._set_parameters(
+            width=width, depth=depth, seed=seed, combine=combine, cells=cells, track=track
+        )
+        self._allocate()
+
+    @classmethod
+    def from_error(cls, error: float, confidence: float = 0.99, **parameters: Any) -> Self:
+        """The smallest table whose error bound is `error` times the norm of all counts."""
+        error = fraction.check("CountSketch", "error", error)
+        miss = 1 - fraction.check("CountSketch", "confidence", confidence)
+        if parameters.get("combine", "mean") == "median":
+            width, depth = median_rows(1.0, error, miss)
+        else:
+            width, depth = max(2, math.ceil(1 / (error**2 * miss * MEAN_DEPTH))), MEAN_DEPTH
+        return cls(width, depth, **parameters)
+
+    @property
+    def merging(self) -> Merging:
+        if self.track:
+            return rounding("the cells merge exactly; which keys are tracked may differ.")
+        return EXACT if self.cells == "integer" else rounding("float64 cells, each sum rounded.")
+
+    def update(self, keys: Any, weights: Any = None) -> Self:
+        """Add every key's weight, or one; a negative weight removes."""
+        column = self._key_column(keys)
+        weighted = self._checked(weights, column.size)
+        scratch = np.empty(min(BLOCK, column.size), np.uint32)
+        self.keys = self.keys or column.kind
+        heavy = self._candidates() if self.track else None
+        for rows, hashes in self._hashes(column):
+            if weighted is None:
+                counters.add_one_signed(self._table, hashes, scratch)
+            else:
+                counters.add_signed(self._table, hashes, scratch, weighted[rows])
+            if heavy is not None:
+                heavy.offer(hashes, column, rows.start, self._estimate)
+        if heavy is not None:
+            self._hashes_kept, self._ends, self._letters = heavy.arrays()
+        return self
+
+    def estimate(self, keys: Any) -> np.ndarray:
+        """The total weight of every key."""
+        column = self._key_column(keys)
+        out = np.empty(column.size, np.float64)
+        for rows, hashes in self._hashes(column):
+            out[rows] = self._estimate(hashes)
+        return out
+
+    def heavy_hitters(self, k: int, candidates: Any = None) -> tuple[list[Any], np.ndarray]:
+        """The k keys of the largest size and their estimates, largest first.
+
+        Parameters: k, how many; candidates, a column of keys to choose among; without it the keys
+        that the sketch tracked.
+        """
+        k = whole(1).check("CountSketch", "k", k)
+        if candidates is not None:
+            column = self._key_column(candidates)
+            names = column.take(np.arange(column.size))
+            hashes = np.concatenate([h.copy() for _, h in self._hashes(column)] or [np.empty(0)])
+        elif self.track:
+            tracked = self._candidates()
+            hashes, names = tracked.hashes, tracked.names
+        else:
+            raise ValueError("CountSketch: track is 0; build it with track=k or give candidates.")
+        value = self._estimate(hashes.astype(np.uint64))
+        best = np.argsort(-np.abs(value), kind="stable")[:k]
+        return [self._shown(names[i]) for i in best], value[best]
+
+    def error_bound(self, confidence: float = 0.99) -> float:
+        """What an estimate may be off by, with this probability for each key (Chebyshev).
+
+        The sum of squares is read off the rows themselves, the largest of them.
+        """
+        miss = 1 - fraction.check("CountSketch", "confidence", confidence)
+        squares = float((self._table.astype(np.float64) ** 2).sum(axis=1).max())
+        if self.combine == "mean":
+            return math.sqrt(squares / (self.width * self.depth * miss))
+        return math.sqrt(squares / (self.width * row_miss(self.depth, miss)))
+
+    def _layout(self) -> dict[str, Cells]:
+        integer = np.int32 if self.mass < WIDEN else np.int64
+        dtype = integer if self.cells == "integer" else np.float64
+        cells = {"_table": Cells(dtype, (self.depth, self.width))}
+        if self.track:
+            cells["_hashes_kept"] = Cells(np.uint64, (-1,), "")
+            cells["_ends"] = Cells(np.int64, (-1,), "")
+            cells["_letters"] = Cells(np.uint8, (-1,), "")
+        return cells
+
+    def _checked(self, weights: Any, size: int) -> np.ndarray | None:
+        if self.cells == "real":
+            return real_weights("CountSketch", weights, size)
+        weighted = whole_weights("CountSketch", weights, size, low=-(2**31) + 1)
+        added = size if weighted is None else int(np.abs(weighted).sum())
+        # No cell exceeds the sum of the weights' sizes, so guarding that keeps cells from wrapping.
+        self._grow(whole(0).check("CountSketch", "mass", self.mass + added))
+        return weighted
+
+    def _grow(self, mass: int) -> None:
+        self.mass = mass
+        dtype = self._layout()["_table"].dtype
+        if self._table.dtype != dtype:
+            self._table = self._table.astype(dtype)
+
+    def _estimate(self, hashes: np.ndarray) -> np.ndarray:
+        out = np.empty(hashes.size, np.float64)
+        scratch = np.empty(hashes.size, np.uint32)
+        if self.combine == "mean":
+            counters.mean(self._table, hashes, scratch, out)
+        else:
+            rows = np.empty((self.depth, hashes.size), np.float64)
+            counters.median(self._table, hashes, scratch, rows, out)
+        return out
+
+    def _candidates(self) -> Candidates:
+        return Candidates(self.track, self._hashes_kept, self._ends, self._letters)
+
+    def _shown(self, name: int | bytes) -> Any:
+        if self.keys == "integers":
+            return int(name)
+        assert isinstance(name, bytes)
+        try:
+            return name.decode()
+        except UnicodeDecodeError:
+            return name
+
+    def _join(self, other: Self) -> None:
+        mass = whole(0).check("CountSketch", "mass", self.mass + other.mass)
+        theirs = other._table.copy() if other is self else other._table
+        self._grow(mass)
+        self._table += theirs
+        self.keys = self.keys or other.keys
+        if self.track:
+            heavy = self._candidates()
+            heavy.absorb(other._candidates(), self._estimate)
+            self._hashes_kept, self._ends, self._letters = heavy.arrays()
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        if self.mass < 0 or not np.isfinite(self._table).all():
+            raise ValueError("a count is not a number.")
+        if self.track:
+            ends = np.concatenate([[0], self._ends])
+            if (
+                self._ends.size != self._hashes_kept.size
+                or self._ends.size > self.track
+                or (np.diff(ends) < 0).any()
+                or ends[-1] != self._letters.size
+            ):
+                raise ValueError("the tracked keys do not fit together.")
+            if self.keys == "integers":
+                [int(name) for name in self._candidates().names]

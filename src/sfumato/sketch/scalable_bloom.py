@@ -1,0 +1,126 @@
+"""Scalable Bloom filter: a set that grows with its keys and still keeps its false positive rate."""
+
+import functools
+from typing import Annotated, Any, Self
+
+import numpy as np
+
+from sfumato._require import fraction, whole
+from sfumato.hashing import BLOCK
+from sfumato.kernels import bloom
+from sfumato.sketch._base import SEED, Cells, KeyedSketch, Merging, refused
+from sfumato.sketch.bloom import best_size
+
+__all__ = ["ScalableBloomFilter"]
+
+GROWTH = 2  # each layer holds twice the keys of the one before
+LAYERS = whole(1, 24)  # past the last one a layer would need more than 2**32 bits
+TIGHTEN = 0.5  # at half the rate: the rates of all layers add up to the whole one
+
+
+class ScalableBloomFilter(KeyedSketch):
+    """A set of keys of any number, answered by layers of Bloom filters that double in size.
+
+    Guarantee: a seen key is always found; another with probability `error_bound()`, which however
+    many keys came is below false_positive_rate on average over seeds. Parameters: capacity, keys
+    that the first layer holds; false_positive_rate; seed, of all hashes. Merge is refused: layers
+    open as keys arrive.
+
+    >>> seen = ScalableBloomFilter(100, false_positive_rate=0.01).update(range(5000))
+    >>> bool(seen.contains(range(5000)).all()), seen.layers
+    (True, 6)
+
+    Almeida, Baquero, Preguica and Hutchison 2007.
+    """
+
+    capacity: Annotated[int, whole(8, 2**24)]
+    false_positive_rate: Annotated[float, fraction]
+    seed: Annotated[int, SEED]
+    layers: int
+    held: int
+    keys: str
+    _scalars = {"layers": 1, "held": 0, "keys": ""}
+
+    def __init__(
+        self, capacity: int = 1 << 16, *, false_positive_rate: float = 0.01, seed: int = 0
+    ) -> None:
+        self._set_parameters(capacity=capacity, false_positive_rate=false_positive_rate, seed=seed)
+        self._allocate()
+
+    @property
+    def merging(self) -> Merging:
+        return refused("layers open in the order of the keys; use BloomFilter.from_capacity.")
+
+    def update(self, keys: Any) -> Self:
+        """Put every key in the set, opening layers as needed."""
+        column = self._key_column(keys)
+        for _, hashed in self._hashes(column):
+            fresh = np.unique(hashed[~self._found(hashed)])
+            while fresh.size:
+                room = self.capacity * GROWTH ** (self.layers - 1) - self.held
+                if not room:
+                    self._open_layer()
+                    continue
+                self._insert(fresh[:room])
+                fresh = fresh[room:]
+        self.keys = self.keys or column.kind
+        return self
+
+    def contains(self, keys: Any) -> np.ndarray:
+        """True for every key that was seen, and by chance for a few others."""
+        column = self._key_column(keys)
+        out = np.empty(column.size, np.bool_)
+        for rows, hashed in self._hashes(column):
+            out[rows] = self._found(hashed)
+        return out
+
+    estimate = contains
+
+    def error_bound(self) -> float:
+        """The chance that a key that was not seen is found, at most, given the bits that are set.
+
+        A false yes of the filter is one of some layer, so the layers' chances are added up.
+        """
+        return float(
+            sum(
+                (np.bitwise_count(getattr(self, f"_layer{at}")).sum() / bits) ** hashes
+                for at, (bits, hashes) in enumerate(self._geometry())
+            )
+        )
+
+    def _geometry(self) -> list[tuple[int, int]]:
+        """Bits and hashes of every layer."""
+        count = LAYERS.check("ScalableBloomFilter", "layers", self.layers)
+        return [_sized(self.capacity, self.false_positive_rate, layer) for layer in range(count)]
+
+    def _layout(self) -> dict[str, Cells]:
+        return {
+            f"_layer{at}": Cells(np.uint64, (-(-bits // 64),), "")
+            for at, (bits, _) in enumerate(self._geometry())
+        }
+
+    def _found(self, hashed: np.ndarray) -> np.ndarray:
+        any_layer, out = np.zeros(hashed.size, np.bool_), np.empty(hashed.size, np.uint8)
+        scratch = np.empty(hashed.size, np.uint32)
+        for at, (bits, hashes) in enumerate(self._geometry()):
+            bloom.find(getattr(self, f"_layer{at}"), bits, hashes, hashed, scratch, out)
+            any_layer |= out.view(np.bool_)
+        return any_layer
+
+    def _insert(self, hashed: np.ndarray) -> None:
+        bits, hashes = self._geometry()[-1]
+        scratch = np.empty(min(BLOCK, hashed.size), np.uint32)
+        bloom.insert(getattr(self, f"_layer{self.layers - 1}"), bits, hashes, hashed, scratch)
+        self.held += hashed.size
+
+    def _open_layer(self) -> None:
+        LAYERS.check("ScalableBloomFilter", "layers", self.layers + 1)
+        bits, _ = _sized(self.capacity, self.false_positive_rate, self.layers)
+        setattr(self, f"_layer{self.layers}", np.zeros(-(-bits // 64), np.uint64))
+        self.layers, self.held = self.layers + 1, 0
+
+
+@functools.lru_cache(1024)
+def _sized(capacity: int, rate: float, layer: int) -> tuple[int, int]:
+    """Bits and hashes of a layer: its capacity at its share of the rate."""
+    return best_size(capacity * GROWTH**layer, rate * TIGHTEN ** (layer + 1))

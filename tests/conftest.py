@@ -1,0 +1,7 @@
+"""Settings of the whole suite."""
+
+from hypothesis import settings
+
+# Kernels compile on first use, so one example can be far slower than the next.
+settings.register_profile("sfumato", deadline=None, derandomize=True)
+settings.load_profile("sfumato")

@@ -1,0 +1,126 @@
+"""Bloom filters: never a false no, false yes at the stated rate, in every layout and variant."""
+
+import numpy as np
+import pytest
+
+from sfumato.sketch import BloomFilter, CountingBloomFilter, ScalableBloomFilter
+
+SEEN, OTHER = np.arange(20_000), np.arange(1_000_000, 1_200_000)
+
+
+def within(found, rate, deviations=6):
+    """The share of false yes is the stated rate: a binomial mean, p < 1e-8 at 6 deviations."""
+    spread = np.sqrt(rate * (1 - rate) / found.size)
+    return abs(found.mean() - rate) < deviations * spread
+
+
+@pytest.mark.parametrize("layout", ["plain", "blocked"])
+@pytest.mark.parametrize("rate", [0.2, 0.01, 0.001])
+def test_capacity_keeps_its_rate(layout, rate):
+    # The filter's own rate varies by a few per cent around the formula (its bits are random too).
+    sketch = BloomFilter.from_capacity(SEEN.size, rate, layout=layout).update(SEEN)
+    assert sketch.contains(SEEN).all()
+    assert sketch.false_positive_rate(SEEN.size) <= rate
+    found = sketch.contains(OTHER)
+    assert within(found, sketch.error_bound())
+    assert sketch.error_bound() == pytest.approx(rate, rel=0.15)
+
+
+@pytest.mark.parametrize("layout", ["plain", "blocked"])
+def test_no_smaller_filter_keeps_the_rate(layout):
+    sized = BloomFilter.from_capacity(1000, 0.01, layout=layout)
+    unit = 1 if layout == "plain" else 512
+    for hashes in range(1, 20):
+        smaller = BloomFilter(sized.bits - unit, hashes, layout=layout)
+        assert smaller.false_positive_rate(1000) > 0.01
+
+
+def test_plain_capacity_is_the_textbook_optimum():
+    sketch = BloomFilter.from_capacity(10_000, 0.01)
+    assert sketch.hashes == 7
+    assert sketch.bits == pytest.approx(-10_000 * np.log(0.01) / np.log(2) ** 2, rel=0.002)
+
+
+@pytest.mark.parametrize("layout", ["plain", "blocked"])
+def test_size_is_estimated_from_the_bits(layout):
+    sketch = BloomFilter.from_capacity(SEEN.size, 0.01, layout=layout).update(SEEN).update(SEEN)
+    assert sketch.estimate_size() == pytest.approx(SEEN.size, rel=0.02)
+    assert BloomFilter(512, layout=layout).estimate_size() == 0
+
+
+def test_blocked_bits_fill_lines():
+    with pytest.raises(ValueError, match="multiple of 512 when blocked, not 600"):
+        BloomFilter(600, layout="blocked")
+
+
+def test_many_hashes_are_all_used():
+    for layout in ("plain", "blocked"):
+        sketch = BloomFilter(2**20, 64, layout=layout).update([1])
+        assert 48 <= np.bitwise_count(sketch._words).sum() <= 64
+
+
+def test_removed_keys_are_gone_and_others_stay():
+    sketch = CountingBloomFilter.from_capacity(SEEN.size, 0.01).update(SEEN)
+    sketch.remove(SEEN[:10_000])
+    assert sketch.contains(SEEN[10_000:]).all()
+    assert within(sketch.contains(SEEN[:10_000]), sketch.error_bound())
+    assert sketch.estimate_size() == pytest.approx(10_000, rel=0.03)
+    assert not sketch.remove(SEEN[10_000:])._counts.any()
+
+
+def test_removing_what_is_not_in_changes_nothing():
+    sketch = CountingBloomFilter(2**17).update(SEEN[:100])
+    before = sketch.copy()
+    keys = np.concatenate([SEEN[:100], [5_000_000]])
+    with pytest.raises(ValueError, match="key at row 100 is not in the filter"):
+        sketch.remove(keys)
+    assert sketch == before
+    long = np.concatenate([SEEN[:100], np.tile(SEEN[:1], 40_000)])
+    with pytest.raises(ValueError, match="is not in the filter"):
+        sketch.remove(long)
+    assert sketch == before
+
+
+def test_counters_saturate_and_then_stay():
+    sketch = CountingBloomFilter(64, 2).update(np.full(300, 7))
+    assert sketch.estimate([7])[0] == 255
+    sketch.remove(np.full(300, 7))
+    assert sketch.estimate([7])[0] == 255
+    merged = CountingBloomFilter(64, 2).update(np.full(200, 7))
+    assert merged.merge(merged.copy()).estimate([7])[0] == 255
+
+
+def test_counts_are_never_too_low():
+    keys = np.random.default_rng(0).integers(0, 500, 3000)
+    sketch = CountingBloomFilter(4096, 4).update(keys)
+    counts = np.bincount(keys, minlength=500)
+    assert (sketch.estimate(np.arange(500)) >= np.minimum(counts, 255)).all()
+
+
+def test_scalable_filter_keeps_its_rate_as_it_grows():
+    # Each filter's own rate scatters by about 10 % (its first layers are small), the mean of 20 by
+    # 2 %: 10 % above the promise has p < 1e-6. Far below would mean that layers are wasted.
+    rates = []
+    for seed in range(20):
+        sketch = ScalableBloomFilter(100, false_positive_rate=0.02, seed=seed)
+        for part in np.array_split(SEEN[:5000], 7):
+            sketch.update(part)
+        assert sketch.layers == 6
+        assert sketch.contains(SEEN[:5000]).all()
+        rate = sketch.contains(OTHER).mean()
+        assert rate <= sketch.error_bound() + 6 * np.sqrt(0.02 / OTHER.size)
+        rates.append(rate)
+    assert 0.01 < np.mean(rates) < 0.022
+
+
+def test_scalable_filter_holds_repeated_keys_once():
+    sketch = ScalableBloomFilter(64).update(np.tile(np.arange(50), 1000))
+    assert sketch.layers == 1
+    assert sketch.held == 50
+
+
+def test_scalable_filter_says_when_it_can_grow_no_more():
+    sketch = ScalableBloomFilter(8)
+    sketch.layers = 24
+    with pytest.raises(ValueError, match="layers must be a whole number from 1 to 24, not 25"):
+        sketch._open_layer()

@@ -1,0 +1,53 @@
+"""HyperLogLog: distinct counts within the stated spread from one key to many."""
+
+import numpy as np
+import pytest
+
+from sfumato.sketch import HyperLogLog
+
+
+@pytest.mark.parametrize("count", [1, 10, 100, 1000, 10_000, 100_000])
+def test_spread_and_bias_are_as_stated(count):
+    # 150 seeds: the mean error is within 5 standard errors (p < 1e-6) and the root mean square
+    # within 1.35 of 1.04 / sqrt(m) (chi-square with 150 degrees: p < 1e-6).
+    keys = np.arange(count)
+    errors = np.array(
+        [HyperLogLog(8, seed=s).update(keys).estimate() / count - 1 for s in range(150)]
+    )
+    spread = 1.04 / 16
+    assert abs(errors.mean()) < 5 * spread / np.sqrt(150)
+    assert np.sqrt((errors**2).mean()) < 1.35 * spread
+
+
+def test_registers_are_the_leading_zeros_of_the_hashes():
+    from sfumato.hashing import hash_column
+
+    keys = np.arange(50_000)
+    want = np.zeros(64, np.uint8)
+    for h in hash_column(keys, 3).tolist():
+        rest = h << 6 & 2**64 - 1
+        rank = min(64 - rest.bit_length(), 58) + 1
+        want[h >> 58] = max(want[h >> 58], rank)
+    np.testing.assert_array_equal(HyperLogLog(6, seed=3).update(keys)._registers, want)
+
+
+def test_repeats_change_nothing_and_empty_is_zero():
+    sketch = HyperLogLog().update(range(100))
+    assert sketch.copy().update(list(range(100)) * 3) == sketch
+    assert HyperLogLog().estimate() == 0
+
+
+def test_from_error_is_the_smallest_that_keeps_it():
+    sketch = HyperLogLog.from_error(0.02, 0.95)
+    assert sketch.error_bound(0.95) <= 0.02
+    assert HyperLogLog(sketch.precision - 1).error_bound(0.95) > 0.02
+    with pytest.raises(ValueError, match="error must be"):
+        HyperLogLog.from_error(0.0001)
+
+
+def test_full_registers_mean_more_than_can_be_counted():
+    sketch = HyperLogLog(4)
+    sketch._registers[:] = 60
+    assert sketch.estimate() > 1e18
+    sketch._registers[:] = 61
+    assert sketch.estimate() == np.inf
