@@ -186,7 +186,8 @@ def _first_misfit(column: Any, name: str) -> str:
         return f"{name}: a column of integers or text is expected, not {type(column).__name__}."
     for at, kind in enumerate(types):
         if not issubclass(kind, types[0]) or not issubclass(kind, int | str | bytes | np.integer):
-            return f"{name}: integers or text of one type are expected, not {kind.__name__} at row {at}."
+            wanted = "integers or text of one type are expected"
+            return f"{name}: {wanted}, not {kind.__name__} at row {at}."
     return f"{name}: integers from -2**63 to 2**64 - 1 are expected; one is outside."
 
 

@@ -1,4 +1,4 @@
-"""Bytes of a sketch: damage of any kind is SketchFormatError, never a crash or a huge allocation."""
+"""Bytes of a sketch: any damage is a SketchFormatError, never a crash or a huge allocation."""
 
 import json
 import tracemalloc

@@ -58,7 +58,7 @@ class Packed:
         self._listed = self._read_header()
 
     def arrays(self, layout: dict[str, Any]) -> dict[str, np.ndarray]:
-        """The arrays, once each has the declared dtype and shape and all fit the bytes there are."""
+        """The arrays, once each has the declared dtype and shape and all fill the bytes."""
         if [name for name, _, _ in self._listed] != list(layout):
             raise ValueError("the arrays are not those of this kind.")
         places, at = [], self._start

@@ -15,7 +15,7 @@ Estimate = Callable[[np.ndarray], np.ndarray]
 class Candidates:
     """Up to `size` keys with the largest estimates seen so far, as three arrays for the file.
 
-    hashes are sorted; the text of candidate i (for integers, its digits) ends at ends[i] in letters.
+    hashes are sorted; the text of candidate i (an integer's digits) ends at ends[i] in letters.
     """
 
     def __init__(

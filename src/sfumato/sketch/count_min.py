@@ -64,7 +64,7 @@ class CountMin(KeyedSketch):
         miss = 1 - fraction.check("CountMin", "confidence", confidence)
 
         def width(depth: int) -> int:
-            exact = miss ** (-1 / depth) / error
+            exact = float(miss ** (-1 / depth)) / error
             return max(2, 8 * math.ceil(exact / 8) if cells == "compact" else math.ceil(exact))
 
         depth = min(range(1, 33), key=lambda rows: rows * width(rows))
