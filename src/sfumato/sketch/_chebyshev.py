@@ -3,8 +3,6 @@
 import functools
 import math
 
-from scipy.stats import binom
-
 __all__ = ["median_rows", "row_miss"]
 
 
@@ -18,8 +16,14 @@ def row_miss(depth: int, miss: float) -> float:
     low, high = 0.0, 0.5
     for _ in range(60):
         p = (low + high) / 2
-        low, high = (p, high) if binom.sf(need - 1, depth, p) <= miss else (low, p)
+        low, high = (p, high) if _tail(depth, need, p) <= miss else (low, p)
     return low
+
+
+def _tail(trials: int, need: int, p: float) -> float:
+    """The chance of at least `need` successes in so many trials."""
+    terms = (math.comb(trials, k) * p**k * (1 - p) ** (trials - k) for k in range(need, trials + 1))
+    return math.fsum(terms)
 
 
 def median_rows(variance: float, error: float, miss: float) -> tuple[int, int]:

@@ -4,7 +4,6 @@ import math
 from typing import Annotated, Any, Self
 
 import numpy as np
-from scipy.stats import poisson
 
 from sfumato._require import fraction, one_of, whole
 from sfumato.hashing import BLOCK
@@ -133,7 +132,9 @@ def _rate(n: int, units: int, hashes: int, unit: int) -> float:
     load = n / units
     keys = np.arange(int(load + 12 * math.sqrt(load + 1)) + 20)
     full = -np.expm1(hashes * keys * math.log1p(-1 / unit))
-    return float((poisson.pmf(keys, load) * full**hashes).sum())
+    factorials = np.cumsum(np.log(np.maximum(keys, 1)))
+    chance = np.exp(keys * math.log(load) - load - factorials) if load else keys == 0
+    return float((chance * full**hashes).sum())
 
 
 def _units(n: int, rate: float, hashes: int, unit: int) -> tuple[int, int]:

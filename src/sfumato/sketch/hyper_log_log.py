@@ -1,10 +1,10 @@
 """HyperLogLog: how many different keys were seen, in a few kilobytes."""
 
 import math
+from statistics import NormalDist
 from typing import Annotated, Any, Self
 
 import numpy as np
-from scipy.special import ndtri
 
 from sfumato._require import fraction, whole
 from sfumato.hashing import BLOCK
@@ -76,7 +76,8 @@ class HyperLogLog(KeyedSketch):
     def error_bound(self, confidence: float = 0.99) -> float:
         """The relative error that is kept with this probability."""
         confidence = fraction.check("HyperLogLog", "confidence", confidence)
-        return float(ndtri((1 + confidence) / 2) * SPREAD / 2 ** (self.precision / 2))
+        deviations = NormalDist().inv_cdf((1 + confidence) / 2)
+        return float(deviations * SPREAD / 2 ** (self.precision / 2))
 
     def _layout(self) -> dict[str, Cells]:
         return {"_registers": Cells(np.uint8, (2**self.precision,), "max")}

@@ -1,0 +1,123 @@
+"""Timing, the machine's ceilings, and the table and JSON that every benchmark writes."""
+
+import json
+import platform
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import numba
+import numpy as np
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def rate(work, items, runs=7):
+    """Million items a second: median, lowest and highest of several warm runs."""
+    work()
+    rates = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        work()
+        rates.append(items / (time.perf_counter() - start) / 1e6)
+    return {"median": statistics.median(rates), "low": min(rates), "high": max(rates), "runs": runs}
+
+
+def peer(make, items, runs=3):
+    """The rate of a peer, or why there is none."""
+    try:
+        return rate(make(), items, runs)
+    except ImportError as error:
+        return {"missing": str(error)}
+
+
+@numba.njit(nogil=True)
+def _increment(cells, slots):
+    for i in range(slots.size):
+        cells[slots[i]] += 1
+
+
+@numba.njit(nogil=True)
+def _gather(cells, slots):
+    total = 0
+    for i in range(slots.size):
+        total += cells[slots[i]]
+    return total
+
+
+@numba.njit(nogil=True)
+def _sum(values):
+    total = 0
+    for i in range(values.size):
+        total ^= values[i]
+    return total
+
+
+class Ceilings:
+    """What this machine does at best: random increments and reads of a table, and plain reading."""
+
+    def __init__(self, block=1 << 15):
+        self.block, self.known = block, {}
+
+    def _slots(self, cells):
+        return np.random.default_rng(0).integers(0, cells, 1 << 22, dtype=np.uint32)
+
+    def _measure(self, kind, table, touch):
+        key = kind, table.nbytes
+        if key not in self.known:
+            slots = self._slots(table.size)
+            self.known[key] = rate(lambda: touch(table, slots), slots.size)["median"]
+        return self.known[key]
+
+    def increments(self, cells, dtype):
+        """M/s of random `cells[slot] += 1`, positions given."""
+        return self._measure("increment", np.zeros(cells, dtype), _increment)
+
+    def reads(self, cells, dtype):
+        """M/s of random reads, positions given."""
+        return self._measure("read", np.zeros(cells, dtype), _gather)
+
+    def stream(self, bytes_per_item=8):
+        """M items/s at the speed of reading memory once."""
+        if "stream" not in self.known:
+            values = np.arange(1 << 25)
+            self.known["stream"] = rate(lambda: _sum(values), values.nbytes)["median"]
+        return self.known["stream"] / bytes_per_item
+
+
+def machine():
+    """What the figures were measured on."""
+    model = platform.processor()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        lines = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
+        model = lines[0].split(":", 1)[1].strip() if lines else model
+    return {
+        "cpu": model,
+        "python": platform.python_version(),
+        "numba": numba.__version__,
+        "numpy": np.__version__,
+    }
+
+
+def show(row):
+    """One line for people, as soon as it is known."""
+    ours = row["ours"]
+    value = f"{ours['median']:9.1f} ({ours['low']:.0f}-{ours['high']:.0f})"
+    asked = f"asked {row['asked']}" if row.get("asked") is not None else ""
+    ceiling = f"ceiling {row['ceiling']:.0f}" if row.get("ceiling") else ""
+    peers = ", ".join(
+        f"{name} {'missing' if 'missing' in figure else format(figure['median'], '.1f')}"
+        for name, figure in row.get("peers", {}).items()
+    )
+    print(f"{row['name']:<44}{value:>24}  {asked:<12}{ceiling:<14}{peers}", flush=True)
+    return row
+
+
+def write(name, content):
+    """The results as JSON beside the scripts."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps({"machine": machine(), **content}, indent=1) + "\n")
+    print(f"wrote {path}", file=sys.stderr)
