@@ -13,7 +13,8 @@ from .lanes import prefetch, prefetch_write
 __all__ = ["count_down", "count_up", "fewest", "find", "find_blocked", "insert", "insert_blocked"]
 
 AHEAD = 16  # keys whose cache line is asked for before it is needed
-NINE = np.uint64(511)
+NINE, TOP = np.uint64(9), np.uint64(55)  # a place in a line is nine bits, from the top of a word
+PLACES = 7  # of them in one word
 
 
 @inline
@@ -48,13 +49,6 @@ def _line(h, lines):
     return row_slot(h * ROW[0], np.uint64(lines)) << np.uint64(3)
 
 
-@inline
-def _place(h, j):
-    """The key's j-th place in its line, 0 to 511: seven of nine bits from each product."""
-    product = h * ROW[1 + j // 7]
-    return (product >> np.uint64(55 - 9 * (j % 7))) & NINE
-
-
 @kernel
 def insert_blocked(words, hashes_per_key, hashes):
     """Set k bits in the cache line of every key."""
@@ -62,9 +56,10 @@ def insert_blocked(words, hashes_per_key, hashes):
     for i in range(hashes.size):
         if i + AHEAD < hashes.size:
             prefetch_write(words, _line(hashes[i + AHEAD], lines))
-        first = _line(hashes[i], lines)
+        first, product = _line(hashes[i], lines), np.uint64(0)
         for j in range(hashes_per_key):
-            place = _place(hashes[i], j)
+            product = hashes[i] * ROW[1 + j // PLACES] if j % PLACES == 0 else product << NINE
+            place = product >> TOP
             words[first + (place >> np.uint64(6))] |= np.uint64(1) << (place & np.uint64(63))
 
 
@@ -75,10 +70,11 @@ def find_blocked(words, hashes_per_key, hashes, out):
     for i in range(hashes.size):
         if i + AHEAD < hashes.size:
             prefetch(words, _line(hashes[i + AHEAD], lines))
-        first = _line(hashes[i], lines)
+        first, product = _line(hashes[i], lines), np.uint64(0)
         here = np.uint64(1)
         for j in range(hashes_per_key):
-            place = _place(hashes[i], j)
+            product = hashes[i] * ROW[1 + j // PLACES] if j % PLACES == 0 else product << NINE
+            place = product >> TOP
             here &= words[first + (place >> np.uint64(6))] >> (place & np.uint64(63))
         out[i] = np.uint8(here)
 

@@ -2,21 +2,42 @@
 
 import numpy as np
 
-from ._jit import kernel
-from .lanes import count_leading_zeros
+from ._jit import inline, kernel
+from .lanes import bits, count_leading_zeros, load, population_count
 
 __all__ = ["observe"]
 
 
-@kernel
-def observe(registers, precision, hashes, found):
-    """Raise the registers; found is scratch of uint32, as long as the block."""
+@inline
+def _raise(registers, precision, h):
     guard = np.uint64(1) << np.uint64(precision - 1)  # caps the rank at 64 - precision + 1
-    index, rest = np.uint64(64 - precision), np.uint64(precision)
-    for i in range(hashes.size):
-        rank = np.uint64(count_leading_zeros(hashes[i] << rest | guard)) + np.uint64(1)
-        found[i] = (hashes[i] >> index) << np.uint64(8) | rank
-    for i in range(hashes.size):
-        rank = np.uint8(found[i] & np.uint32(255))
-        if registers[found[i] >> np.uint32(8)] < rank:
-            registers[found[i] >> np.uint32(8)] = rank
+    rank = np.uint8(count_leading_zeros(h << np.uint64(precision) | guard) + 1)
+    register = h >> np.uint64(64 - precision)
+    if registers[register] < rank:
+        registers[register] = rank
+
+
+@kernel
+def observe(registers, precision, hashes):
+    """Raise the registers.
+
+    A hash whose rest has fewer leading zeros than the lowest register changes nothing; once that is
+    above zero, eight hashes at a time are tested against it and most go no further.
+    """
+    lowest = np.uint8(255)
+    for register in registers:
+        lowest = min(lowest, register)
+    if lowest == 0:
+        for i in range(hashes.size):
+            _raise(registers, precision, hashes[i])
+        return
+    rest, limit = np.uint64(precision), np.uint64(1) << np.uint64(64 - lowest)
+    whole = hashes.size & ~7
+    for i in range(0, whole, 8):
+        left = bits(load(hashes, i) << rest < limit)
+        while left:
+            first = left & (~left + np.uint64(1))
+            _raise(registers, precision, hashes[i + population_count(first - np.uint64(1))])
+            left ^= first
+    for i in range(whole, hashes.size):
+        _raise(registers, precision, hashes[i])

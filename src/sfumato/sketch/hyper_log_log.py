@@ -7,7 +7,6 @@ from typing import Annotated, Any, Self
 import numpy as np
 
 from sfumato._require import fraction, whole
-from sfumato.hashing import BLOCK
 from sfumato.kernels import distinct
 from sfumato.sketch._base import SEED, Cells, KeyedSketch
 
@@ -57,9 +56,8 @@ class HyperLogLog(KeyedSketch):
     def update(self, keys: Any) -> Self:
         """See every key."""
         column = self._key_column(keys)
-        scratch = np.empty(min(BLOCK, column.size), np.uint32)
         for _, hashes in self._hashes(column):
-            distinct.observe(self._registers, self.precision, hashes, scratch)
+            distinct.observe(self._registers, self.precision, hashes)
         self.keys = self.keys or column.kind
         return self
 

@@ -1,0 +1,125 @@
+"""Writes docs/benchmarks.md and docs/speed.png from benchmarks/results/*.json (make docs)."""
+
+import json
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+RESULTS = DOCS.parent / "benchmarks" / "results"
+TITLES = {
+    "counters": "Count-Min and count sketch, 4 x 2^18",
+    "bloom": "Bloom filters, 10 million keys at 1 %",
+    "hll": "HyperLogLog, 2^14 registers, and the hash alone",
+    "minhash": "MinHash, 128 values, flat tokens",
+}
+
+
+def read(name):
+    return json.loads((RESULTS / f"{name}.json").read_text())
+
+
+def figure(value):
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def peers(row):
+    found = {
+        name: "missing" if "missing" in peer else figure(peer["median"])
+        for name, peer in row.get("peers", {}).items()
+    }
+    return ", ".join(f"{name} {value}" for name, value in found.items()) or "-"
+
+
+def speed_table(rows):
+    lines = ["| | M/s (low-high) | asked | ceiling | peers |", "|---|---|---|---|---|"]
+    for row in rows:
+        ours = row["ours"]
+        spread = f"{figure(ours['median'])} ({figure(ours['low'])}-{figure(ours['high'])})"
+        ceiling = figure(row["ceiling"]) if row.get("ceiling") else "-"
+        lines.append(
+            f"| {row['name']} | {spread} | {row.get('asked') or '-'} | {ceiling} | {peers(row)} |"
+        )
+    return lines
+
+
+def accuracy_table(rows):
+    lines = ["| 1 MiB | mean relative error | asked | merge | peers |", "|---|---|---|---|---|"]
+    for row in rows:
+        beside = ", ".join(
+            f"{name} {value:.2f}" if isinstance(value, float) else f"{name} {value}"
+            for name, value in row.get("peers", {}).items()
+        )
+        asked = f"<= {row['asked']}" if row.get("asked") else "-"
+        merge, beside = row.get("merge", "-"), beside or "-"
+        lines.append(f"| {row['name']} | {row['error']:.2f} | {asked} | {merge} | {beside} |")
+    return lines
+
+
+def page():
+    """The text of docs/benchmarks.md."""
+    results, engine = read("sketches"), read("engine")
+    of = results["machine"]
+    lines = [
+        "# Benchmarks",
+        "",
+        "Written by `make docs` from the JSON that `make bench` leaves in `benchmarks/results/`.",
+        f"One process, one thread, 10 million items; {of['cpu']}, Python {of['python']}, Numba "
+        f"{of['numba']}. Median of warm runs; shared machines vary, so believe ratios. The ceiling",
+        "is the same number of random accesses with all positions given, or one reading of the",
+        "input where the sketch fits the first cache. Peers take one key a call from Python.",
+    ]
+    for name, title in TITLES.items():
+        lines += ["", f"## {title}", "", *speed_table(results[name])]
+    lines += ["", "## Error: Zipf(1.1), 10 million items, over all keys", ""]
+    lines += accuracy_table(results["accuracy"])
+    lines += ["", "## First call of a kernel in a new process, cached", ""]
+    lines += ["| | seconds (low-high) | asked |", "|---|---|---|"]
+    for row in results["first_call"]:
+        spread = f"{row['seconds']:.2f} ({row['low']:.2f}-{row['high']:.2f})"
+        lines.append(f"| `{row['name']}` | {spread} | <= {row['asked']} |")
+    lines += ["", "## Two threads of the local engine, 200 million keys in Parquet, Count-Min", ""]
+    lines += ["| threads | seconds, each run | peak memory, MiB |", "|---|---|---|"]
+    for threads, runs in engine["runs"].items():
+        seconds = ", ".join(f"{run['seconds']:.2f}" for run in runs)
+        peak = max(run["peak_bytes"] for run in runs) / 2**20
+        lines.append(f"| {threads} | {seconds} | {peak:.0f} (asked <= 1024) |")
+    lines += ["", f"Ratio of the medians: {engine['ratio']:.2f} (asked >= {engine['asked']})."]
+    return "\n".join(lines) + "\n"
+
+
+def picture(path):
+    """Bars of our speed, the peers' and the machine's ceiling."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    results = read("sketches")
+    rows = [row for name in TITLES for row in results[name] if row.get("peers")][::-1]
+    figure_, axes = plt.subplots(figsize=(8.5, 0.42 * len(rows) + 1.2), layout="constrained")
+    for at, row in enumerate(rows):
+        axes.barh(at, row["ours"]["median"], 0.55, color="#3b6ea5", label="sfumato")
+        axes.plot([row["ceiling"]] * 2, [at - 0.38, at + 0.38], color="#222", label="ceiling")
+        for name, peer in row["peers"].items():
+            if "median" in peer:
+                axes.plot(peer["median"], at, "o", color="#d1822b", label="peer")
+                axes.annotate(
+                    name,
+                    (peer["median"], at),
+                    (0, 5),
+                    textcoords="offset points",
+                    ha="center",
+                    fontsize=6.5,
+                    color="#444",
+                )
+    axes.set_yticks(range(len(rows)), [row["name"] for row in rows], fontsize=8)
+    axes.set_xscale("log")
+    axes.set_xlabel("million items a second, one thread (log scale)")
+    axes.spines[["top", "right"]].set_visible(False)
+    handles = dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
+    axes.legend(handles.values(), handles.keys(), frameon=False, fontsize=8, loc="lower right")
+    figure_.savefig(path, dpi=140)
+
+
+if __name__ == "__main__":
+    (DOCS / "benchmarks.md").write_text(page())
+    picture(DOCS / "speed.png")

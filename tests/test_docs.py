@@ -1,0 +1,81 @@
+"""What the documentation says is there, and what is there is in the documentation."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import sfumato.sketch
+from sfumato.sketch import Sketch
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def module(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def test_the_code_of_the_readme_runs():
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), {})
+
+
+def test_every_sketch_has_a_row():
+    text = (ROOT / "docs" / "sketches.md").read_text()
+    for name in sfumato.sketch.__all__:
+        kind = getattr(sfumato.sketch, name)
+        if isinstance(kind, type) and issubclass(kind, Sketch) and kind is not Sketch:
+            assert f"| `{name}` |" in text
+
+
+def test_commands_page_is_the_help_of_the_commands():
+    page = module(ROOT / "docs" / "commands.py").page()
+    assert (ROOT / "docs" / "commands.md").read_text() == page, "run make docs"
+
+
+def test_benchmarks_page_is_the_measured_figures():
+    page = module(ROOT / "docs" / "figures.py").page()
+    assert (ROOT / "docs" / "benchmarks.md").read_text() == page, "run make docs"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_links_lead_somewhere(path):
+    for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
+        assert (path.parent / target).exists(), target
+
+
+def test_targets_of_the_makefile_exist():
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M)
+    for path in PAGES:
+        for name in re.findall(r"`?\bmake ([a-z]+)\b`?", path.read_text()):
+            assert name in targets, (path.name, name)
+
+
+def test_the_demo_runs_and_its_answers_are_near_the_truth():
+    from rich.console import Console
+
+    from sfumato.cli.demo import tour
+
+    rows = {row["question"]: row for row in tour(100_000, Console(quiet=True))}
+    assert rows["merged = built at once, bit for bit"]["answer"] == "True"
+    assert rows["saved and read back"]["answer"] == "True"
+    assert rows["number 1"]["answer"].split(":")[0] == rows["number 1"]["truth"].split(":")[0]
+    for question, tolerance in (("customers", 0.05), ("item 0", 0.05), ("customers 0 and 1", 0.5)):
+        says, truth = (float(rows[question][k].replace(",", "")) for k in ("answer", "truth"))
+        assert says == pytest.approx(truth, rel=tolerance)
+
+
+def test_every_command_answers_help():
+    from sfumato.cli import app
+
+    runner = CliRunner()
+    for command in ([], ["sketch"], ["sketch", "build"], ["demo"], ["inspect"]):
+        assert runner.invoke(app, [*command, "--help"]).exit_code == 0

@@ -1,0 +1,78 @@
+"""Long runs (make soak): many more damaged files, killed writers, and bounds over many seeds."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from sfumato.sketch import AMS, CountMin, CountSketch, HyperLogLog, load
+from sketch.test_format import SAMPLES, loads_or_refuses, resealed
+from streams import uniform, zipf
+
+pytestmark = pytest.mark.soak
+
+WRITER = """
+import sys
+from sfumato.sketch import CountMin
+small, large = CountMin(2**18).update([1]), CountMin(2**18).update([1, 2])
+print("ready", flush=True)
+while True:
+    small.save(sys.argv[1])
+    large.save(sys.argv[1])
+"""
+
+
+def test_a_killed_writer_leaves_a_whole_file(tmp_path):
+    path = tmp_path / "counts.sketch"
+    wait = np.random.default_rng(0)
+    for _ in range(25):
+        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE)
+        writer.stdout.readline()
+        time.sleep(0.05 + 0.2 * wait.random())
+        os.kill(writer.pid, signal.SIGKILL)
+        writer.wait()
+        assert load(path).total in (1, 2)
+
+
+def test_many_damaged_files_load_whole_or_are_refused():
+    random = np.random.default_rng(1)
+    for _ in range(300_000):
+        body = bytearray(SAMPLES[random.integers(len(SAMPLES))][:-8])
+        for at in random.integers(0, min(len(body), 600), random.integers(1, 5)):
+            body[at] = random.integers(256)
+        loads_or_refuses(resealed(body))
+
+
+@pytest.mark.parametrize("stream", [uniform(200_000, 30_000), zipf(200_000, 100_000)])
+def test_bounds_hold_at_their_confidence_over_many_seeds(stream):
+    # Each bound allows 5 % of (key, seed) pairs; Markov and Chebyshev leave far fewer.
+    keys, counts = np.unique(stream, return_counts=True)
+    squares = float((counts.astype(float) ** 2).sum())
+    missed = {"min": [], "mean": [], "median": [], "ams": [], "hll": []}
+    for seed in range(100):
+        sketch = CountMin(2048, 4, seed=seed).update(stream)
+        missed["min"].append((sketch.estimate(keys) - counts > sketch.error_bound(0.95)).mean())
+        for combine in ("mean", "median"):
+            sketch = CountSketch(2048, 5, combine=combine, seed=seed).update(stream)
+            off = np.abs(sketch.estimate(keys) - counts) > sketch.error_bound(0.95)
+            missed[combine].append(off.mean())
+        sketch = AMS(256, 5, seed=seed).update(stream)
+        missed["ams"].append(abs(sketch.estimate() - squares) > sketch.error_bound(0.95) * squares)
+        sketch = HyperLogLog(10, seed=seed).update(stream)
+        off = abs(sketch.estimate() - keys.size) > sketch.error_bound(0.95) * keys.size
+        missed["hll"].append(off)
+    for name in ("min", "mean", "median", "ams"):
+        assert np.mean(missed[name]) <= 0.05
+    assert np.sum(missed["hll"]) <= 17  # normal law: 5 expected, binomial p < 1e-5
+
+
+def test_large_sums_do_not_wrap():
+    sketch = CountMin(64, 2)
+    ones = np.zeros(1_000_000, np.int64)
+    for _ in range(20):
+        sketch.update(ones, np.full(ones.size, 2**31 - 1))
+    assert sketch.estimate([0])[0] == 20_000_000 * (2**31 - 1)
