@@ -242,9 +242,8 @@ def first_call(_):
             out = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
             times.append(float(out.stdout))
         seconds = sorted(times[1:])
-        print(
-            f"first call {name:<22}{seconds[2]:8.3f} s ({seconds[0]:.3f}-{seconds[-1]:.3f})  asked 0.4"
-        )
+        spread = f"({seconds[0]:.3f}-{seconds[-1]:.3f})"
+        print(f"first call {name:<22}{seconds[2]:8.3f} s {spread}  asked 0.4")
         yield dict(name=name, asked=0.4, seconds=seconds[2], low=seconds[0], high=seconds[-1])
 
 

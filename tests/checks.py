@@ -20,13 +20,19 @@ import pytest
 from sfumato.sketch import (
     AMS,
     BloomFilter,
+    CosineSketch,
     CountingBloomFilter,
     CountMin,
     CountSketch,
+    FeatureHasher,
     HyperLogLog,
+    JohnsonLindenstrauss,
+    MinHash,
+    PStableSketch,
     ScalableBloomFilter,
     Sketch,
     SketchFormatError,
+    TensorSketch,
     load,
 )
 from sfumato.sketch._base import KeyedSketch
@@ -70,6 +76,44 @@ SKETCHES["AMS"] = [
     lambda s: AMS(seed=s),
     lambda s: AMS(2, 1, seed=s),
     lambda s: AMS(70, 3, kind="tug-of-war", seed=s),
+]
+SKETCHES["CosineSketch"] = [
+    lambda s: CosineSketch(dimension=12, seed=s),
+    lambda s: CosineSketch(1, dimension=12, seed=s),
+    lambda s: CosineSketch(70, dimension=12, directions="sign", seed=s),
+    lambda s: CosineSketch(12, dimension=12, directions="orthogonal", seed=s),
+    lambda s: CosineSketch(70, dimension=12, directions="super-bit", seed=s),
+    lambda s: CosineSketch(70, dimension=12, directions="frame", seed=s),
+]
+SKETCHES["PStableSketch"] = [
+    lambda s: PStableSketch(2.0, dimension=12, seed=s),
+    lambda s: PStableSketch(0.5, dimension=12, hashes=1, p=1, seed=s),
+]
+SKETCHES["JohnsonLindenstrauss"] = [
+    lambda s: JohnsonLindenstrauss(100, seed=s),
+    lambda s: JohnsonLindenstrauss(1, seed=s),
+    lambda s: JohnsonLindenstrauss(16, kind="sign", seed=s),
+    lambda s: JohnsonLindenstrauss(17, kind="achlioptas", seed=s),
+    lambda s: JohnsonLindenstrauss(24, kind="sparse", seed=s),
+]
+SKETCHES["FeatureHasher"] = [
+    lambda s: FeatureHasher(1024, seed=s),
+    lambda s: FeatureHasher(1, seed=s),
+]
+SKETCHES["TensorSketch"] = [
+    lambda s: TensorSketch(64, dimension=12, seed=s),
+    lambda s: TensorSketch(1, dimension=12, degree=1, seed=s),
+    lambda s: TensorSketch(33, dimension=12, degree=3, seed=s),
+]
+SKETCHES["MinHash"] = [
+    lambda s: MinHash(seed=s),
+    lambda s: MinHash(3, seed=s),
+    lambda s: MinHash(kind="one-permutation", seed=s),
+    lambda s: MinHash(3, kind="one-permutation", seed=s),
+    lambda s: MinHash(kind="k-minimum", seed=s),
+    lambda s: MinHash(3, kind="k-minimum", seed=s),
+    lambda s: MinHash(bits=1, seed=s),
+    lambda s: MinHash(33, kind="one-permutation", bits=12, seed=s),
 ]
 
 KEYS = np.random.default_rng(5).zipf(1.3, 3000) % 10_000
@@ -167,6 +211,9 @@ def check_copy_is_independent(make: Factory) -> None:
     feed(twin, parts(twin)[1])
     assert sketch.to_bytes() == before
     assert twin != sketch
+    after = twin.to_bytes()
+    feed(sketch, parts(sketch)[0])
+    assert twin.to_bytes() == after
 
 
 def check_cut_off_and_flipped_bytes_are_found(make: Factory) -> None:

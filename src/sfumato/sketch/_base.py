@@ -1,6 +1,5 @@
 """What every sketch is: declared parameters, declared cells, and merge, bytes and == from those."""
 
-import copy
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -102,12 +101,17 @@ class Sketch:
 
     def copy(self) -> Self:
         """An independent sketch with the same content."""
-        twin = copy.copy(self)
+        twin = type(self).__new__(type(self))
+        for name in (*self._limits, *self._scalars):
+            setattr(twin, name, getattr(self, name))
         for name, array in self._arrays().items():
             fresh = aligned(array.shape, array.dtype)
             fresh[...] = array
             setattr(twin, name, fresh)
         return twin
+
+    def __copy__(self) -> Self:
+        return self.copy()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.copy()

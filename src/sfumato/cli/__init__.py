@@ -1,0 +1,94 @@
+"""The `sfumato` command: every expected error is one line and exit code 2, Ctrl-C is 130."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from sfumato.cli import sketch
+
+__all__ = ["app", "main"]
+
+EXPECTED = (ValueError, TypeError, OSError, MemoryError)
+
+
+class _OneLineErrors(TyperGroup):
+    """A group whose expected errors, its own and those of all commands below, are one line."""
+
+    def main(self, *args: Any, **options: Any) -> NoReturn:
+        options["standalone_mode"] = False
+        try:
+            code = super().main(*args, **options)
+        except KeyboardInterrupt:
+            code = 130
+        except Exception as error:
+            if not isinstance(error, EXPECTED) and not hasattr(error, "format_message"):
+                raise
+            print(f"sfumato: {_sentence(error)}", file=sys.stderr)
+            code = 2
+        if code == 130:
+            print("sfumato: stopped; nothing was written.", file=sys.stderr)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _sentence(error: Any) -> str:
+    if hasattr(error, "format_message"):  # the command line itself was not understood
+        context = getattr(error, "ctx", None)
+        hint = f" See {context.command_path} --help." if context else ""
+        told = error.format_message() + hint
+    elif isinstance(error, OSError) and error.strerror:
+        told = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
+    else:
+        told = str(error) or type(error).__name__
+    return " ".join(" ".join([told, *getattr(error, "__notes__", [])]).split())
+
+
+app = typer.Typer(
+    cls=_OneLineErrors,
+    help="Learn from personal behaviour without keeping it.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help, so that --help need not load rich
+)
+app.add_typer(sketch.app, name="sketch")
+
+
+@app.callback(invoke_without_command=True)
+def start(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        import sfumato
+
+        print(sfumato.__version__)
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@app.command()
+def inspect(file: Annotated[Path, typer.Argument()], json: sketch.Json = False) -> None:
+    """Say what a file of ours holds."""
+    sketch.info(file, json)
+
+
+@app.command()
+def demo(json: sketch.Json = False) -> None:
+    """A tour of the sketches on a generated shop, each answer beside the truth."""
+    import io
+
+    from rich.console import Console
+
+    from sfumato.cli import _show
+    from sfumato.cli.demo import tour
+
+    rows = tour(console=Console(file=io.StringIO()) if json else None)
+    if json:
+        _show.rows(rows, json)
+
+
+def main() -> None:
+    """Run the command line."""
+    app(prog_name="sfumato")

@@ -1,0 +1,61 @@
+"""What a sketch answers on the command line: about keys, about all of them, the heaviest ones."""
+
+import inspect
+from typing import Any
+
+__all__ = ["about", "heaviest", "overall"]
+
+
+def about(sketch: Any, keys: list[str]) -> list[dict[str, Any]]:
+    """One row for each key: its estimate, or whether the sketch contains it."""
+    ask = getattr(sketch, "estimate", None) or getattr(sketch, "contains", None)
+    if ask is None or not inspect.signature(ask).parameters:
+        raise ValueError(f"{_name(sketch)}: cannot be asked about a key; give none.")
+    answers = ask(_typed(sketch, keys))
+    label = "contains" if answers.dtype == bool else "estimate"
+    return [{"key": key, label: answer} for key, answer in zip(keys, answers.tolist(), strict=True)]
+
+
+def overall(sketch: Any) -> float:
+    """The one number a sketch tells about all its keys."""
+    for verb in ("estimate", "estimate_size"):
+        ask = getattr(sketch, verb, None)
+        if ask is not None and not inspect.signature(ask).parameters:
+            return float(ask())
+    raise ValueError(f"{_name(sketch)}: answers about keys; give one or more after the file.")
+
+
+def heaviest(sketch: Any, k: int) -> list[dict[str, Any]]:
+    """The k heaviest keys that the sketch tracked, heaviest first."""
+    if not hasattr(sketch, "heavy_hitters"):
+        raise ValueError(
+            f"{_name(sketch)}: does not know its heaviest keys; build a count-sketch with "
+            "--set track=100."
+        )
+    keys, estimates = sketch.heavy_hitters(k)
+    return [
+        {"key": _readable(key), "estimate": float(estimate)}
+        for key, estimate in zip(keys, estimates, strict=True)
+    ]
+
+
+def _typed(sketch: Any, keys: list[str]) -> list[Any]:
+    if sketch.keys != "integers":
+        return list(keys)
+    numbers = []
+    for key in keys:
+        try:
+            numbers.append(int(key))
+        except ValueError:
+            raise ValueError(f"{_name(sketch)}: its keys are integers; {key!r} is none.") from None
+    return numbers
+
+
+def _readable(key: Any) -> int | str:
+    if isinstance(key, bytes):
+        return key.decode("utf-8", "backslashreplace")
+    return key if isinstance(key, str) else int(key)
+
+
+def _name(sketch: Any) -> str:
+    return type(sketch).__name__

@@ -1,0 +1,136 @@
+"""What the commands print: one JSON document, or tables for people; progress goes to stderr."""
+
+import inspect
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sfumato.sketch import Sketch
+
+__all__ = ["document", "info", "progress", "rows"]
+
+
+def info(sketch: Sketch, file: Path) -> dict[str, Any]:
+    """What a sketch in a file is, without its cells."""
+    found: dict[str, Any] = {
+        "file": str(file),
+        "kind": type(sketch).__name__,
+        "parameters": sketch.parameters,
+        "keys": getattr(sketch, "keys", None) or None,
+    }
+    if hasattr(sketch, "total"):
+        found["total"] = sketch.total
+    found["nbytes"], found["file_bytes"] = sketch.nbytes, file.stat().st_size
+    found["merging"] = {"kind": sketch.merging.kind, "reason": sketch.merging.reason or None}
+    return {**found, **_error_bound(sketch)}
+
+
+def _error_bound(sketch: Any) -> dict[str, Any]:
+    ask = getattr(sketch, "error_bound", None)
+    if ask is None:
+        return {}
+    needs = inspect.signature(ask).parameters
+    try:
+        bound = float(ask(0.99) if "confidence" in needs else ask())
+    except ValueError:  # this setting of the sketch has none
+        return {}
+    return {"error_bound": bound, **({"confidence": 0.99} if "confidence" in needs else {})}
+
+
+def document(content: dict[str, Any], as_json: bool) -> None:
+    """One thing: its fields."""
+    if as_json:
+        print(json.dumps(_plain(content), allow_nan=False, ensure_ascii=False))
+        return
+    table = _table("", "")
+    table.show_header = False
+    for name, value in content.items():
+        table.add_row(name.replace("_", " "), _words(value))
+    _print(table)
+
+
+def rows(content: list[dict[str, Any]], as_json: bool) -> None:
+    """Many things alike: a line each."""
+    if as_json:
+        print(json.dumps({"rows": _plain(content)}, allow_nan=False, ensure_ascii=False))
+        return
+    table = _table(*(content[0] if content else []))
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for row in content:
+        table.add_row(*map(_words, row.values()))
+    _print(table)
+
+
+class _Tell:
+    """The callback that `map_merge` gets: it keeps the rows and moves the bar if there is one."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.bar: Any = None
+
+    def __call__(self, done: int, total: int | None) -> None:
+        self.rows = done
+        if self.bar is not None:
+            self.bar.update(self.bar.task_ids[0], completed=done, total=total)
+
+
+@contextmanager
+def progress(title: str, *, hidden: bool) -> Iterator[_Tell]:
+    """A bar on stderr while the block runs, when people look at it."""
+    from rich.console import Console
+
+    tell, console = _Tell(), Console(stderr=True)
+    if hidden or not console.is_terminal:
+        yield tell
+        return
+    from rich import progress as bars
+
+    shown = (
+        bars.TextColumn("{task.description}"),
+        bars.BarColumn(),
+        bars.TextColumn("{task.completed:,.0f} rows"),
+        bars.TimeRemainingColumn(elapsed_when_finished=True),
+    )
+    with bars.Progress(*shown, console=console, transient=True) as tell.bar:
+        tell.bar.add_task(title, total=None)
+        yield tell
+
+
+def _table(*names: str) -> Any:
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    return Table(*names, box=SIMPLE)
+
+
+def _print(table: Any) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = 10_000  # a pipe has no edge to wrap at
+    console.print(table)
+
+
+def _words(value: Any) -> Any:
+    from rich.text import Text
+
+    if isinstance(value, dict):
+        inside = ", ".join(f"{name}={part}" for name, part in value.items() if part is not None)
+        return Text(inside)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return Text("-" if value is None else str(value))
+    return Text(f"{value:,}" if isinstance(value, int) else f"{value:,.6g}")
+
+
+def _plain(value: Any) -> Any:
+    """The value in JSON's types; what JSON has no number for is null."""
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

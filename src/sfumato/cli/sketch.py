@@ -1,0 +1,150 @@
+"""`sfumato sketch`: build, look into, ask and merge the sketches of a column."""
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Build, look into, ask and merge sketches of a column of keys.",
+    no_args_is_help=False,
+    rich_markup_mode=None,
+)
+File = Annotated[Path, typer.Argument(help="A sketch.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Out = Annotated[Path, typer.Option("--output", "-o", help="Where to write the sketch.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace the output if it is there.")]
+
+
+@app.command()
+def build(
+    kind: Annotated[str, typer.Argument(help="For example count-min or hyper-log-log.")],
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE...", help="Parquet, CSV, TSV or JSON lines; text also .gz."),
+    ],
+    column: Annotated[str, typer.Option("--column", "-c", help="The column of keys.")],
+    output: Out,
+    weights: Annotated[str | None, typer.Option(help="A column of weights.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the sketch; repeatable."),
+    ] = None,
+    text: Annotated[bool, typer.Option("--text", help="Read the keys as text.")] = False,
+    skip_nulls: Annotated[bool, typer.Option(help="Leave out rows with empty values.")] = False,
+    threads: Annotated[int | None, typer.Option(help="All cores unless told.")] = None,
+    memory_limit: Annotated[str | None, typer.Option(metavar="SIZE", help="Such as 1GiB.")] = None,
+    force: Force = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    json: Json = False,
+) -> None:
+    """Sketch a column of files larger than memory."""
+    from sfumato.cli import _kinds, _show
+    from sfumato.data import read_batches
+    from sfumato.engine import map_merge
+
+    make = _kinds.maker(kind, settings or [])
+    limit = None if memory_limit is None else _kinds.size(memory_limit)
+    _check_output(output, force)
+    columns = [column] if weights is None else [column, weights]
+    source = read_batches(files, columns, text=[column] if text else [], skip_nulls=skip_nulls)
+    begin = time.perf_counter()
+    with _show.progress(f"sketching {column}", hidden=quiet or json) as tell:
+        sketch = map_merge(
+            source,
+            make,
+            column=column,
+            weights=weights,
+            threads=threads,
+            memory_limit=limit,
+            progress=tell,
+        )
+    sketch.save(output)
+    seconds = round(time.perf_counter() - begin, 3)
+    _show.document({**_show.info(sketch, output), "rows": tell.rows, "seconds": seconds}, json)
+
+
+@app.command()
+def info(file: File, json: Json = False) -> None:
+    """Say what a sketch holds: its kind, parameters, size and error bound."""
+    from sfumato.cli import _show
+
+    _show.document(_show.info(_load(file), file), json)
+
+
+@app.command()
+def estimate(
+    file: File,
+    keys: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY]...", help="After -- if one begins with -.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Ask a sketch about keys, or for its one number about all of them."""
+    from sfumato.cli import _ask, _show
+
+    sketch = _load(file)
+    if keys:
+        _show.rows(_ask.about(sketch, keys), json)
+    else:
+        _show.document({"kind": type(sketch).__name__, "estimate": _ask.overall(sketch)}, json)
+
+
+@app.command()
+def top(
+    file: File,
+    k: Annotated[int, typer.Option("-k", help="How many.", min=1)] = 10,
+    json: Json = False,
+) -> None:
+    """The keys of the largest counts, of a sketch that tracked them."""
+    from sfumato.cli import _ask, _show
+
+    _show.rows(_ask.heaviest(_load(file), k), json)
+
+
+@app.command()
+def merge(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE FILE...", help="Sketches.")],
+    output: Out,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Join sketches with the same parameters into the sketch of all their streams."""
+    from sfumato.cli import _show
+
+    _check_output(output, force)
+    if len(files) < 2:
+        raise ValueError("merge: give two sketches or more.")
+    merged = _load(files[0])
+    for file in files[1:]:
+        try:
+            merged.merge(_load(file))
+        except (ValueError, TypeError) as error:
+            error.add_note(f"({files[0]} and {file})")
+            raise
+    merged.save(output)
+    _show.document(_show.info(merged, output), json)
+
+
+def _load(file: Path) -> Any:
+    from sfumato.sketch import SketchFormatError, load
+
+    if file.is_dir():
+        raise IsADirectoryError(f"{file}: is a folder, not a sketch.")
+    try:
+        return load(file)
+    except SketchFormatError as error:
+        raise SketchFormatError(f"{file}: {error}") from None
+
+
+def _check_output(output: Path, force: bool) -> None:
+    """Refuse before the work begins what could not be written after it."""
+    if not output.parent.is_dir():
+        raise FileNotFoundError(f"{output}: there is no folder {output.parent}.")
+    if output.is_dir():
+        raise IsADirectoryError(f"{output}: is a folder; name a file in it.")
+    if output.exists() and not force:
+        raise FileExistsError(f"{output}: is there already; use --force to replace it.")

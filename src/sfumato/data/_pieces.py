@@ -1,0 +1,64 @@
+"""What a source is made of: pieces that are read independently, batch by batch."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+__all__ = ["BATCH_ROWS", "Found", "Piece", "Reading", "missing_column", "sliced"]
+
+BATCH_ROWS = 1 << 16  # half a MiB of 64-bit keys: fits a core's cache beside the sketch's rows
+TEXT_BYTES = 64  # what a text of unknown length is taken for
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a piece is read: rows of a batch, threads and bytes that its reader may use."""
+
+    batch_rows: int = BATCH_ROWS
+    threads: int = 1
+    memory: int | None = None
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A run of rows that is read on its own: its name, its first row there, how to open it."""
+
+    name: str
+    first_row: int
+    open: Callable[[Reading], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A source's pieces, its rows if known, bytes of a row, and bytes of a reader beside those."""
+
+    pieces: list[Piece]
+    rows: int | None
+    row_bytes: int
+    reader_bytes: int = 0
+
+
+def missing_column(name: str, column: str, there: Iterable[str]) -> ValueError:
+    listed = ", ".join(there) or "none"
+    return ValueError(f"{name}: there is no column {column!r}; the columns are: {listed}.")
+
+
+def row_bytes(schema: pa.Schema, columns: list[str]) -> int:
+    """About how many bytes one row of these columns takes in memory."""
+    return sum(_width(schema.field(column).type) for column in columns)
+
+
+def sliced(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of at most so many, without copying."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, rows):
+            yield batch.slice(start, rows)
+
+
+def _width(kind: Any) -> int:
+    try:
+        return max(1, int(kind.bit_width) // 8)
+    except ValueError:
+        return TEXT_BYTES

@@ -1,0 +1,167 @@
+"""Minima of hashed tokens, one row a set: under many permutations, in bins, or the lowest of one.
+
+Every kernel lowers the rows of `out`, so a set may arrive in parts: row r takes in the tokens
+bounds[r] to bounds[r + 1] of `values`. Those are hashes where `mixed` is true, else integers that
+are hashed here, a few at a time, so that no column of hashes is ever written. EMPTY marks a minimum
+of nothing; a token whose 32 bits are EMPTY is not seen, which has probability 2**-32.
+"""
+
+import numpy as np
+
+from ._jit import inline, kernel
+from .hash import GOLDEN, mix
+from .lanes import load, minimum, store, u32x16
+
+__all__ = ["EMPTY", "STEP", "bin_minima", "cut", "densify", "keep_lowest", "permute"]
+
+EMPTY = np.uint32(2**32 - 1)
+STEP = 32  # coefficients come in multiples of this: two vectors hide the latency, more gain nothing
+HALF = np.uint64(32)
+CHUNK = np.uint64(256)
+SHORT = np.uint64(64)  # short enough that the CPU hashes a chunk while it still bins the last
+
+
+@inline
+def _hash(values, at, count, key, mixed, out):
+    if mixed:
+        for i in range(count):
+            out[i] = np.uint64(values[at + i])
+    else:
+        for i in range(count):
+            out[i] = mix(np.uint64(values[at + i]) ^ key)
+
+
+@inline
+def _lower(hashes, count, a, b, lowest):
+    for j in range(0, a.size, STEP):
+        a0, b0, low0 = load(a, j), load(b, j), load(lowest, j)
+        a1, b1, low1 = load(a, j + 16), load(b, j + 16), load(lowest, j + 16)
+        for i in range(count):
+            x = u32x16(np.uint32(hashes[i]))
+            low0 = minimum(low0, a0 * x + b0)
+            low1 = minimum(low1, a1 * x + b1)
+        store(lowest, j, low0)
+        store(lowest, j + 16, low1)
+
+
+@kernel
+def permute(values, key, mixed, bounds, a, b, out):
+    """out[r, j] = min(out[r, j], a[j] x + b[j] mod 2**32) over the low halves x of the hashes."""
+    hashes = np.empty(CHUNK, np.uint64)
+    lowest = np.empty(a.size, np.uint32)
+    lowest[:] = EMPTY
+    for r in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            lowest[j] = out[r, j]
+        at, end = np.uint64(bounds[r]), np.uint64(bounds[r + 1])
+        while at < end:
+            count = min(CHUNK, end - at)
+            _hash(values, at, count, key, mixed, hashes)
+            _lower(hashes, count, a, b, lowest)
+            at += count
+        for j in range(out.shape[1]):
+            out[r, j] = lowest[j]
+
+
+@kernel
+def bin_minima(values, key, mixed, bounds, out):
+    """out[r, bin] = min(out[r, bin], low half), where the hash's high half chooses the bin."""
+    hashes = np.empty(SHORT, np.uint64)
+    bins = np.uint64(out.shape[1])
+    for r in range(out.shape[0]):
+        at, end = np.uint64(bounds[r]), np.uint64(bounds[r + 1])
+        while at < end:
+            count = min(SHORT, end - at)
+            _hash(values, at, count, key, mixed, hashes)
+            for i in range(count):
+                hashes[i] = ((hashes[i] >> HALF) * bins >> HALF) << HALF | np.uint64(
+                    np.uint32(hashes[i])
+                )
+            for i in range(count):
+                cell = hashes[i] >> HALF
+                out[r, cell] = min(out[r, cell], np.uint32(hashes[i]))
+            at += count
+
+
+@kernel
+def keep_lowest(values, key, mixed, bounds, out):
+    """out[r] = the lowest distinct low halves, ascending, EMPTY where there are no more."""
+    kept = out.shape[1]
+    hashes = np.empty(CHUNK, np.uint64)
+    pool = np.empty(2 * kept + np.int64(CHUNK), np.uint32)
+    for r in range(out.shape[0]):
+        used, bar = 0, out[r, kept - 1]
+        while used < kept and out[r, used] != EMPTY:
+            pool[used] = out[r, used]
+            used += 1
+        at, end = np.uint64(bounds[r]), np.uint64(bounds[r + 1])
+        while at < end:
+            count = min(CHUNK, end - at)
+            _hash(values, at, count, key, mixed, hashes)
+            used = _pool(hashes, count, pool, used, bar)
+            if used > 2 * kept:
+                used = _shrink(pool, used, kept)
+                bar = pool[kept - 1]
+            at += count
+        _shrink(pool, used, kept)
+        out[r] = pool[:kept]
+
+
+@inline
+def _pool(hashes, count, pool, used, bar):
+    for i in range(count):
+        pool[used] = np.uint32(hashes[i])
+        used += np.uint32(hashes[i]) < bar
+    return used
+
+
+@inline
+def _shrink(pool, used, kept):
+    """Sort what is pooled, drop repeats, and leave the lowest, filled up with EMPTY."""
+    pool[:used].sort()
+    size = 0
+    for i in range(used):
+        if size < kept and (size == 0 or pool[i] != pool[size - 1]):
+            pool[size] = pool[i]
+            size += 1
+    pool[size:kept] = EMPTY
+    return size
+
+
+@kernel
+def densify(out):
+    """Fill each empty bin from the first full one of its own fixed random sequence of bins."""
+    bins = out.shape[1]
+    full = np.empty(bins, np.uint32)
+    for r in range(out.shape[0]):
+        empty = 0
+        for j in range(bins):
+            full[j] = out[r, j]
+            empty += full[j] == EMPTY
+        if 0 < empty < bins:
+            for j in range(bins):
+                if full[j] == EMPTY:
+                    out[r, j] = full[_donor(full, j)]
+
+
+@inline
+def _donor(full, j):
+    # Start and stride are random and the stride is odd, so that every bin is reached in the end.
+    place = mix(np.uint64(j) + GOLDEN)
+    stride = place << HALF | np.uint64(1) << HALF
+    while True:
+        donor = (place >> HALF) * np.uint64(full.size) >> HALF
+        if full[donor] != EMPTY:
+            return donor
+        place += stride
+
+
+@kernel
+def cut(minima, bits, out):
+    """out = `bits` bits of each minimum, mixed first: a minimum's own high bits are mostly zero,
+    and its low bits under a[j] x + b[j] are those of x, alike in all permutations."""
+    last = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
+    for r in range(minima.shape[0]):
+        for j in range(minima.shape[1]):
+            mixed = mix(np.uint64(minima[r, j])) >> HALF & last
+            out[r, j] = last if minima[r, j] == EMPTY else mixed

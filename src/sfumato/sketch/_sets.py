@@ -1,0 +1,91 @@
+"""Many sets as one column of tokens and the offsets where each set starts, checked whole."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.hashing import KeyColumn
+
+__all__ = ["as_sets", "runs"]
+
+
+def as_sets(owner: str, tokens: Any, offsets: Any = None) -> tuple[KeyColumn, np.ndarray]:
+    """The tokens of all sets in a row, and n + 1 offsets for n sets, from 0 to all tokens.
+
+    Without offsets, tokens is a column of lists: Arrow, pandas, polars or a list of lists.
+    """
+    if offsets is None:
+        tokens, offsets = _flat(owner, tokens)
+    column = KeyColumn(tokens, name="tokens")
+    return column, _checked(owner, offsets, column.size)
+
+
+def runs(column: KeyColumn, seed: int) -> Iterator[tuple[int, np.ndarray, bool]]:
+    """Start row, values and whether they are hashes; integers come as they are, without a copy."""
+    arrays = [piece.values for piece in column.pieces]
+    # Above 2**63 an unsigned integer has its own hash, so that dtype is hashed as text is.
+    if all(isinstance(each, np.ndarray) and each.dtype != np.uint64 for each in arrays):
+        start = 0
+        for values in arrays:
+            yield start, values, False
+            start += values.size
+    else:
+        for start, hashes in column.blocks(seed):
+            yield start, hashes, True
+
+
+def _flat(owner: str, sets: Any) -> tuple[pa.ChunkedArray, np.ndarray]:
+    chunks = _lists(owner, sets)
+    offsets, end = [np.zeros(1, np.int64)], 0
+    for chunk in chunks:
+        # Ends from 0 on: an Arrow slice keeps the offsets of the whole.
+        ends = chunk.offsets.to_numpy().astype(np.int64)
+        offsets.append(ends[1:] - ends[0] + end)
+        end += int(ends[-1] - ends[0])
+    values = [chunk.flatten() for chunk in chunks]
+    return pa.chunked_array(values, None if values else pa.int64()), np.concatenate(offsets)
+
+
+def _lists(owner: str, sets: Any) -> list[Any]:
+    if not isinstance(sets, pa.Array | pa.ChunkedArray):
+        try:
+            stream = hasattr(sets, "__arrow_c_stream__")
+            sets = pa.chunked_array(sets) if stream else pa.array(sets)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
+            raise TypeError(f"{owner}: tokens must be lists of one type of key: {error}") from None
+    kind = sets.type
+    if pa.types.is_null(kind) and len(sets) == 0:
+        return []
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+        raise TypeError(
+            f"{owner}: tokens must be a column of lists when there are no offsets, not {kind}."
+        )
+    if sets.null_count:
+        raise ValueError(f"{owner}: a set of tokens is null; give an empty list instead.")
+    chunks = sets.chunks if isinstance(sets, pa.ChunkedArray) else [sets]
+    return [_typed(chunk) for chunk in chunks if len(chunk)]
+
+
+def _typed(chunk: Any) -> Any:
+    # Lists that are all empty have items of type null; any type of key will do for none.
+    return chunk.cast(pa.list_(pa.int64())) if pa.types.is_null(chunk.type.value_type) else chunk
+
+
+def _checked(owner: str, offsets: Any, size: int) -> np.ndarray:
+    ends = np.asarray(offsets)
+    if ends.ndim != 1 or ends.size == 0 or ends.dtype.kind not in "iu":
+        raise TypeError(
+            f"{owner}: offsets must be one column of whole numbers, one more than there are sets, "
+            f"not {ends.dtype} of shape {ends.shape}."
+        )
+    if ends[0] != 0 or ends[-1] != size:
+        raise ValueError(
+            f"{owner}: offsets must run from 0 to the {size} tokens, not {ends[0]} to {ends[-1]}."
+        )
+    falling = ends[1:] < ends[:-1]
+    if falling.any():
+        at = int(falling.argmax()) + 1
+        raise ValueError(f"{owner}: offsets must never fall; the one in row {at} does.")
+    return np.ascontiguousarray(ends, np.int64)

@@ -1,0 +1,297 @@
+"""The sketch commands end to end: what they print, what they refuse, and that they stay light."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import sfumato.sketch
+from sfumato.cli import _kinds, app
+from sfumato.sketch import CountMin, HyperLogLog, load
+from sfumato.sketch._base import KeyedSketch
+
+KEYS = np.random.default_rng(8).zipf(1.3, 20_000) % 5000
+WORDS = [f"item {key}" for key in KEYS]
+TABLE = pa.table({"user": KEYS, "item": WORDS, "hours": KEYS % 7, "share": KEYS / 2})
+
+
+@pytest.fixture
+def views(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(TABLE, "views.parquet")
+    pa.csv.write_csv(TABLE, "views.csv")
+    return "views.csv"
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def answer(*arguments):
+    """The one JSON document that a command prints."""
+    result = run(*arguments, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == ""
+    return json.loads(result.stdout)
+
+
+def refused(*arguments):
+    """The one line of an expected error."""
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith("sfumato: ")
+    return result.stderr
+
+
+def build(kind, file, out, *more, column="user"):
+    return answer("sketch", "build", kind, file, "--column", column, "-o", out, *more)
+
+
+@pytest.mark.parametrize("file", ["views.csv", "views.parquet"])
+def test_build_writes_the_sketch_of_the_column(views, file):
+    told = build("count-min", file, "out.sk", "--set", "width=512", "--set", "seed=3")
+    want = CountMin(512, seed=3).update(KEYS)
+    assert load("out.sk") == want
+    assert told["kind"] == "CountMin"
+    assert told["parameters"] == want.parameters
+    assert (told["rows"], told["total"]) == (KEYS.size, KEYS.size)
+    assert told["file_bytes"] == os.path.getsize("out.sk")
+
+
+def test_build_takes_weights_threads_limits_and_many_files(views):
+    build("count-min", views, "w.sk", "--weights", "hours", "--threads", 2)
+    assert load("w.sk") == CountMin(65536).update(KEYS, KEYS % 7)
+    answer(
+        *("sketch", "build", "count-min", "views.csv", "views.parquet", "--column", "user"),
+        *("-o", "two.sk", "--memory-limit", "200MiB"),
+    )
+    assert load("two.sk") == CountMin(65536).update(KEYS).update(KEYS)
+    build("count-min", views, "text.sk", "--text")
+    assert load("text.sk") == CountMin(65536).update([str(key) for key in KEYS])
+
+
+def test_build_skips_nulls_when_asked(views):
+    with open("gaps.csv", "w") as file:
+        file.write("user,item\n1,a\n,b\n3,c\n")
+    line = refused("sketch", "build", "count-min", "gaps.csv", "-c", "user", "-o", "g.sk")
+    assert "row 1 is null" in line
+    assert "begins at row 0" in line
+    build("count-min", "gaps.csv", "g.sk", "--skip-nulls")
+    assert load("g.sk") == CountMin(65536).update([1, 3])
+
+
+@pytest.mark.parametrize("kind", _kinds.kinds())
+def test_every_keyed_kind_builds_with_its_defaults(views, kind):
+    told = build(kind, "views.parquet", "out.sk")
+    assert _kinds.kinds()[kind].__name__ == told["kind"]
+    shown = answer("sketch", "info", "out.sk")
+    assert shown == {name: told[name] for name in shown}
+    assert answer("inspect", "out.sk") == shown
+    assert shown["merging"]["kind"] in ("exact", "rounding", "refused")
+
+
+def test_every_public_keyed_sketch_has_a_kind():
+    public = {getattr(sfumato.sketch, name) for name in sfumato.sketch.__all__}
+    keyed = {kind for kind in public if isinstance(kind, type) and issubclass(kind, KeyedSketch)}
+    assert set(_kinds.kinds().values()) == keyed
+
+
+def test_estimate_reads_keys_as_the_sketch_does(views):
+    build("count-min", views, "n.sk")
+    build("count-min", views, "t.sk", column="item")
+    numbers, words = CountMin(65536).update(KEYS), CountMin(65536).update(WORDS)
+    got = answer("sketch", "estimate", "n.sk", "1", "2")["rows"]
+    assert got == [{"key": k, "estimate": int(numbers.estimate([int(k)])[0])} for k in ("1", "2")]
+    got = answer("sketch", "estimate", "t.sk", "item 1")["rows"]
+    assert got == [{"key": "item 1", "estimate": int(words.estimate(["item 1"])[0])}]
+    assert run("sketch", "estimate", "n.sk", "--json", "--", "-5").exit_code == 0
+    assert "its keys are integers; 'tea' is none" in refused("sketch", "estimate", "n.sk", "tea")
+    assert "give one or more" in refused("sketch", "estimate", "n.sk")
+
+
+def test_estimate_of_a_set_tells_membership_and_of_a_count_one_number(views):
+    build("bloom-filter", views, "b.sk")
+    got = answer("sketch", "estimate", "b.sk", "1", "77777777")["rows"]
+    assert got == [{"key": "1", "contains": True}, {"key": "77777777", "contains": False}]
+    build("hyper-log-log", views, "h.sk")
+    want = HyperLogLog().update(KEYS).estimate()
+    assert answer("sketch", "estimate", "h.sk") == {"kind": "HyperLogLog", "estimate": want}
+    assert "cannot be asked about a key" in refused("sketch", "estimate", "h.sk", "1")
+
+
+def test_top_lists_the_heaviest_keys_of_a_sketch_that_tracked_them(views):
+    build("count-sketch", "views.parquet", "c.sk", "--set", "track=50", column="item")
+    values, counts = np.unique(WORDS, return_counts=True)
+    best = values[np.argsort(-counts)][:3].tolist()
+    rows = answer("sketch", "top", "c.sk", "-k", 3)["rows"]
+    assert [row["key"] for row in rows] == best
+    build("count-min", views, "m.sk")
+    assert "build a count-sketch with --set track" in refused("sketch", "top", "m.sk")
+
+
+def test_merge_is_the_sketch_of_both(views):
+    build("count-min", views, "a.sk")
+    build("count-min", views, "b.sk", "--weights", "hours")
+    told = answer("sketch", "merge", "a.sk", "b.sk", "-o", "c.sk")
+    assert load("c.sk") == load("a.sk").merge(load("b.sk"))
+    assert told["total"] == load("c.sk").total
+    build("count-min", views, "d.sk", "--set", "seed=9")
+    line = refused("sketch", "merge", "a.sk", "d.sk", "-o", "e.sk")
+    assert "seed is 0 here and 9 there" in line
+    assert "(a.sk and d.sk)" in line
+    build("hyper-log-log", views, "h.sk")
+    assert "cannot merge with" in refused("sketch", "merge", "a.sk", "h.sk", "-o", "e.sk")
+    assert "two sketches or more" in refused("sketch", "merge", "a.sk", "-o", "e.sk")
+    assert not os.path.exists("e.sk")
+
+
+MISTAKES = {
+    "no such file": ("count-min", "none.csv", "user"),
+    "no column 'film'; the columns are: user, item": ("count-min", "views.csv", "film"),
+    "integers or text are expected, not double": ("count-min", "views.parquet", "share"),
+    "must be one of ams, bloom": ("counts", "views.csv", "user"),
+    "width must be a whole number from 2": ("count-min", "views.csv", "user", "--set", "width=1"),
+    "width must be a whole number": ("count-min", "views.csv", "user", "--set", "width=wide"),
+    "cells must be one of 'plain'": ("count-min", "views.csv", "user", "--set", "cells=9"),
+    "has no parameter 'wide'": ("count-min", "views.csv", "user", "--set", "wide=1"),
+    "--set must be NAME=VALUE": ("count-min", "views.csv", "user", "--set", "width"),
+    "takes no weights": ("hyper-log-log", "views.csv", "user", "--weights", "hours"),
+    "threads must be": ("count-min", "views.csv", "user", "--threads", "0"),
+    "a size such as 500MB": ("count-min", "views.csv", "user", "--memory-limit", "lots"),
+    "memory_limit must be at least": ("count-min", "views.csv", "user", "--memory-limit", "1kB"),
+    "must end in .parquet": ("count-min", "out.txt", "user"),
+}
+
+
+@pytest.mark.parametrize("sentence", MISTAKES)
+def test_a_mistake_is_one_line_and_writes_nothing(views, sentence):
+    with open("out.txt", "w") as file:
+        file.write("x")
+    kind, file, column, *more = MISTAKES[sentence]
+    there = set(os.listdir())
+    line = refused("sketch", "build", kind, file, "--column", column, "-o", "out.sk", *more)
+    assert sentence in line
+    assert set(os.listdir()) == there
+
+
+def test_outputs_are_not_overwritten_unless_forced(views):
+    build("count-min", views, "out.sk")
+    before = load("out.sk")
+    line = refused("sketch", "build", "count-min", views, "-c", "item", "-o", "out.sk")
+    assert "use --force" in line
+    assert "use --force" in refused("sketch", "merge", "out.sk", "out.sk", "-o", "out.sk")
+    assert load("out.sk") == before
+    build("count-min", views, "out.sk", "--force", column="item")
+    assert load("out.sk") != before
+    assert "no folder" in refused("sketch", "merge", "out.sk", "out.sk", "-o", "no/out.sk")
+
+
+def test_files_that_are_no_sketch_are_one_line(views):
+    build("count-min", views, "out.sk")
+    with open("out.sk", "rb") as file:
+        content = file.read()
+    with open("cut.sk", "wb") as file:
+        file.write(content[:-100])
+    assert "cut.sk: the sketch is cut off or damaged" in refused("sketch", "info", "cut.sk")
+    assert "views.csv: not a sketch" in refused("inspect", "views.csv")
+    assert "none.sk: No such file" in refused("sketch", "estimate", "none.sk", "1")
+    assert "is a folder" in refused("inspect", ".")
+
+
+def test_a_command_line_not_understood_is_one_line(views):
+    line = refused("sketch", "build", "count-min", views, "-o", "x.sk")
+    assert "--column" in line
+    assert "See " in line
+    assert "--jsn" in refused("sketch", "info", "x.sk", "--jsn")
+    refused("no-such-command")
+
+
+def test_people_get_tables(views):
+    result = run("sketch", "build", "count-min", views, "--column", "user", "-o", "out.sk")
+    assert result.exit_code == 0
+    assert "CountMin" in result.stdout
+    assert result.stderr == ""  # no bar where there is no terminal
+    result = run("sketch", "estimate", "out.sk", "1")
+    assert "estimate" in result.stdout
+    count = CountMin(65536).update(KEYS).estimate([1])[0]
+    assert f"{count:,}" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("written", "bytes_"),
+    [("1GiB", 2**30), ("500MB", 5 * 10**8), ("1.5 kib", 1536), ("77", 77), ("2T", 2 * 10**12)],
+)
+def test_sizes_are_read(written, bytes_):
+    assert _kinds.size(written) == bytes_
+
+
+def shell(code, **options):
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, **options
+    )
+
+
+LOADED = "print([m for m in 'numpy numba pyarrow duckdb rich.table'.split() if m in sys.modules])"
+
+
+def test_help_and_version_load_nothing_heavy():
+    code = f"""import sys
+from sfumato.cli import main
+for line in (["--help"], ["sketch", "--help"], ["sketch", "build", "--help"], ["--version"]):
+    sys.argv = ["sfumato", *line]
+    try:
+        main()
+    except SystemExit as left:
+        assert left.code == 0
+{LOADED}"""
+    lines = shell(code).stdout.splitlines()
+    assert lines[0] == "Usage: sfumato [OPTIONS] COMMAND [ARGS]..."
+    assert lines[-2:] == [shell("import sfumato; print(sfumato.__version__)").stdout.strip(), "[]"]
+
+
+def test_rooms_are_there_without_importing_them():
+    assert shell("import sfumato; print(sfumato.sketch.CountMin.__name__)").stdout == "CountMin\n"
+    assert "sketch" in shell("import sfumato; print(dir(sfumato))").stdout
+    with pytest.raises(AttributeError, match="no attribute 'cellar'"):
+        _ = sfumato.cellar
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a terminal and SIGINT")
+def test_ctrl_c_on_a_terminal_stops_with_130_and_nothing_written(tmp_path):
+    keys = np.arange(20_000_000)
+    pq.write_table(pa.table({"user": keys}), tmp_path / "big.parquet", row_group_size=1 << 20)
+    lead, end = pty.openpty()  # stderr is a terminal: there is a bar
+    command = ["sketch", "build", "count-min", "big.parquet", "--column=user", "-o", "out.sk"]
+    running = subprocess.Popen(
+        [sys.executable, "-c", "from sfumato.cli import main; main()", *command, "--set=depth=32"],
+        cwd=tmp_path,
+        stderr=end,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TERM": "xterm"},
+    )
+    os.close(end)
+    shown = b""
+    while b"rows" not in shown:
+        shown += os.read(lead, 4096)
+    time.sleep(0.2)
+    running.send_signal(signal.SIGINT)
+    try:
+        while piece := os.read(lead, 4096):
+            shown += piece
+    except OSError:
+        pass  # the other end is closed
+    assert running.wait(20) == 130
+    assert b"stopped; nothing was written" in shown
+    assert os.listdir(tmp_path) == ["big.parquet"]

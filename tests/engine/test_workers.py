@@ -1,0 +1,192 @@
+"""Threads hold back the source, stop together, and tell where they are from the calling thread."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+from sfumato.data import read_batches
+from sfumato.engine import map_merge
+from sfumato.sketch import CountMin
+from sfumato.sketch._base import Sketch
+
+KEYS = np.random.default_rng(3).zipf(1.2, 200_000) % 50_000
+TABLE = pa.table({"key": KEYS})
+
+
+def count_min():
+    return CountMin(256, seed=2)
+
+
+def ended(before):
+    """Whether only so many threads are left; the last lines of one may still be running."""
+    deadline = time.monotonic() + 2
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return threading.active_count() <= before
+
+
+class Slow(CountMin):
+    """Holds the batch for a moment, so that a source could run ahead if nothing held it back."""
+
+    taken = 0
+    lock = threading.Lock()
+
+    def update(self, keys, weights=None):
+        time.sleep(0.002)
+        with self.lock:
+            Slow.taken += 1
+        return super().update(keys, weights)
+
+
+del Sketch.KINDS["Slow"]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_a_source_is_never_more_than_a_batch_a_thread_ahead(threads):
+    Slow.taken, ahead = 0, []
+
+    def source():
+        for made in range(100):
+            yield pa.record_batch({"key": KEYS[:10]})
+            ahead.append(made + 1 - Slow.taken)
+
+    map_merge(source(), lambda: Slow(64), column="key", threads=threads)
+    assert len(ahead) == 100
+    assert max(ahead) <= threads + 1
+
+
+def test_idle_threads_help_with_the_last_piece():
+    seen = set()
+
+    def note(sketch, batch):
+        seen.add(threading.get_ident())
+        time.sleep(0.001)
+
+    source = read_batches(TABLE, ["key"])
+    assert len(source.pieces) == 1
+    map_merge(source, count_min, update=note, threads=4, batch_rows=1000)
+    assert len(seen) == 4
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_an_error_stops_all_and_tells_where(threads):
+    keys = pa.array([*range(50_000), None, *range(150_000)])
+    before = threading.active_count()
+    with pytest.raises(ValueError, match="row 0 is null") as told:
+        map_merge({"key": keys}, count_min, column="key", threads=threads, batch_rows=1000)
+    assert told.value.__notes__ == ["This was in the batch of the table that begins at row 50000."]
+    assert ended(before)
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_after_an_error_no_thread_takes_more_than_the_batch_it_waits_for(threads):
+    made = []
+
+    def source():
+        for at in range(2000):
+            made.append(at)
+            yield pa.record_batch({"key": pa.array([1, None if at == 20 else 2])})
+
+    with pytest.raises(ValueError, match="row 1 is null"):
+        map_merge(source(), lambda: Slow(64), column="key", threads=threads)
+    assert len(made) <= 21 + 2 * threads
+
+
+def test_an_error_of_the_source_tells_where(tmp_path):
+    path = tmp_path / "views.csv"
+    path.write_text("key\n" + "1\n" * 50_000 + "x\n")
+    with pytest.raises(ValueError, match="line 50002: column 'key' is not of the type"):
+        map_merge(path, count_min, column="key", threads=2, batch_rows=1000)
+
+    def broken():
+        yield pa.record_batch({"key": KEYS[:10]})
+        raise RuntimeError("the line went dead")
+
+    with pytest.raises(RuntimeError, match="went dead") as told:
+        map_merge(broken(), count_min, column="key", threads=3)
+    assert "the stream that begins at row 10" in told.value.__notes__[0]
+
+
+def test_progress_is_told_here_and_ends_at_all_rows():
+    told, threads = [], set()
+
+    def progress(done, total):
+        threads.add(threading.current_thread())
+        told.append((done, total, time.monotonic()))
+
+    def slow(sketch, batch):
+        time.sleep(0.02)
+
+    source = read_batches(TABLE, ["key"])
+    map_merge(source, count_min, update=slow, threads=2, batch_rows=5000, progress=progress)
+    assert threads == {threading.current_thread()}
+    assert [done for done, _, _ in told] == sorted(done for done, _, _ in told)
+    assert told[-1][:2] == (KEYS.size, KEYS.size)
+    assert len(told) <= 2 + (told[-1][2] - told[0][2]) / 0.09
+    told.clear()
+    map_merge(TABLE.to_reader(), count_min, column="key", progress=progress)
+    assert told[-1][:2] == (KEYS.size, None)
+
+
+def test_an_error_of_progress_stops_all():
+    def endless():
+        while True:
+            yield pa.record_batch({"key": KEYS[:100]})
+
+    def progress(done, total):
+        raise KeyboardInterrupt
+
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        map_merge(endless(), count_min, column="key", threads=3, progress=progress)
+    assert ended(before)
+
+
+def test_skipped_nulls_count_as_rows_done():
+    told = []
+    source = read_batches({"key": pa.array([1, None, 2])}, ["key"], skip_nulls=True)
+    made = map_merge(source, count_min, progress=lambda *rows: told.append(rows))
+    assert made == count_min().update([1, 2])
+    assert told == [(3, 3)]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends SIGINT as Ctrl-C does on a terminal")
+def test_ctrl_c_stops_the_threads_at_once():
+    code = """
+        import threading, time, numpy as np, pyarrow as pa
+        from sfumato.engine import map_merge
+        from sfumato.sketch import CountMin
+
+        def endless():
+            batch = pa.record_batch({"key": np.arange(10_000)})
+            while True:
+                yield batch
+
+        def progress(done, total):
+            if done:
+                print("working", flush=True)
+
+        try:
+            map_merge(endless(), lambda: CountMin(64), column="key", threads=2, progress=progress)
+        except KeyboardInterrupt:
+            time.sleep(0.5)
+            print("stopped", threading.active_count(), flush=True)
+    """
+    run = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True
+    )
+    assert run.stdout.readline() == "working\n"
+    begin = time.monotonic()
+    run.send_signal(signal.SIGINT)
+    out, _ = run.communicate(timeout=20)
+    assert out.splitlines()[-1] == "stopped 1"
+    assert time.monotonic() - begin < 5

@@ -1,0 +1,51 @@
+"""Many sets at once: columns of lists or offsets, and offsets that do not describe sets."""
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from sfumato.kernels.minhash import EMPTY
+from sfumato.sketch import MinHash
+
+
+def test_columns_of_lists_are_sets():
+    lists = [[1, 2, 3], [], [4], [5, 6]]
+    want = MinHash(20).signatures([1, 2, 3, 4, 5, 6], [0, 3, 3, 4, 6])
+    arrow = pa.array(lists, pa.large_list(pa.int64()))
+    slices = pa.array([[9], *lists, [9, 9]]).slice(1, 4)
+    chunks = pa.chunked_array([arrow.slice(0, 2), arrow.slice(2)])
+    for column in (lists, pa.array(lists), arrow, slices, chunks, pl.Series(lists)):
+        np.testing.assert_array_equal(MinHash(20).signatures(column), want)
+    for none in ([], [[], []], pa.array([[], []])):
+        got = MinHash(20).signatures(none)
+        np.testing.assert_array_equal(got, np.full((len(none), 20), EMPTY))
+
+
+@pytest.mark.parametrize(
+    ("offsets", "message"),
+    [
+        ([0, 3, 2, 5], "never fall; the one in row 2 does"),
+        ([1, 5], "from 0 to the 5 tokens, not 1 to 5"),
+        ([0, 4], "from 0 to the 5 tokens, not 0 to 4"),
+        ([0, 6], "from 0 to the 5 tokens, not 0 to 6"),
+        ([-1, 5], "from 0 to the 5 tokens"),
+        ([], "one column of whole numbers"),
+        ([[0, 5]], "one column of whole numbers"),
+        ([0.0, 5.0], "one column of whole numbers"),
+    ],
+)
+def test_wrong_offsets_are_named(offsets, message):
+    with pytest.raises((TypeError, ValueError), match=f"MinHash: offsets must .*{message}"):
+        MinHash().signatures([1, 2, 3, 4, 5], offsets)
+
+
+def test_unsigned_offsets_that_fall_are_found():
+    with pytest.raises(ValueError, match="row 2"):
+        MinHash().signatures([1, 2, 3], np.array([0, 2, 1, 3], np.uint32))
+
+
+@pytest.mark.parametrize("sets", [["tea"], [1, 2], 7, [[1], ["a"]], [[1], None], [[1, None]]])
+def test_columns_that_are_not_lists_of_keys_are_refused(sets):
+    with pytest.raises((TypeError, ValueError), match=r"MinHash: .*tokens|tokens: row 1 is null"):
+        MinHash().signatures(sets)
