@@ -19,7 +19,7 @@ def commands(command, path):
 def described(parameter):
     names = ", ".join(f"`{name}`" for name in [*parameter.opts, *parameter.secondary_opts])
     if parameter.param_type_name == "argument":
-        names = f"`{parameter.human_readable_name}`"
+        names = f"`{parameter.name.upper()}`"
     default = parameter.default
     shown = default not in (None, False, (), []) and not callable(default)
     help_text = " ".join((getattr(parameter, "help", None) or "").split())

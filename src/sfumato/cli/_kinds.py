@@ -12,6 +12,8 @@ __all__ = ["kinds", "maker", "size"]
 
 # What a required parameter is when not set: about a MiB of cells, or a vector of a few KiB.
 DEFAULTS = {"width": 1 << 16, "bits": 1 << 23, "cells": 1 << 20, "dimensions": 256}
+# What else a kind is built with on the command line, so that every command works on its file.
+CHOICES = {"CountSketch": {"depth": 5, "combine": "median", "track": 100}}
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
@@ -46,6 +48,7 @@ def _parameters(kind: type[KeyedSketch], settings: list[str]) -> dict[str, Any]:
     signature = inspect.signature(kind).parameters.values()
     needed = [each.name for each in signature if each.default is each.empty]
     values: dict[str, Any] = {name: DEFAULTS[name] for name in needed if name in DEFAULTS}
+    values |= CHOICES.get(kind.__name__, {})
     for setting in settings:
         name, equals, written = setting.partition("=")
         if not equals:

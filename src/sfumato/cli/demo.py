@@ -58,7 +58,7 @@ def _shown(stop: Iterator[Any], console: Console) -> Iterator[dict[str, Any]]:
 
 
 def _size(made: Any) -> str:
-    return f"{made.nbytes / 1024:,.0f} KiB"
+    return f"{made.nbytes / 1024:,.0f} KiB" if made.nbytes >= 1024 else f"{made.nbytes} bytes"
 
 
 def _how_often(shop: _Shop) -> Iterator[Any]:

@@ -30,10 +30,12 @@ class Candidates:
         """Take in the keys of one block where they beat the smallest candidate."""
         value = np.abs(estimate(hashes))
         floor = np.abs(estimate(self.hashes)).min() if len(self.names) == self.size else 0.0
-        found, at = np.unique(hashes[value > floor], return_index=True)
-        rows = np.flatnonzero(value > floor)[at]
-        fresh = ~np.isin(found, self.hashes)
-        found, rows = found[fresh], rows[fresh]
+        above = np.flatnonzero(value > floor)
+        above = above[~self._holds(hashes[above])]
+        if not above.size:
+            return
+        found, at = np.unique(hashes[above], return_index=True)
+        rows = above[at]
         if found.size > self.size:
             best = np.argpartition(-np.abs(estimate(found)), self.size)[: self.size]
             found, rows = found[best], rows[best]
@@ -42,7 +44,7 @@ class Candidates:
 
     def absorb(self, other: "Candidates", estimate: Estimate) -> None:
         """Take in another list, keeping the best of both."""
-        fresh = ~np.isin(other.hashes, self.hashes)
+        fresh = ~self._holds(other.hashes)
         names = [name for name, new in zip(other.names, fresh, strict=True) if new]
         hashes = np.concatenate([self.hashes, other.hashes[fresh]])
         self._keep(hashes, self.names + names, estimate)
@@ -51,6 +53,12 @@ class Candidates:
         ends = np.cumsum([len(name) for name in self.names], dtype=np.int64)
         letters = np.frombuffer(b"".join(self.names), np.uint8).copy()
         return self.hashes, ends, letters
+
+    def _holds(self, hashes: np.ndarray) -> np.ndarray:
+        if not self.hashes.size:
+            return np.zeros(hashes.size, np.bool_)
+        at = np.minimum(np.searchsorted(self.hashes, hashes), self.hashes.size - 1)
+        return np.asarray(self.hashes[at] == hashes)
 
     def _keep(self, hashes: np.ndarray, names: list[bytes], estimate: Estimate) -> None:
         best = np.argsort(-np.abs(estimate(hashes)), kind="stable")[: self.size]
