@@ -15,7 +15,7 @@ THREADS ?= auto
 	touch .venv/bench
 
 demo: .venv/ready
-	$(BIN)/python -m sfumato.cli demo
+	$(BIN)/sfumato demo
 
 test: .venv/ready
 	$(BIN)/python -m pytest -n $(THREADS) -m "not soak"

@@ -8,9 +8,11 @@ number of random accesses with positions given (or, where a sketch fits the firs
 of the input), measured in the same process.
 """
 
+import functools
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +25,7 @@ from sfumato.sketch import (
     CountMin,
     CountSketch,
     HyperLogLog,
+    MinHash,
 )
 
 ITEMS, FEW = 10_000_000, 1_000_000
@@ -53,10 +56,21 @@ def looped(update, values):
     return work
 
 
+def row(name, work, ceiling, *, asked=None, peers=None, runs=7):
+    """One figure: the ceiling first, then ours right after it."""
+    limit = ceiling()
+    ours = rate(work, ITEMS, runs)
+    return dict(name=name, asked=asked, ours=ours, ceiling=limit, peers=peers or {})
+
+
 def counters(data):
     """Count-Min and count sketch, 4 x 2**18."""
-    access = CEILING.increments(WIDTH, np.int32) / DEPTH
-    read = CEILING.reads(WIDTH, np.int32) / DEPTH
+
+    def access():
+        return CEILING.increments(WIDTH, np.int32) / DEPTH
+
+    def read(rows=DEPTH):
+        return CEILING.reads(WIDTH, np.int32) / rows
 
     def datasketches(values):
         from datasketches import count_min_sketch
@@ -69,65 +83,73 @@ def counters(data):
         sketch = CountMinSketch(width=WIDTH, depth=DEPTH)
         return lambda: sketch.update(values)
 
-    peers = {
-        "datasketches": peer(lambda: datasketches(data.few_integers), FEW),
-    }
+    peers = {"datasketches": peer(lambda: datasketches(data.few_integers), FEW)}
     text_peers = {
         "datasketches": peer(lambda: datasketches(data.few_strings), FEW),
         "bounter": peer(lambda: bounter(data.few_strings), FEW),
     }
     for kind in (CountMin, CountSketch):
-        sketch, words, name = kind(WIDTH, DEPTH), kind(WIDTH, DEPTH), kind.__name__
-        cases = [
-            ("update int", lambda s=sketch: s.update(data.integers), 70, access, peers),
-            (
-                "update Arrow string",
-                lambda s=words: s.update(data.strings),
-                60,
-                access,
-                text_peers,
-            ),
-            ("estimate int", lambda s=sketch: s.estimate(data.integers), 60, read, {}),
-        ]
-        for what, work, asked, ceiling, beside in cases:
-            ours = rate(work, ITEMS)
-            yield dict(name=f"{name} {what}", asked=asked, ours=ours, ceiling=ceiling, peers=beside)
+        some, words, name = kind(WIDTH, DEPTH), kind(WIDTH, DEPTH), kind.__name__
+
+        def update(sketch=some):
+            sketch.update(data.integers)
+
+        def update_text(sketch=words):
+            sketch.update(data.strings)
+
+        def estimate(sketch=some):
+            sketch.estimate(data.integers)
+
+        yield row(f"{name} update int", update, access, asked=70, peers=peers)
+        yield row(f"{name} update Arrow string", update_text, access, asked=60, peers=text_peers)
+        yield row(f"{name} estimate int", estimate, read, asked=60)
     median = CountSketch(WIDTH, 5, combine="median").update(data.integers)
-    ours = rate(lambda: median.estimate(data.integers), ITEMS)
-    yield dict(name="CountSketch 5 rows, estimate by median", ours=ours, ceiling=read * 4 / 5)
+    name = "CountSketch 5 rows, estimate by median"
+    yield row(name, lambda: median.estimate(data.integers), lambda: read(5))
     for cells in ("compact", "conservative", "logarithmic"):
         sketch = CountMin(WIDTH, DEPTH, cells=cells)
-        ours = rate(lambda s=sketch: s.update(data.integers), ITEMS, runs=3)
-        yield dict(name=f"CountMin update int, {cells} cells", ours=ours, ceiling=access)
+        name = f"CountMin update int, {cells} cells"
+        yield row(name, lambda s=sketch: s.update(data.integers), access, runs=3)
 
 
 def bloom(data):
-    """Bloom filters of 10 million keys at 1 %: k = 7."""
+    """Bloom filters of 10 million keys at 1 %, and of 1 million; k = 7 when plain."""
 
     def rbloom():
         from rbloom import Bloom
 
-        bloom = Bloom(ITEMS, 0.01)
-        return bloom, lambda: bloom.update(data.few_integers)
+        return Bloom(ITEMS, 0.01)
 
-    beside = {"rbloom": peer(lambda: rbloom()[1], FEW)}
-    lookups = {
-        "rbloom": peer(lambda: looped(rbloom()[0].__contains__, data.few_integers), FEW),
-    }
-    for layout in ("plain", "blocked"):
-        sketch = BloomFilter.from_capacity(ITEMS, 0.01, layout=layout)
-        touched = sketch.hashes if layout == "plain" else 1
-        words = sketch.nbytes // 8
-        label = f"Bloom {layout} k={sketch.hashes}"
-        access = CEILING.increments(words, np.uint64) / touched
-        read = CEILING.reads(words, np.uint64) / touched
-        ours = rate(lambda s=sketch: s.update(data.integers), ITEMS)
-        yield dict(name=f"{label} add", asked=40, ours=ours, ceiling=access, peers=beside)
-        ours = rate(lambda s=sketch: s.contains(data.integers), ITEMS)
-        yield dict(name=f"{label} query", asked=40, ours=ours, ceiling=read, peers=lookups)
+    def lookups():
+        filled = rbloom()
+        filled.update(data.few_integers)
+        return looped(filled.__contains__, data.few_integers)
+
+    added = {"rbloom": peer(lambda: looped(rbloom().add, data.few_integers), FEW)}
+    asked = {"rbloom": peer(lookups, FEW)}
+    for layout, keys in (("plain", ITEMS), ("blocked", ITEMS), ("plain", FEW), ("blocked", FEW)):
+        sketch = BloomFilter.from_capacity(keys, 0.01, layout=layout)
+        touched, words = sketch.hashes if layout == "plain" else 1, sketch.nbytes // 8
+        name = f"Bloom {layout} k={sketch.hashes}, {keys // FEW} M keys"
+
+        def access(words=words, touched=touched):
+            return CEILING.increments(words, np.uint64) / touched
+
+        def read(words=words, touched=touched):
+            return CEILING.reads(words, np.uint64) / touched
+
+        def add(sketch=sketch):
+            sketch.update(data.integers)
+
+        def query(sketch=sketch):
+            sketch.contains(data.integers)
+
+        yield row(f"{name} add", add, access, asked=40, peers=added)
+        yield row(f"{name} query", query, read, asked=40, peers=asked)
     counting = CountingBloomFilter.from_capacity(ITEMS, 0.01)
-    ours = rate(lambda: counting.update(data.integers), ITEMS, runs=3)
-    yield dict(name="CountingBloom k=7 add", ours=ours)
+    cells, k = counting.nbytes, counting.hashes
+    name, add = f"CountingBloom k={k} add", lambda: counting.update(data.integers)
+    yield row(name, add, lambda: CEILING.increments(cells, np.uint8) / k, runs=3)
 
 
 def hll(data):
@@ -143,26 +165,23 @@ def hll(data):
 
         return looped(xxh64_intdigest, [text.encode() for text in data.few_strings])
 
+    def reading_text():
+        return CEILING.stream(data.strings.nbytes / ITEMS)
+
     beside = {"datasketches": peer(datasketches, FEW)}
-    read = CEILING.stream()
-    sketch = HyperLogLog(14)
-    ours = rate(lambda: sketch.update(data.integers), ITEMS)
-    yield dict(name="HyperLogLog update int", asked=500, ours=ours, ceiling=read, peers=beside)
-    words = HyperLogLog(14)
-    ours = rate(lambda: words.update(data.strings), ITEMS)
-    yield dict(name="HyperLogLog update Arrow string", ours=ours, ceiling=CEILING.stream(10))
-    ours = rate(lambda: hash_column(data.integers), ITEMS)
-    yield dict(name="hash of integers", ours=ours, ceiling=read)
-    ours = rate(lambda: hash_column(data.strings), ITEMS)
+    some, words = HyperLogLog(14), HyperLogLog(14)
+    name, update = "HyperLogLog update int", lambda: some.update(data.integers)
+    yield row(name, update, CEILING.stream, asked=500, peers=beside)
+    name, update = "HyperLogLog update Arrow string", lambda: words.update(data.strings)
+    yield row(name, update, reading_text)
+    yield row("hash of integers", lambda: hash_column(data.integers), CEILING.stream)
     beside = {"xxhash": peer(xxhash, FEW)}
-    yield dict(name="XXH64 of Arrow strings", ours=ours, ceiling=CEILING.stream(10), peers=beside)
+    name = "XXH64 of Arrow strings"
+    yield row(name, lambda: hash_column(data.strings), reading_text, peers=beside)
 
 
 def minhash(data):
-    from sfumato.sketch import MinHash
-
     """MinHash, 128 values, flat tokens with row offsets."""
-    tokens = data.integers
     small = 200_000
 
     def datasketch():
@@ -174,20 +193,19 @@ def minhash(data):
     def rensa(size):
         from rensa import RMinHash
 
-        flat = [value % 2**32 for value in data.few_integers]
-        offsets = list(range(0, FEW + 1, size))
+        flat = (data.integers[:FEW] % 2**32).astype(np.uint64)
+        offsets = np.arange(0, FEW + 1, size, dtype=np.uint64)
         return lambda: RMinHash.digest_matrix_from_flat_token_hashes(flat, offsets, 128, 1)
 
+    slow = {"datasketch": peer(datasketch, small)}
     for kind, sizes in (("permutations", {1000: 140}), ("one-permutation", {1000: 250, 200: 130})):
         sketch = MinHash(128, kind=kind)
         for size, asked in sizes.items():
             offsets = np.arange(0, ITEMS + 1, size)
-            ours = rate(lambda s=sketch, o=offsets: s.signatures(tokens, o), ITEMS)
-            beside = {"rensa": peer(lambda n=size: rensa(n), FEW)}
-            if size == 1000:
-                beside["datasketch"] = peer(datasketch, small)
+            beside = {"rensa, tokens hashed": peer(lambda n=size: rensa(n), FEW)} | slow
+            work = functools.partial(sketch.signatures, data.integers, offsets)
             name = f"MinHash-128 {kind}, {size} a set"
-            yield dict(name=name, asked=asked, ours=ours, ceiling=CEILING.stream(), peers=beside)
+            yield row(name, work, CEILING.stream, asked=asked, peers=beside)
 
 
 def accuracy(_):
@@ -229,22 +247,38 @@ def accuracy(_):
     yield dict(name="answering 0 (baseline)", error=zero)
 
 
+def seconds_of(command, runs=6):
+    """What a command prints, or else the seconds it takes: median, lowest, highest; warm."""
+    times = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        out = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+        taken = time.perf_counter() - start
+        times.append(float(out) if out.strip().replace(".", "").isdigit() else taken)
+    times = sorted(times[1:])
+    return dict(seconds=times[len(times) // 2], low=times[0], high=times[-1])
+
+
 def first_call(_):
-    """Seconds of the first update in a new process, its imports done, kernels cached."""
+    """Seconds of the first update in a new process, kernels cached; of import and of --help."""
     for name in ("CountMin(2**18)", "HyperLogLog()", "BloomFilter(2**20)", "MinHash()"):
         code = (
             "import time; from sfumato.sketch import *; import numpy as np; k = np.arange(1000)\n"
             f"s = {name}; start = time.perf_counter(); s.update(k)\n"
             "print(time.perf_counter() - start)"
         )
-        times = []
-        for _run in range(6):
-            out = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-            times.append(float(out.stdout))
-        seconds = sorted(times[1:])
-        spread = f"({seconds[0]:.3f}-{seconds[-1]:.3f})"
-        print(f"first call {name:<22}{seconds[2]:8.3f} s {spread}  asked 0.4")
-        yield dict(name=name, asked=0.4, seconds=seconds[2], low=seconds[0], high=seconds[-1])
+        yield told(f"first update of {name}", 0.4, seconds_of([sys.executable, "-c", code]))
+    clock = "import time; start = time.perf_counter(); import sfumato; "
+    clock += "print(time.perf_counter() - start)"
+    yield told("import sfumato", 0.4, seconds_of([sys.executable, "-c", clock]))
+    command = [str(Path(sys.executable).with_name("sfumato")), "--help"]
+    yield told("sfumato --help, the whole process", 0.5, seconds_of(command))
+
+
+def told(name, asked, found):
+    spread = f"({found['low']:.3f}-{found['high']:.3f})"
+    print(f"{name:<44}{found['seconds']:9.3f} s {spread}  asked {asked}")
+    return dict(name=name, asked=asked, **found)
 
 
 SPEED = {"counters": counters, "bloom": bloom, "hll": hll, "minhash": minhash}

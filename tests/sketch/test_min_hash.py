@@ -113,9 +113,10 @@ def test_from_error_inverts_the_bound(shape):
     assert sketch.seed == 7
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.int16])
 @pytest.mark.parametrize("permutations", [1, 17, 128, 200])
-def test_minima_are_those_of_plain_arithmetic(permutations):
-    keys = np.random.default_rng(8).integers(-(2**63), 2**63, 1000)
+def test_minima_are_those_of_plain_arithmetic(permutations, dtype):
+    keys = np.random.default_rng(8).integers(0, 2**64, 1000, np.uint64).astype(dtype)
     hashes = hash_column(keys, 9)
     x, high = hashes.astype(np.uint32), hashes >> np.uint64(32)
     a, b = (each[:permutations] for each in coefficients(permutations))

@@ -10,9 +10,19 @@ from ._jit import inline, kernel
 from .hash import ROW, row_slot
 from .lanes import prefetch, prefetch_write
 
-__all__ = ["count_down", "count_up", "fewest", "find", "find_blocked", "insert", "insert_blocked"]
+__all__ = [
+    "CHUNK",
+    "count_down",
+    "count_up",
+    "fewest",
+    "find",
+    "find_blocked",
+    "insert",
+    "insert_blocked",
+]
 
-AHEAD = 16  # keys whose cache line is asked for before it is needed
+AHEAD = 32  # how long before its use a cache line is asked for
+CHUNK = 4096  # keys whose positions are worked off together: they stay in the first cache
 NINE, TOP = np.uint64(9), np.uint64(55)  # a place in a line is nine bits, from the top of a word
 PLACES = 7  # of them in one word
 
@@ -25,22 +35,29 @@ def _locate(hashes, j, bits, slots):
 
 @kernel
 def insert(words, bits, hashes_per_key, hashes, slots):
-    """Set the k bits of every key; bits is at most 2**32."""
-    for j in range(hashes_per_key):
-        _locate(hashes, j, bits, slots)
-        for i in range(hashes.size):
-            words[slots[i] >> np.uint32(6)] |= np.uint64(1) << np.uint64(slots[i] & np.uint32(63))
+    """Set the k bits of every key; bits is at most 2**32, slots scratch of CHUNK."""
+    for start in range(0, hashes.size, CHUNK):
+        chunk = hashes[start : start + CHUNK]
+        for j in range(hashes_per_key):
+            _locate(chunk, j, bits, slots)
+            for i in range(chunk.size):
+                prefetch_write(words, slots[min(i + AHEAD, chunk.size - 1)] >> np.uint32(6))
+                bit = np.uint64(1) << np.uint64(slots[i] & np.uint32(63))
+                words[slots[i] >> np.uint32(6)] |= bit
 
 
 @kernel
 def find(words, bits, hashes_per_key, hashes, slots, out):
-    """out[i] = 1 where all k bits of the key are set."""
+    """out[i] = 1 where all k bits of the key are set; slots is scratch of CHUNK."""
     out[:] = 1
-    for j in range(hashes_per_key):
-        _locate(hashes, j, bits, slots)
-        for i in range(hashes.size):
-            word = words[slots[i] >> np.uint32(6)]
-            out[i] &= np.uint8(word >> np.uint64(slots[i] & np.uint32(63)) & np.uint64(1))
+    for start in range(0, hashes.size, CHUNK):
+        chunk, found = hashes[start : start + CHUNK], out[start : start + CHUNK]
+        for j in range(hashes_per_key):
+            _locate(chunk, j, bits, slots)
+            for i in range(chunk.size):
+                prefetch(words, slots[min(i + AHEAD, chunk.size - 1)] >> np.uint32(6))
+                word = words[slots[i] >> np.uint32(6)]
+                found[i] &= np.uint8(word >> np.uint64(slots[i] & np.uint32(63)) & np.uint64(1))
 
 
 @inline
@@ -80,12 +97,15 @@ def find_blocked(words, hashes_per_key, hashes, out):
 
 
 @kernel
-def count_up(cells, hashes_per_key, hashes):
-    """Raise the k cells of every key; 255 means 255 or more and stays."""
-    for i in range(hashes.size):
+def count_up(cells, hashes_per_key, hashes, slots):
+    """Raise the k cells of every key; 255 means 255 or more and stays. slots: scratch of CHUNK."""
+    for start in range(0, hashes.size, CHUNK):
+        chunk = hashes[start : start + CHUNK]
         for j in range(hashes_per_key):
-            slot = row_slot(hashes[i] * ROW[j], np.uint64(cells.size))
-            cells[slot] += np.uint8(cells[slot] != 255)
+            _locate(chunk, j, cells.size, slots)
+            for i in range(chunk.size):
+                prefetch_write(cells, slots[min(i + AHEAD, chunk.size - 1)])
+                cells[slots[i]] += np.uint8(cells[slots[i]] != 255)
 
 
 @kernel

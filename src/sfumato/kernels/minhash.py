@@ -1,9 +1,9 @@
 """Minima of hashed tokens, one row a set: under many permutations, in bins, or the lowest of one.
 
 Every kernel lowers the rows of `out`, so a set may arrive in parts: row r takes in the tokens
-bounds[r] to bounds[r + 1] of `values`. Those are hashes where `mixed` is true, else integers that
-are hashed here, a few at a time, so that no column of hashes is ever written. EMPTY marks a minimum
-of nothing; a token whose 32 bits are EMPTY is not seen, which has probability 2**-32.
+bounds[r] to bounds[r + 1] of `values`. Those are HASHES, INTEGERS or UNSIGNED 64-bit ones, as
+`form` says; integers are hashed here, a few at a time, so that no column of hashes is written.
+EMPTY marks a minimum of nothing; a token whose 32 bits are EMPTY is not seen (p = 2**-32).
 """
 
 import numpy as np
@@ -12,7 +12,20 @@ from ._jit import inline, kernel
 from .hash import GOLDEN, mix
 from .lanes import load, minimum, store, u32x16
 
-__all__ = ["EMPTY", "STEP", "bin_minima", "cut", "densify", "keep_lowest", "permute"]
+__all__ = [
+    "EMPTY",
+    "HASHES",
+    "INTEGERS",
+    "STEP",
+    "UNSIGNED",
+    "bin_minima",
+    "cut",
+    "densify",
+    "keep_lowest",
+    "permute",
+]
+
+HASHES, INTEGERS, UNSIGNED = range(3)
 
 EMPTY = np.uint32(2**32 - 1)
 STEP = 32  # coefficients come in multiples of this: two vectors hide the latency, more gain nothing
@@ -22,10 +35,15 @@ SHORT = np.uint64(64)  # short enough that the CPU hashes a chunk while it still
 
 
 @inline
-def _hash(values, at, count, key, mixed, out):
-    if mixed:
+def _hash(values, at, count, key, form, out):
+    if form == HASHES:
         for i in range(count):
             out[i] = np.uint64(values[at + i])
+    elif form == UNSIGNED:
+        for i in range(count):
+            value = np.uint64(values[at + i])
+            h = mix(value ^ key)
+            out[i] = mix(h + GOLDEN) if value >> np.uint64(63) else h
     else:
         for i in range(count):
             out[i] = mix(np.uint64(values[at + i]) ^ key)
@@ -45,7 +63,7 @@ def _lower(hashes, count, a, b, lowest):
 
 
 @kernel
-def permute(values, key, mixed, bounds, a, b, out):
+def permute(values, key, form, bounds, a, b, out):
     """out[r, j] = min(out[r, j], a[j] x + b[j] mod 2**32) over the low halves x of the hashes."""
     hashes = np.empty(CHUNK, np.uint64)
     lowest = np.empty(a.size, np.uint32)
@@ -56,7 +74,7 @@ def permute(values, key, mixed, bounds, a, b, out):
         at, end = np.uint64(bounds[r]), np.uint64(bounds[r + 1])
         while at < end:
             count = min(CHUNK, end - at)
-            _hash(values, at, count, key, mixed, hashes)
+            _hash(values, at, count, key, form, hashes)
             _lower(hashes, count, a, b, lowest)
             at += count
         for j in range(out.shape[1]):
@@ -64,7 +82,7 @@ def permute(values, key, mixed, bounds, a, b, out):
 
 
 @kernel
-def bin_minima(values, key, mixed, bounds, out):
+def bin_minima(values, key, form, bounds, out):
     """out[r, bin] = min(out[r, bin], low half), where the hash's high half chooses the bin."""
     hashes = np.empty(SHORT, np.uint64)
     bins = np.uint64(out.shape[1])
@@ -72,7 +90,7 @@ def bin_minima(values, key, mixed, bounds, out):
         at, end = np.uint64(bounds[r]), np.uint64(bounds[r + 1])
         while at < end:
             count = min(SHORT, end - at)
-            _hash(values, at, count, key, mixed, hashes)
+            _hash(values, at, count, key, form, hashes)
             for i in range(count):
                 hashes[i] = ((hashes[i] >> HALF) * bins >> HALF) << HALF | np.uint64(
                     np.uint32(hashes[i])
@@ -84,7 +102,7 @@ def bin_minima(values, key, mixed, bounds, out):
 
 
 @kernel
-def keep_lowest(values, key, mixed, bounds, out):
+def keep_lowest(values, key, form, bounds, out):
     """out[r] = the lowest distinct low halves, ascending, EMPTY where there are no more."""
     kept = out.shape[1]
     hashes = np.empty(CHUNK, np.uint64)
@@ -97,7 +115,7 @@ def keep_lowest(values, key, mixed, bounds, out):
         at, end = np.uint64(bounds[r]), np.uint64(bounds[r + 1])
         while at < end:
             count = min(CHUNK, end - at)
-            _hash(values, at, count, key, mixed, hashes)
+            _hash(values, at, count, key, form, hashes)
             used = _pool(hashes, count, pool, used, bar)
             if used > 2 * kept:
                 used = _shrink(pool, used, kept)

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.hashing import KeyColumn
+from sfumato.kernels.minhash import HASHES, INTEGERS, UNSIGNED
 
 __all__ = ["as_sets", "runs"]
 
@@ -22,18 +23,17 @@ def as_sets(owner: str, tokens: Any, offsets: Any = None) -> tuple[KeyColumn, np
     return column, _checked(owner, offsets, column.size)
 
 
-def runs(column: KeyColumn, seed: int) -> Iterator[tuple[int, np.ndarray, bool]]:
-    """Start row, values and whether they are hashes; integers come as they are, without a copy."""
+def runs(column: KeyColumn, seed: int) -> Iterator[tuple[int, np.ndarray, int]]:
+    """Start row, values and their form; integers come as they are, and text as its hashes."""
     arrays = [piece.values for piece in column.pieces]
-    # Above 2**63 an unsigned integer has its own hash, so that dtype is hashed as text is.
-    if all(isinstance(each, np.ndarray) and each.dtype != np.uint64 for each in arrays):
+    if all(isinstance(each, np.ndarray) for each in arrays):
         start = 0
         for values in arrays:
-            yield start, values, False
+            yield start, values, UNSIGNED if values.dtype == np.uint64 else INTEGERS
             start += values.size
     else:
         for start, hashes in column.blocks(seed):
-            yield start, hashes, True
+            yield start, hashes, HASHES
 
 
 def _flat(owner: str, sets: Any) -> tuple[pa.ChunkedArray, np.ndarray]:

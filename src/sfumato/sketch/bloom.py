@@ -6,7 +6,6 @@ from typing import Annotated, Any, Self
 import numpy as np
 
 from sfumato._require import fraction, one_of, whole
-from sfumato.hashing import BLOCK
 from sfumato.kernels import bloom
 from sfumato.sketch._base import SEED, Cells, KeyedSketch
 
@@ -57,7 +56,7 @@ class BloomFilter(KeyedSketch):
     def update(self, keys: Any) -> Self:
         """Put every key in the set."""
         column = self._key_column(keys)
-        scratch = np.empty(min(BLOCK, column.size), np.uint32)
+        scratch = np.empty(bloom.CHUNK, np.uint32)
         for _, hashed in self._hashes(column):
             if self.layout == "blocked":
                 bloom.insert_blocked(self._words, self.hashes, hashed)
@@ -70,7 +69,7 @@ class BloomFilter(KeyedSketch):
         """True for every key that was seen, and by chance for a few others."""
         column = self._key_column(keys)
         out = np.empty(column.size, np.uint8)
-        scratch = np.empty(min(BLOCK, column.size), np.uint32)
+        scratch = np.empty(bloom.CHUNK, np.uint32)
         for rows, hashed in self._hashes(column):
             if self.layout == "blocked":
                 bloom.find_blocked(self._words, self.hashes, hashed, out[rows])

@@ -50,8 +50,7 @@ class CountingBloomFilter(KeyedSketch):
     def update(self, keys: Any) -> Self:
         """Add every key once more."""
         column = self._key_column(keys)
-        for _, hashed in self._hashes(column):
-            bloom.count_up(self._counts, self.hashes, hashed)
+        self._add(column, column.size)
         self.keys = self.keys or column.kind
         return self
 
@@ -61,7 +60,7 @@ class CountingBloomFilter(KeyedSketch):
         for rows, hashed in self._hashes(column):
             done = bloom.count_down(self._counts, self.hashes, hashed)
             if done < hashed.size:
-                self._put_back(column, rows.start + done)
+                self._add(column, rows.start + done)
                 raise ValueError(
                     f"CountingBloomFilter: the key at row {rows.start + done} is not in the "
                     "filter; remove only keys that were added."
@@ -89,9 +88,12 @@ class CountingBloomFilter(KeyedSketch):
         share = min(np.count_nonzero(self._counts) / self.cells, 1 - 0.5 / self.cells)
         return float(math.log1p(-share) / (self.hashes * math.log1p(-1 / self.cells)))
 
-    def _put_back(self, column: KeyColumn, count: int) -> None:
+    def _add(self, column: KeyColumn, count: int) -> None:
+        """Add the first `count` keys."""
+        scratch = np.empty(bloom.CHUNK, np.uint32)
         for rows, hashed in self._hashes(column):
-            bloom.count_up(self._counts, self.hashes, hashed[: max(count - rows.start, 0)])
+            first = hashed[: max(count - rows.start, 0)]
+            bloom.count_up(self._counts, self.hashes, first, scratch)
 
     def _layout(self) -> dict[str, Cells]:
         return {"_counts": Cells(np.uint8, (self.cells,), "")}

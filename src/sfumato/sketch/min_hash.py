@@ -21,8 +21,9 @@ class MinHash(_Minima):
     """The signature of a set of keys; two of them estimate the Jaccard similarity of the sets.
 
     Guarantee: the estimate is unbiased, and within error_bound(c) with probability c for each pair.
-    It counts sets: keys have no weights, and repeats change nothing. Two empty sets have similarity
-    1, an empty and a full one 0. Sets of n keys gain at most n / 2**33 from equal 32-bit hashes.
+    It is about sets: keys have no weights, and repeats change nothing. Two empty sets have
+    similarity 1, an empty and a full one 0 (signatures of few bits: 0 on average). Sets of n keys
+    gain at most n / 2**33 from equal 32-bit hashes.
     Parameters: permutations, minima in a signature, 1 to 2**16; seed, of all hashes; kind, one of
     - "permutations", the minimum under each permutation: as accurate for small sets as for large;
     - "one-permutation", the minimum in each bin of one hash: several times faster; a set of fewer
@@ -173,11 +174,11 @@ class MinHash(_Minima):
 
     def _fold(self, column: Any, offsets: np.ndarray, out: np.ndarray) -> None:
         key = key_of(self.seed)
-        for start, values, mixed in runs(column, self.seed):
+        for start, values, form in runs(column, self.seed):
             first = int(np.searchsorted(offsets, start, "right")) - 1
             last = int(np.searchsorted(offsets, start + values.size))
             bounds = np.clip(offsets[first : last + 1] - start, 0, values.size)
-            part = key, mixed, bounds
+            part = key, form, bounds
             if self.kind == "permutations":
                 kernels.permute(values, *part, *coefficients(self.permutations), out[first:last])
             elif self.kind == "one-permutation":

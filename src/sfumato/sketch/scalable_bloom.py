@@ -6,7 +6,6 @@ from typing import Annotated, Any, Self
 import numpy as np
 
 from sfumato._require import fraction, whole
-from sfumato.hashing import BLOCK
 from sfumato.kernels import bloom
 from sfumato.sketch._base import SEED, Cells, KeyedSketch, Merging, refused
 from sfumato.sketch.bloom import best_size
@@ -101,7 +100,7 @@ class ScalableBloomFilter(KeyedSketch):
 
     def _found(self, hashed: np.ndarray) -> np.ndarray:
         any_layer, out = np.zeros(hashed.size, np.bool_), np.empty(hashed.size, np.uint8)
-        scratch = np.empty(hashed.size, np.uint32)
+        scratch = np.empty(bloom.CHUNK, np.uint32)
         for at, (bits, hashes) in enumerate(self._geometry()):
             bloom.find(getattr(self, f"_layer{at}"), bits, hashes, hashed, scratch, out)
             any_layer |= out.view(np.bool_)
@@ -109,7 +108,7 @@ class ScalableBloomFilter(KeyedSketch):
 
     def _insert(self, hashed: np.ndarray) -> None:
         bits, hashes = self._geometry()[-1]
-        scratch = np.empty(min(BLOCK, hashed.size), np.uint32)
+        scratch = np.empty(bloom.CHUNK, np.uint32)
         bloom.insert(getattr(self, f"_layer{self.layers - 1}"), bits, hashes, hashed, scratch)
         self.held += hashed.size
 
