@@ -114,9 +114,9 @@ def median(table, hashes, slots, rows, out):
     depth = table.shape[0]
     for r in range(depth):
         _find_signed(hashes, r, table.shape[1], slots)
-        row = table[r]
+        row, read = table[r], rows[r]
         for i in range(hashes.size):
-            rows[r, i] = _turned(np.float64(row[slots[i] >> np.uint32(1)]), slots[i])
+            read[i] = _turned(row[slots[i] >> np.uint32(1)], slots[i])
     for step in range(depth):
         for r in range(step & 1, depth - 1, 2):
             low, high = rows[r], rows[r + 1]
@@ -126,4 +126,4 @@ def median(table, hashes, slots, rows, out):
                 high[i] = b if a < b else a
     low, high = rows[(depth - 1) // 2], rows[depth // 2]
     for i in range(out.size):
-        out[i] = (low[i] + high[i]) / 2
+        out[i] = (np.float64(low[i]) + np.float64(high[i])) / 2

@@ -102,7 +102,7 @@ def _merge(h, lane):
     return (h ^ _round(np.uint64(0), lane)) * P1 + P4
 
 
-@inline
+@kernel
 def _stripes(at, size, seed):
     """The hash of the whole 32-byte stripes of a long key, and where they end."""
     a, b, c, d = seed + P1 + P2, seed + P2, seed, seed - P1
@@ -118,23 +118,34 @@ def _stripes(at, size, seed):
 
 
 @inline
+def _last_bytes(h, at, rest):
+    """Mix in the last 1 to 3 bytes without a branch on how many: lengths are hard to predict."""
+    h = _turn(h ^ (byte_at(at) * P5), 11) * P1
+    second = _turn(h ^ (byte_at(at + (rest >> np.uint64(1))) * P5), 11) * P1
+    h = second if rest >= np.uint64(2) else h
+    third = _turn(h ^ (byte_at(at + rest - np.uint64(1)) * P5), 11) * P1
+    return third if rest >= np.uint64(3) else h
+
+
+@inline
 def xxh64(at, size, seed):
     """XXH64 of the `size` bytes that start at address `at`."""
-    end = at + size
     if size >= np.uint64(32):
         h, at = _stripes(at, size, seed)
     else:
         h = seed + P5
     h += size
-    while at + np.uint64(8) <= end:
+    rest = size & np.uint64(31)
+    while rest >= np.uint64(8):
         h = _turn(h ^ _round(np.uint64(0), word64_at(at)), 27) * P1 + P4
         at += np.uint64(8)
-    if at + np.uint64(4) <= end:
+        rest -= np.uint64(8)
+    if rest >= np.uint64(4):
         h = _turn(h ^ (word32_at(at) * P1), 23) * P2 + P3
         at += np.uint64(4)
-    while at < end:
-        h = _turn(h ^ (byte_at(at) * P5), 11) * P1
-        at += np.uint64(1)
+        rest -= np.uint64(4)
+    if rest:
+        h = _last_bytes(h, at, rest)
     h = (h ^ (h >> np.uint64(33))) * P2
     h = (h ^ (h >> np.uint64(29))) * P3
     return h ^ (h >> np.uint64(32))
@@ -143,9 +154,11 @@ def xxh64(at, size, seed):
 @kernel
 def strings(data, offsets, seed, out):
     """out[i] = XXH64 of the bytes offsets[i] to offsets[i + 1] after the address data."""
+    start = np.uint64(offsets[0])
     for i in range(out.size):
-        start = np.uint64(offsets[i])
-        out[i] = xxh64(data + start, np.uint64(offsets[i + 1]) - start, seed)
+        end = np.uint64(offsets[i + 1])
+        out[i] = xxh64(data + start, end - start, seed)
+        start = end
 
 
 @kernel

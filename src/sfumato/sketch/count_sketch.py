@@ -109,8 +109,9 @@ class CountSketch(KeyedSketch):
         """The total weight of every key."""
         column = self._key_column(keys)
         out = np.empty(column.size, np.float64)
+        scratch = self._scratch(min(BLOCK, column.size))
         for rows, hashes in self._hashes(column):
-            out[rows] = self._estimate(hashes)
+            self._read(hashes, scratch, out[rows])
         return out
 
     def heavy_hitters(self, k: int, candidates: Any = None) -> tuple[list[Any], np.ndarray]:
@@ -169,14 +170,20 @@ class CountSketch(KeyedSketch):
         if self._table.dtype != dtype:
             self._table = self._table.astype(dtype)
 
+    def _scratch(self, size: int) -> tuple[np.ndarray, ...]:
+        """What the kernel of `_read` works on: positions, and for a median the rows."""
+        slots = np.empty(size, np.uint32)
+        if self.combine == "mean":
+            return (slots,)
+        return slots, np.empty((self.depth, size), self._table.dtype)
+
+    def _read(self, hashes: np.ndarray, scratch: tuple[np.ndarray, ...], out: np.ndarray) -> None:
+        combine = counters.mean if self.combine == "mean" else counters.median
+        combine(self._table, hashes, *scratch, out)
+
     def _estimate(self, hashes: np.ndarray) -> np.ndarray:
         out = np.empty(hashes.size, np.float64)
-        scratch = np.empty(hashes.size, np.uint32)
-        if self.combine == "mean":
-            counters.mean(self._table, hashes, scratch, out)
-        else:
-            rows = np.empty((self.depth, hashes.size), np.float64)
-            counters.median(self._table, hashes, scratch, rows, out)
+        self._read(hashes, self._scratch(hashes.size), out)
         return out
 
     def _candidates(self) -> Candidates:
