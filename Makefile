@@ -33,6 +33,7 @@ bench: .venv/bench
 	$(BIN)/python benchmarks/engine.py
 
 docs: .venv/bench
+	$(BIN)/python docs/commands.py
 	$(BIN)/python docs/figures.py
 
 clean:
