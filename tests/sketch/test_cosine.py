@@ -190,3 +190,21 @@ def test_file_with_bits_beyond_the_code_is_refused():
     codes[3, 1] |= np.uint64(2)
     with pytest.raises(SketchFormatError, match="more bits than it should"):
         load(pack(header, {"_codes": codes}))
+
+
+def test_dimension_is_taken_from_the_first_rows_or_stays_unknown():
+    rows = np.random.default_rng(0).normal(size=(5, 12))
+    learned, given = CosineSketch(64, seed=3), CosineSketch(64, dimension=12, seed=3)
+    with pytest.raises(ValueError, match="must be finite"):
+        learned.encode([[1, np.nan]])
+    assert learned.dimension == 0
+    with pytest.raises(ValueError, match="dimension is not known yet"):
+        _ = learned.normals
+    assert learned.update(np.empty((0, 4))).dimension == 0
+    assert learned.update(rows) == given.update(rows)
+    with pytest.raises(ValueError, match="must have 12 columns"):
+        learned.update(rows[:, :5])
+    short = CosineSketch(64, directions="orthogonal")
+    with pytest.raises(ValueError, match="only 12 directions can be orthogonal, not 64"):
+        short.update(rows)
+    assert short.dimension == 0

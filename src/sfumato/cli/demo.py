@@ -104,11 +104,11 @@ def _alike(shop: _Shop) -> Iterator[Any]:
 
 
 def _directions(shop: _Shop) -> Iterator[Any]:
-    yield "How alike are two tastes?  CosineSketch(1024, dimension=64).update(rows)"
+    yield "How alike are two tastes?  CosineSketch(1024).update(rows)"
     random = np.random.default_rng(1)
     tastes = random.normal(size=(2, 64)) + random.normal(size=64)
     truth = float(tastes[0] @ tastes[1] / np.linalg.norm(tastes[0]) / np.linalg.norm(tastes[1]))
-    codes = sketch.CosineSketch(1024, dimension=64).update(tastes)
+    codes = sketch.CosineSketch(1024).update(tastes)
     yield "cosine of two vectors", f"{codes.cosine(codes)[0, 1]:.3f}", f"{truth:.3f}", _size(codes)
 
 

@@ -8,6 +8,7 @@ from sfumato.kernels.codebooks import PANEL
 from sfumato.kernels.lanes import aligned
 from sfumato.sketch._base import Merging, Sketch, refused
 from sfumato.sketch._directions import MOST_ENTRIES, directions
+from sfumato.sketch._rows import rows as checked
 
 __all__ = ["ROWS", "_CodeTable", "side_by_side"]  # the underscore keeps it from files
 
@@ -54,11 +55,30 @@ class _CodeTable(Sketch):
         return self
 
     def encode(self, rows: Any) -> np.ndarray:
-        """The codes of the rows, not stored."""
+        """The codes of the rows, one a row, not stored."""
+        before = self.dimension
+        matrix = checked(type(self).__name__, rows, before or None)
+        if not len(matrix):
+            return self._codes[:0].copy()
+        try:
+            self.dimension = self._limits["dimension"].check(
+                type(self).__name__, "dimension", matrix.shape[1]
+            )
+            self._check_parameters()
+            return self._encode(matrix)
+        except BaseException:
+            self.dimension = before
+            raise
+
+    def _encode(self, matrix: np.ndarray) -> np.ndarray:
         raise NotImplementedError
 
     def _directions(self, kind: str, count: int) -> np.ndarray:
-        if self._panels is None:
+        if not self.dimension:
+            raise ValueError(
+                f"{type(self).__name__}: dimension is not known yet; give it, or update first."
+            )
+        if self._panels is None or self._panels.shape[1] != self.dimension:
             self._panels = directions(kind, count, self.dimension, self.seed)
         return self._panels
 

@@ -94,8 +94,12 @@ class BloomFilter(KeyedSketch):
         unit = 1 if self.layout == "plain" else LINE
         return _rate(n, self.bits // unit, self.hashes, unit)
 
-    def error_bound(self) -> float:
-        """The chance that a key that was not seen is found, given the bits that are set now."""
+    def error_bound(self, confidence: float = 0.99) -> float:
+        """The chance that a key that was not seen is found, given the bits that are set now.
+
+        It is the same at every confidence: the bits are known, and with them the chance.
+        """
+        fraction.check("BloomFilter", "confidence", confidence)
         if self.layout == "blocked":
             return float(((self._line_counts() / LINE) ** self.hashes).mean())
         return float((self._ones() / self.bits) ** self.hashes)

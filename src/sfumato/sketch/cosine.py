@@ -1,7 +1,7 @@
 """Cosine sketch: the angle between vectors from short codes of bits, each the side of a plane."""
 
 import math
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 import numpy as np
 
@@ -10,7 +10,6 @@ from sfumato.kernels import bits as kernels
 from sfumato.sketch._base import SEED, Cells
 from sfumato.sketch._code_table import ROWS, _CodeTable, side_by_side
 from sfumato.sketch._directions import dense, project_all
-from sfumato.sketch._rows import rows as checked
 
 __all__ = ["CosineSketch"]
 
@@ -25,7 +24,7 @@ class CosineSketch(_CodeTable):
     estimate is unbiased but for "sign". A row of zeros has the code 0, at 90 degrees to any other
     on average. Rows are encoded alike however they are split into updates.
     Parameters: bits of a code, up to 2**16; dimension, numbers in a row, up to 2**20 (the product
-    of both at most 2**26); directions, normals of the planes, one of
+    of both at most 2**26), 0 to take it from the first rows; directions, normals of the planes:
     - "random", independent Gaussian;
     - "sign", entries +1 or -1: angles of sparse rows are biased, no bound;
     - "orthogonal", at most `dimension` bits: less variance;
@@ -34,7 +33,7 @@ class CosineSketch(_CodeTable):
     seed, of the directions, which are made when first needed (n orthogonal ones of n numbers in
     time n**3: half a second for 1,024) and never stored. Merge is refused.
 
-    >>> sketch = CosineSketch(bits=1024, dimension=3).update([[1, 0, 0], [1, 1, 0]])
+    >>> sketch = CosineSketch(bits=1024).update([[1, 0, 0], [1, 1, 0]])
     >>> bool(abs(sketch.angle(sketch)[0, 1] - np.pi / 4) < sketch.error_bound(0.99))
     True
 
@@ -42,13 +41,13 @@ class CosineSketch(_CodeTable):
     """
 
     bits: Annotated[int, whole(1, 2**16)]
-    dimension: Annotated[int, whole(1, 2**20)]
+    dimension: Annotated[int, whole(0, 2**20)]
     directions: Annotated[str, one_of(KINDS)]
     seed: Annotated[int, SEED]
     _reason = "the signs of a sum are no function of the signs of its parts; update with the rows."
 
     def __init__(
-        self, bits: int = 256, *, dimension: int, directions: str = "random", seed: int = 0
+        self, bits: int = 256, *, dimension: int = 0, directions: str = "random", seed: int = 0
     ) -> None:
         self._set_parameters(bits=bits, dimension=dimension, directions=directions, seed=seed)
         self._allocate()
@@ -59,7 +58,7 @@ class CosineSketch(_CodeTable):
         error: float,
         confidence: float = 0.99,
         *,
-        dimension: int,
+        dimension: int = 0,
         directions: str = "random",
         seed: int = 0,
     ) -> Self:
@@ -70,7 +69,7 @@ class CosineSketch(_CodeTable):
         needed = {
             "random": hoeffding,
             "orthogonal": chebyshev,
-            "super-bit": min(chebyshev, dimension * hoeffding),
+            "super-bit": min(chebyshev, (dimension or math.inf) * hoeffding),
         }.get(directions)
         if needed is None:
             raise ValueError(UNPROVED.format(directions))
@@ -82,9 +81,8 @@ class CosineSketch(_CodeTable):
         """The directions, one a row."""
         return dense(self._made(), self.bits)
 
-    def encode(self, rows: Any) -> np.ndarray:
-        """The codes of the rows, packed 64 bits to a word, not stored."""
-        matrix = checked("CosineSketch", rows, self.dimension)
+    def _encode(self, matrix: np.ndarray) -> np.ndarray:
+        """The codes, packed 64 bits to a word."""
         out = np.empty((len(matrix), self._words()), np.uint64)
         step = max(1, ROWS // self.bits)
         for start in range(0, len(matrix), step):
@@ -128,7 +126,7 @@ class CosineSketch(_CodeTable):
                 return math.pi * _binomial(self.bits, share, miss)
             return math.pi * math.sqrt(math.log(2 / miss) / (2 * self.bits))
         if self.directions in ("orthogonal", "super-bit"):
-            batch = min(self.bits, self.dimension)
+            batch = min(self.bits, self.dimension or self.bits)
             batches = math.sqrt(batch * math.log(2 / miss) / (2 * self.bits))
             return math.pi * min(math.sqrt(share * (1 - share) / (self.bits * miss)), batches)
         raise ValueError(UNPROVED.format(self.directions))
@@ -145,6 +143,8 @@ class CosineSketch(_CodeTable):
 
     def _check_parameters(self) -> None:
         self._check_size("bits", self.bits)
+        if not self.dimension:
+            return
         if self.directions == "orthogonal" and self.bits > self.dimension:
             raise ValueError(
                 f"CosineSketch: only {self.dimension} directions can be orthogonal, not "

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
-from sfumato._require import whole
+from sfumato._require import fraction, whole
 from sfumato.hashing import KeyColumn
 from sfumato.kernels import bloom
 from sfumato.sketch._base import SEED, Cells, KeyedSketch
@@ -79,8 +79,12 @@ class CountingBloomFilter(KeyedSketch):
             bloom.fewest(self._counts, self.hashes, hashed, out[rows])
         return out
 
-    def error_bound(self) -> float:
-        """The chance that a key that is not in is found, given the counters as they are."""
+    def error_bound(self, confidence: float = 0.99) -> float:
+        """The chance that a key that is not in is found, given the counters as they are.
+
+        It is the same at every confidence: the counters are known, and with them the chance.
+        """
+        fraction.check("CountingBloomFilter", "confidence", confidence)
         return float((np.count_nonzero(self._counts) / self.cells) ** self.hashes)
 
     def estimate_size(self) -> float:

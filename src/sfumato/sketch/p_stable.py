@@ -11,7 +11,6 @@ from sfumato.kernels import buckets
 from sfumato.sketch._base import SEED, Cells
 from sfumato.sketch._code_table import ROWS, _CodeTable, side_by_side
 from sfumato.sketch._directions import project_all
-from sfumato.sketch._rows import rows as checked
 
 __all__ = ["PStableSketch"]
 
@@ -28,12 +27,12 @@ class PStableSketch(_CodeTable):
     `distance_range` holds the true distance with probability c. Entry j of a code is
     floor((w_j . x + a_j) / width), modulo 2**32, with a_j uniform in [0, width).
     Parameters: width of a bucket, in the unit of the distances: those far above it look alike;
-    dimension, numbers in a row, up to 2**20; hashes, integers in a code, up to 2**16 (the product
-    of both at most 2**26); p, 2 for Euclidean distance (Gaussian w) or 1 for the sum of absolute
-    differences (Cauchy w); seed, of w and a, which are made when first needed and never stored.
-    Rows more than 2**53 widths out raise. Merge is refused.
+    dimension, numbers in a row, up to 2**20, 0 to take it from the first rows; hashes, integers in
+    a code, up to 2**16 (the product of both at most 2**26); p, 2 for Euclidean distance (Gaussian
+    w) or 1 for the sum of absolute differences (Cauchy w); seed, of w and a, which are made when
+    first needed and never stored. Rows more than 2**53 widths out raise. Merge is refused.
 
-    >>> sketch = PStableSketch(4.0, dimension=2, hashes=4096).update([[0, 0], [3, 4]])
+    >>> sketch = PStableSketch(4.0, hashes=4096).update([[0, 0], [3, 4]])
     >>> sketch.distance(sketch).round(1).tolist()
     [[0.0, 5.0], [5.0, 0.0]]
 
@@ -41,14 +40,14 @@ class PStableSketch(_CodeTable):
     """
 
     width: Annotated[float, positive]
-    dimension: Annotated[int, whole(1, 2**20)]
+    dimension: Annotated[int, whole(0, 2**20)]
     hashes: Annotated[int, whole(1, 2**16)]
     p: Annotated[int, whole(1, 2)]
     seed: Annotated[int, SEED]
     _reason = "the code of a sum is no function of the codes of its parts; update with the rows."
 
     def __init__(
-        self, width: float, *, dimension: int, hashes: int = 64, p: int = 2, seed: int = 0
+        self, width: float, *, dimension: int = 0, hashes: int = 64, p: int = 2, seed: int = 0
     ) -> None:
         self._set_parameters(width=width, dimension=dimension, hashes=hashes, p=p, seed=seed)
         self._allocate()
@@ -60,7 +59,7 @@ class PStableSketch(_CodeTable):
         confidence: float = 0.99,
         *,
         width: float,
-        dimension: int,
+        dimension: int = 0,
         p: int = 2,
         seed: int = 0,
     ) -> Self:
@@ -70,9 +69,8 @@ class PStableSketch(_CodeTable):
         hashes = max(1, math.ceil(math.log(2 / miss) / 2 / error**2 - 1e-9))
         return cls(width, dimension=dimension, hashes=hashes, p=p, seed=seed)
 
-    def encode(self, rows: Any) -> np.ndarray:
-        """The codes of the rows, 32-bit integers, not stored."""
-        matrix = checked("PStableSketch", rows, self.dimension)
+    def _encode(self, matrix: np.ndarray) -> np.ndarray:
+        """The codes, 32-bit integers."""
         out = np.empty((len(matrix), self.hashes), np.int32)
         panels, offsets = self._directions(KINDS[self.p], self.hashes), self._offsets()
         step = max(1, ROWS // self.hashes)

@@ -75,11 +75,13 @@ class ScalableBloomFilter(KeyedSketch):
 
     estimate = contains
 
-    def error_bound(self) -> float:
+    def error_bound(self, confidence: float = 0.99) -> float:
         """The chance that a key that was not seen is found, at most, given the bits that are set.
 
-        A false yes of the filter is one of some layer, so the layers' chances are added up.
+        A false yes of the filter is one of some layer, so the layers' chances are added up. It is
+        the same at every confidence: the bits are known, and with them the chance.
         """
+        fraction.check("ScalableBloomFilter", "confidence", confidence)
         return float(
             sum(
                 (np.bitwise_count(getattr(self, f"_layer{at}")).sum() / bits) ** hashes
