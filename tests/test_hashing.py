@@ -108,7 +108,15 @@ def test_integer_hash_never_changes():
         (np.array([1.5]), "double at row 0"),
         ([1, "a"], "str at row 1"),
         ([True], "bool at row 0"),
-        ([2**70], "one is outside"),
+        ([1, 2**70], "2\\*\\*64 - 1 are expected; row 1 is not"),
+        ([2**63, -1], "cannot stand beside negative ones"),
+        ([1, True], "not bool at row 1"),
+        (np.ma.masked_array([1, 2], [False, True]), "masked array"),
+        ({"a": 5, "b": 2}, "not a mapping; give its keys and weights"),
+        (pd.DataFrame({"a": [1]}), "not a table; name the column"),
+        (pl.DataFrame({"a": [1]}), "not a table; name the column"),
+        (pa.table({"a": [1]}), "not a table; name the column"),
+        (["\ud800"], "valid Unicode"),
         ("tea", "whole column"),
         (7, "not int"),
         (np.zeros((2, 2), int), "2 dimensions"),
@@ -157,7 +165,7 @@ def test_rows_collide_independently(keys):
 
 
 def test_signs_are_independent_of_cells_and_of_other_rows():
-    # Each agreement is a fair coin over n = 2e5 keys: 6 deviations, p < 2e-9 a test, 40 tests.
+    # Each agreement is a fair coin over n = 2e5 keys: 6 deviations, p < 2e-9 a test, 44 tests.
     hashes = hash_column(np.arange(200_000), 3)
     signs = [((hashes * ROW[r]) >> np.uint64(31) & np.uint64(1)).astype(bool) for r in range(8)]
     low_cell = [slot % np.uint64(2) == 0 for slot in _slots(hashes, 8, 512)]

@@ -53,7 +53,7 @@ class _Real:
     def check(self, owner: str, name: str, value: Any) -> float:
         try:
             number = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise _refuse(owner, name, self.wanted, value) from None
         if isinstance(value, bool | str) or not self.low < number < self.high:
             raise _refuse(owner, name, self.wanted, value)

@@ -4,7 +4,7 @@ The same integer hashes alike in every integer type, the same text alike as stri
 hash never changes between versions, machines or runs (kernels/hash.py states the formulas).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -137,6 +137,7 @@ def _pieces(column: Any, name: str) -> list[_Piece]:
     """The column as runs of NumPy integers or Arrow text."""
     if isinstance(column, range):
         column = np.arange(column.start, column.stop, column.step)
+    _refuse_others(column, name)
     if isinstance(column, np.ndarray):
         if column.ndim != 1:
             raise ValueError(f"{name}: one column is expected, not {column.ndim} dimensions.")
@@ -152,15 +153,29 @@ def _pieces(column: Any, name: str) -> list[_Piece]:
     return pieces
 
 
+def _refuse_others(column: Any, name: str) -> None:
+    """Raise where something could be taken for a column that is none."""
+    if isinstance(column, np.ma.MaskedArray):
+        raise TypeError(f"{name}: a masked array is not a column; drop or fill what is masked.")
+    if isinstance(column, Mapping):
+        raise TypeError(f"{name}: a column is expected, not a mapping; give its keys and weights.")
+    if isinstance(column, str | bytes):
+        raise TypeError(f"{name}: a whole column is expected, not one {type(column).__name__}.")
+    if isinstance(column, pa.Table | pa.RecordBatch) or hasattr(column, "columns"):
+        raise TypeError(f"{name}: one column is expected, not a table; name the column.")
+
+
 def _arrow(column: Any, name: str) -> Any:
     if isinstance(column, pa.Array | pa.ChunkedArray):
         return column
-    if isinstance(column, str | bytes):
-        raise TypeError(f"{name}: a whole column is expected, not one {type(column).__name__}.")
     if hasattr(column, "__arrow_c_stream__"):
         return pa.chunked_array(column)
     try:
         array = _from_python(column)
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"{name}: text must be valid Unicode; half of a pair stands alone."
+        ) from None
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError):
         raise TypeError(_first_misfit(column, name)) from None
     if isinstance(column, list | tuple) and pa.types.is_floating(array.type):
@@ -185,10 +200,13 @@ def _first_misfit(column: Any, name: str) -> str:
     except TypeError:
         return f"{name}: a column of integers or text is expected, not {type(column).__name__}."
     for at, kind in enumerate(types):
-        if not issubclass(kind, types[0]) or not issubclass(kind, int | str | bytes | np.integer):
+        if kind is not types[0] or not issubclass(kind, int | str | bytes | np.integer):
             wanted = "integers or text of one type are expected"
             return f"{name}: {wanted}, not {kind.__name__} at row {at}."
-    return f"{name}: integers from -2**63 to 2**64 - 1 are expected; one is outside."
+    outside = [at for at, value in enumerate(column) if not -(2**63) <= value < 2**64]
+    if outside:
+        return f"{name}: integers from -2**63 to 2**64 - 1 are expected; row {outside[0]} is not."
+    return f"{name}: integers of 2**63 and more cannot stand beside negative ones in one column."
 
 
 def _typed(chunk: pa.Array, name: str, row: int) -> Any:

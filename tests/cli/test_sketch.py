@@ -66,7 +66,7 @@ def test_build_writes_the_sketch_of_the_column(views, file):
     assert load("out.sk") == want
     assert told["kind"] == "CountMin"
     assert told["parameters"] == want.parameters
-    assert (told["rows"], told["total"]) == (KEYS.size, KEYS.size)
+    assert (told["rows_read"], told["total"]) == (KEYS.size, KEYS.size)
     assert told["file_bytes"] == os.path.getsize("out.sk")
 
 
@@ -295,3 +295,45 @@ def test_ctrl_c_on_a_terminal_stops_with_130_and_nothing_written(tmp_path):
     assert running.wait(20) == 130
     assert b"stopped; nothing was written" in shown
     assert os.listdir(tmp_path) == ["big.parquet"]
+
+
+def test_help_names_every_kind():
+    from sfumato.cli import sketch
+
+    assert sketch.KINDS.split(", ") == sorted(_kinds.kinds())
+
+
+def test_every_kind_that_can_be_built_answers_something(views):
+    for kind in _kinds.kinds():
+        build(kind, views, f"{kind}.sk", "--force")
+        overall = run("sketch", "estimate", f"{kind}.sk", "--json")
+        about = run("sketch", "estimate", f"{kind}.sk", "1", "--json")
+        assert 0 in (overall.exit_code, about.exit_code), kind
+
+
+def test_a_link_is_followed_and_a_device_left_alone(views):
+    build("count-min", views, "real.sk")
+    os.symlink("real.sk", "link.sk")
+    build("hyper-log-log", views, "link.sk", "--force")
+    assert os.path.islink("link.sk")
+    assert isinstance(load("real.sk"), HyperLogLog)
+    os.mkfifo("pipe.sk")
+    told = refused("sketch", "build", "count-min", views, "-c", "user", "-o", "pipe.sk", "--force")
+    assert "is not a regular file" in told
+
+
+def test_keys_are_shown_as_they_are_and_counts_in_full(views):
+    pa.csv.write_csv(pa.table({"key": [1234567] * 3, "n": [1_000_001, 5, 6]}), "big.csv")
+    more = "--weights", "n", "-o", "big.sk"
+    assert run("sketch", "build", "count-sketch", "big.csv", "-c", "key", *more).exit_code == 0
+    shown = run("sketch", "top", "big.sk").stdout
+    assert "1234567 " in shown
+    assert "1,000,012" in shown
+
+
+def test_hints_name_the_option(views):
+    pa.csv.write_csv(pa.table({"key": [1, None, 3]}), "holes.csv")
+    told = refused("sketch", "build", "count-min", "holes.csv", "-c", "key", "-o", "holes.sk")
+    assert "--skip-nulls" in told
+    share = "-c", "user", "--weights", "share", "-o", "share.sk"
+    assert "cells=real" in refused("sketch", "build", "count-sketch", views, *share)

@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.data import read_batches
+from sfumato.data import _text, read_batches
 
 ROWS = 5000
 TABLE = pa.table(
@@ -246,7 +247,7 @@ BAD = {
     "quote.csv": (f'user,item\n1,tea\n2,"{SECRET}\n', "line 3: a quote is opened"),
     "latin.csv": (f"user\na\n{SECRET} \xe9\n".encode("latin-1"), "line 3: not UTF-8"),
     "header.csv": (b"us\xe9r,item\n1,2\n", "line 1: the header is not UTF-8"),
-    "type.csv": (f"{GOOD}{SECRET},tea\n", "line 30002: column 'user' is not of the type"),
+    "type.csv": (f"{GOOD}{SECRET},tea\n", "row 30001: column 'user' is not of the type"),
     "empty.csv": ("", "is empty"),
     "twins.csv": ("user,item,User\n1,2,3\n", "two columns have one name"),
     "cut.csv.gz": (gzip.compress(GOOD.encode())[:-200], "cannot be read"),
@@ -254,9 +255,10 @@ BAD = {
     "broken.jsonl": (f'{{"user": 1}}\n{{"user": "{SECRET}\n', "malformed JSON"),
     "type.jsonl": (
         '{"user": 1}\n' * 30_000 + f'{{"user": "{SECRET}"}}\n',
-        "line 30001: a column is",
+        "row 30001: column 'user' is not of the type",
     ),
     "nested.jsonl": (f'{{"user": {{"name": "{SECRET}"}}}}\n', "nested"),
+    "mixed.jsonl": (f'{{"user": 1}}\n{{"user": "{SECRET}"}}\n', "several types; read it as text"),
     "lists.jsonl": (f'{{"user": ["{SECRET}"]}}\n', "nested"),
     "text.parquet": (SECRET * 10, "cannot be read as Parquet"),
 }
@@ -285,6 +287,30 @@ def test_a_damaged_parquet_page_is_one_clear_error(tmp_path):
     path.write_bytes(content)
     with pytest.raises(ValueError, match="cannot be read as Parquet"):
         list(read_batches(path, ["user"]))
+
+
+def test_what_the_machine_refuses_is_not_blamed_on_the_file(tmp_path, monkeypatch):
+    for name, module, opener in (("v.parquet", pq, "ParquetFile"), ("v.csv", _text, "_relation")):
+        path = tmp_path / name
+        path.write_text("user\n1\n")
+        if name == "v.parquet":
+            pq.write_table(TABLE, path)
+        batches = read_batches(path, ["user"])
+        for error in (PermissionError(13, "Permission denied"), pa.ArrowMemoryError("no memory")):
+            with monkeypatch.context() as patch:
+                patch.setattr(module, opener, Mock(side_effect=error))
+                with pytest.raises(type(error)):
+                    list(batches)
+                with pytest.raises(type(error)):
+                    read_batches(path, ["user"])
+
+
+def test_a_parquet_file_that_is_gone_is_not_called_damaged(tmp_path):
+    pq.write_table(TABLE, tmp_path / "v.parquet")
+    batches = read_batches(tmp_path / "v.parquet", ["user"])
+    (tmp_path / "v.parquet").unlink()
+    with pytest.raises(FileNotFoundError):
+        list(batches)
 
 
 def test_mixed_columns_of_frames_do_not_show_values():

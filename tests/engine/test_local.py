@@ -165,3 +165,8 @@ def test_what_does_not_fit_together_is_refused_before_work(engine):
 @engines
 def test_what_an_engine_lacks_is_a_sentence(engine):
     assert all(sentence.endswith(".") for sentence in engine.lacks.values())
+
+
+def test_a_sketch_in_place_of_its_maker_is_refused():
+    with pytest.raises(TypeError, match="make_sketch must be a function"):
+        map_merge({"key": [1]}, CountMin(8), column="key")

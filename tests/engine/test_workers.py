@@ -81,10 +81,32 @@ def test_idle_threads_help_with_the_last_piece():
 def test_an_error_stops_all_and_tells_where(threads):
     keys = pa.array([*range(50_000), None, *range(150_000)])
     before = threading.active_count()
-    with pytest.raises(ValueError, match="row 0 is null") as told:
+    with pytest.raises(ValueError, match="the table: row 50001: column 'key' is null"):
         map_merge({"key": keys}, count_min, column="key", threads=threads, batch_rows=1000)
-    assert told.value.__notes__ == ["This was in the batch of the table that begins at row 50000."]
     assert ended(before)
+
+
+def test_the_first_null_of_a_file_is_told_by_its_row_there(tmp_path):
+    path = tmp_path / "views.csv"
+    lines = [f"{n},1" for n in range(1, 120_001)]
+    lines[99_999], lines[99_989] = ",1", "7,"
+    path.write_text("key,weight\n" + "\n".join(lines) + "\n")
+    for weights, told in ((None, "row 100000: column 'key'"), ("weight", "row 99990: column 'w")):
+        with pytest.raises(ValueError, match=f"views.csv: {told}") as error:
+            map_merge(path, count_min, column="key", weights=weights, threads=2)
+        assert not hasattr(error.value, "__notes__")
+
+
+def test_another_error_of_a_batch_with_nulls_stays_as_it_is():
+    def refuse(sketch, batch):
+        raise ValueError("no room")
+
+    source = read_batches({"key": pa.array([1, None])}, ["key"])
+    with pytest.raises(ValueError, match="^no room$") as told:
+        map_merge(source, count_min, update=refuse)
+    assert told.value.__notes__ == [
+        "This was in the batch of the table from row 1 on; rows of a batch count from 0."
+    ]
 
 
 @pytest.mark.parametrize("threads", [1, 4])
@@ -96,7 +118,7 @@ def test_after_an_error_no_thread_takes_more_than_the_batch_it_waits_for(threads
             made.append(at)
             yield pa.record_batch({"key": pa.array([1, None if at == 20 else 2])})
 
-    with pytest.raises(ValueError, match="row 1 is null"):
+    with pytest.raises(ValueError, match="the stream: row 42: column 'key' is null"):
         map_merge(source(), lambda: Slow(64), column="key", threads=threads)
     assert len(made) <= 21 + 2 * threads
 
@@ -104,7 +126,7 @@ def test_after_an_error_no_thread_takes_more_than_the_batch_it_waits_for(threads
 def test_an_error_of_the_source_tells_where(tmp_path):
     path = tmp_path / "views.csv"
     path.write_text("key\n" + "1\n" * 50_000 + "x\n")
-    with pytest.raises(ValueError, match="line 50002: column 'key' is not of the type"):
+    with pytest.raises(ValueError, match="row 50001: column 'key' is not of the type"):
         map_merge(path, count_min, column="key", threads=2, batch_rows=1000)
 
     def broken():
@@ -113,7 +135,7 @@ def test_an_error_of_the_source_tells_where(tmp_path):
 
     with pytest.raises(RuntimeError, match="went dead") as told:
         map_merge(broken(), count_min, column="key", threads=3)
-    assert "the stream that begins at row 10" in told.value.__notes__[0]
+    assert "the stream from row 11 on" in told.value.__notes__[0]
 
 
 def test_progress_is_told_here_and_ends_at_all_rows():

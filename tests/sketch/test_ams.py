@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sfumato.sketch import AMS
+from sfumato.sketch import AMS, SketchFormatError, load
 from streams import uniform, zipf
 
 KINDS = pytest.mark.parametrize("kind", ["fast", "tug-of-war"])
@@ -40,6 +40,7 @@ def test_a_row_has_the_mean_and_variance_of_the_theorem(kind):
 
 @KINDS
 def test_inner_products_are_within_their_bound(kind):
+    # Chebyshev at 99 % leaves far less than 1 % for this seed to miss.
     a, b = zipf(3000, 500, seed=1), zipf(3000, 500, seed=2)
     x, y = np.bincount(a, minlength=500), np.bincount(b, minlength=500)
     left, right = AMS(1024, 5, kind=kind).update(a), AMS(1024, 5, kind=kind).update(b)
@@ -47,6 +48,14 @@ def test_inner_products_are_within_their_bound(kind):
     assert abs(left.inner(right) - x @ y) <= slack
     with pytest.raises(ValueError, match="seed is 0 here and 1 there"):
         left.inner(AMS(1024, 5, kind=kind, seed=1))
+
+
+def test_a_mass_that_contradicts_the_cells_is_no_sketch():
+    sketch = AMS(8, 1).update([1, 2, 3])
+    for mass in (-5, 0):
+        sketch.mass = mass
+        with pytest.raises(SketchFormatError, match="out of range"):
+            load(sketch.to_bytes())
 
 
 def test_removal_empties_and_weights_count():

@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from sfumato.sketch import BloomFilter, CountingBloomFilter, ScalableBloomFilter
+from sfumato.sketch import (
+    BloomFilter,
+    CountingBloomFilter,
+    ScalableBloomFilter,
+    SketchFormatError,
+    load,
+    scalable_bloom,
+)
 
 SEEN, OTHER = np.arange(20_000), np.arange(1_000_000, 1_200_000)
 
@@ -119,8 +126,29 @@ def test_scalable_filter_holds_repeated_keys_once():
     assert sketch.held == 50
 
 
-def test_scalable_filter_says_when_it_can_grow_no_more():
-    sketch = ScalableBloomFilter(8)
-    sketch.layers = 24
-    with pytest.raises(ValueError, match="layers must be a whole number from 1 to 24, not 25"):
-        sketch._open_layer()
+def test_scalable_filter_says_when_it_can_grow_no_more(monkeypatch):
+    monkeypatch.setattr(scalable_bloom, "MOST_BITS", 20_000)
+    scalable_bloom._most_layers.cache_clear()
+    sketch = ScalableBloomFilter(8).update(range(500))
+    room = 8 * (2 ** scalable_bloom._most_layers(8, 0.01) - 1) - 500
+    before = sketch.copy()
+    with pytest.raises(ValueError, match=f"room for {room} more keys, not {room + 1}"):
+        sketch.update(np.arange(room + 1) + 10_000)
+    assert sketch == before
+    sketch.update(np.arange(room) + 10_000)
+    assert max(bits for bits, _ in sketch._geometry()) <= 20_000
+    scalable_bloom._most_layers.cache_clear()
+
+
+def test_no_layer_passes_the_reach_of_the_hash():
+    for capacity, rate in ((8, 0.4), (1 << 16, 0.01), (1 << 24, 1e-6)):
+        layers = scalable_bloom._most_layers(capacity, rate)
+        assert scalable_bloom._sized(capacity, rate, layers - 1)[0] <= 2**32
+        assert scalable_bloom._sized(capacity, rate, layers)[0] > 2**32
+
+
+def test_a_scalable_filter_with_more_keys_than_room_is_no_filter():
+    sketch = ScalableBloomFilter(8).update(range(5))
+    sketch.held = 20
+    with pytest.raises(SketchFormatError, match="holds more keys than it can"):
+        load(sketch.to_bytes())

@@ -5,6 +5,7 @@ import pytest
 
 from sfumato.sketch import CosineSketch, SketchFormatError, load
 from sfumato.sketch._format import pack
+from threads import at_once
 
 RNG = np.random.default_rng(8)
 ROWS = RNG.normal(size=(70, 12))
@@ -208,3 +209,57 @@ def test_dimension_is_taken_from_the_first_rows_or_stays_unknown():
     with pytest.raises(ValueError, match="only 12 directions can be orthogonal, not 64"):
         short.update(rows)
     assert short.dimension == 0
+
+
+def test_encoding_leaves_a_sketch_of_unknown_dimension_as_it_is():
+    sketch, before = CosineSketch(64, seed=3), CosineSketch(64, seed=3)
+    for columns in (12, 5):
+        rows = ROWS[:, :columns]
+        given = CosineSketch(64, dimension=columns, seed=3)
+        np.testing.assert_array_equal(sketch.encode(rows), given.encode(rows))
+        assert sketch == before
+    with pytest.raises(ValueError, match="only 12 directions can be orthogonal, not 64"):
+        CosineSketch(64, directions="orthogonal").encode(ROWS)
+    with pytest.raises(ValueError, match="columns of rows must be a whole number from 1 to"):
+        sketch.encode(np.empty((3, 0)))
+
+
+def test_no_rows_of_unknown_dimension_compare_with_any():
+    full, empty = CosineSketch(64).update(ROWS), CosineSketch(64)
+    assert full.hamming(empty).shape == full.angle(empty).shape == (70, 0)
+    assert empty.similarity(full).shape == (0, 70)
+    assert empty.similarity(CosineSketch(64)).shape == (0, 0)
+    with pytest.raises(ValueError, match="cannot compare, bits is 64 here and 65 there"):
+        full.angle(CosineSketch(65))
+    with pytest.raises(ValueError, match="cannot compare, dimension is 12 here and 5 there"):
+        full.angle(CosineSketch(64, dimension=5))
+
+
+def test_file_with_codes_of_no_dimension_is_refused():
+    sketch = CosineSketch(64).update(ROWS)
+    parameters = {**sketch.parameters, "dimension": 0}
+    header = {"kind": "CosineSketch", "version": 1, "parameters": parameters, "state": {}}
+    assert load(pack(header, {"_codes": sketch.codes[:0]})) == CosineSketch(64)
+    with pytest.raises(SketchFormatError, match="codes of rows, but their dimension is 0"):
+        load(pack(header, {"_codes": sketch.codes}))
+
+
+@pytest.mark.parametrize("directions", ["random", "super-bit"])
+def test_threads_may_compare_and_encode_together(directions):
+    data = CosineSketch(100, directions=directions, seed=41).update(ROWS).to_bytes()
+    sketch = load(data)  # which has no directions yet
+    asks = [lambda: sketch.encode(ROWS), lambda: sketch.angle(sketch)] * 4
+    for got, ask in zip(at_once(asks), asks, strict=True):
+        np.testing.assert_array_equal(got, ask())
+    np.testing.assert_array_equal(sketch.encode(ROWS), sketch.codes)
+    assert sketch.to_bytes() == data
+
+
+def test_threads_may_encode_rows_of_any_length_while_the_dimension_is_unknown():
+    sketch = CosineSketch(100, seed=42)
+    lengths = [12, 5, 7, 12, 5, 7, 12, 5]
+    codes = at_once([lambda n=n: sketch.encode(ROWS[:, :n]) for n in lengths])
+    for got, length in zip(codes, lengths, strict=True):
+        want = CosineSketch(100, dimension=length, seed=42).encode(ROWS[:, :length])
+        np.testing.assert_array_equal(got, want)
+    assert sketch == CosineSketch(100, seed=42)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sfumato.sketch import CountMin
+from sfumato.sketch import CountMin, SketchFormatError, load
 from streams import uniform, zipf
 
 
@@ -54,6 +54,23 @@ def test_from_error_is_the_smallest_table_that_keeps_it(error, confidence):
             assert smaller.error_bound(confidence) > error * 1000
 
 
+@pytest.mark.parametrize("error", [0.1, 0.003])
+def test_from_error_of_compact_cells_holds_for_any_total(error):
+    sketch = CountMin.from_error(error, 0.95, cells="compact").update([1], [2**31 - 1])
+    sketch.merge(sketch).merge(sketch).merge(sketch)
+    assert sketch.error_bound(0.95) <= error * sketch.total
+    with pytest.raises(ValueError, match="no bound is proved"):
+        CountMin.from_error(0.1, cells="logarithmic")
+
+
+@pytest.mark.parametrize("cells", ["plain", "compact", "conservative"])
+def test_cells_that_contradict_the_total_are_no_sketch(cells):
+    sketch = CountMin(8, 1, cells=cells).update([1, 2, 3])
+    sketch._table[0, :] = 127
+    with pytest.raises(SketchFormatError, match="do not add up"):
+        load(sketch.to_bytes())
+
+
 def test_cells_widen_before_they_could_wrap():
     sketch = CountMin(8, 2).update([1], [2**31 - 1])
     assert sketch._table.dtype == np.int32
@@ -100,15 +117,33 @@ def test_compact_cells_are_a_function_of_the_counts_alone():
     assert (whole.estimate(range(40)) >= np.bincount(keys, weights, 40)).all()
 
 
-def test_compact_cells_add_up_to_the_total():
-    sketch = CountMin(8, 1, cells="compact")
-    for key in range(300):
-        sketch.update([key], [2 ** key.bit_length()])
-    assert sketch._joined[0, 0] == 0b1111111 or sketch.estimate([0])[0] < 2**16
-    everything = CountMin(8, 1, cells="compact").update([1, 2], [2**31 - 1, 2**31 - 1])
-    everything.merge(everything).merge(everything)
-    assert everything._joined[0, 0] != 0
-    assert everything.estimate([1])[0] >= 4 * (2**31 - 1)
+def counters_of(sketch):
+    """The counters of each row of compact cells, read by the rules of kernels/compact.py."""
+    for cells, marks in zip(sketch._table, sketch._joined, strict=True):
+        row = []
+        for group, bits in enumerate(marks.tolist()):
+            at = 0
+            while at < 8:
+                joined = [bits >> (at // 2) & 1, bits >> (4 + at // 4) & 1, bits >> 6 & 1]
+                width = 8 if joined[2] else 4 if joined[1] else 2 if joined[0] else 1
+                row.append(int.from_bytes(cells[8 * group + at :][:width].tobytes(), "little"))
+                at += width
+        yield row
+
+
+def test_compact_counters_add_up_to_the_total_at_every_size():
+    sketch, seen = CountMin(16, 3, cells="compact").update([1]), set()
+    for power in range(31):
+        seen |= {len(row) for row in counters_of(sketch)}
+        assert [sum(row) for row in counters_of(sketch)] == [sketch.total] * 3
+        sketch.update(range(40), np.full(40, 2**power))
+        sketch.merge(sketch)
+    assert {16, 2} <= seen  # from all apart to two whole groups
+
+
+def test_logarithmic_counts_end_at_four_billion():
+    sketch = CountMin(64, 1, cells="logarithmic").update([1] * 2000, [2**31 - 1] * 2000)
+    assert sketch.estimate([1])[0] == pytest.approx(4.17e9, rel=0.01)
 
 
 @pytest.mark.parametrize("cells", ["compact", "conservative", "logarithmic"])

@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 from sfumato.sketch import CountSketch, FeatureHasher
+from threads import at_once
 
 RNG = np.random.default_rng(11)
 KEYS = np.arange(40)
@@ -106,10 +107,43 @@ def test_transform_of_nothing_has_no_rows_or_empty_ones():
     assert hasher.transform([], [0, 0], dense=True).tolist() == [[0] * 8]
 
 
-@pytest.mark.parametrize("offsets", [[], [0], [0, 2], [1, 3], [0, 4], [0, 2, 1, 3], [0.0, 3.0], 3])
-def test_offsets_that_do_not_cover_the_keys_are_refused(offsets):
-    with pytest.raises(ValueError, match="offsets must be whole numbers that rise from 0 to 3"):
+@pytest.mark.parametrize(
+    ("offsets", "message"),
+    [
+        ([0], "run from 0 to the 3 keys, not 0 to 0"),
+        ([1, 3], "run from 0 to the 3 keys, not 1 to 3"),
+        ([0, 4], "run from 0 to the 3 keys, not 0 to 4"),
+        ([0, 2, 1, 3], "never fall; the one in row 2 does"),
+        ([], "be one column of whole numbers"),
+        ([0.0, 3.0], "be one column of whole numbers, .* not float64"),
+        (3, "be one column of whole numbers"),
+    ],
+)
+def test_offsets_that_do_not_cover_the_keys_are_named(offsets, message):
+    with pytest.raises((TypeError, ValueError), match=f"FeatureHasher: offsets must {message}"):
         FeatureHasher(8).transform([1, 2, 3], offsets)
+
+
+def test_only_sketches_of_the_same_parameters_and_keys_are_compared():
+    one = FeatureHasher(8).update([1])
+    for ask in (one.inner, one.distance):
+        with pytest.raises(ValueError, match="cannot compare, width is 8 here and 9 there"):
+            ask(FeatureHasher(9))
+        with pytest.raises(TypeError, match="cannot compare, keys are integers here and text"):
+            ask(FeatureHasher(8).update(["1"]))
+
+
+def test_threads_may_transform_and_estimate_together():
+    words = [f"word {k}" for k in range(300)]
+    hasher = FeatureHasher(33, seed=44).update(words)
+    before = hasher.copy()
+    asks = [
+        lambda: hasher.transform(words, [0, 100, 300], dense=True),
+        lambda: hasher.estimate(words),
+    ] * 4
+    for got, ask in zip(at_once(asks), asks, strict=True):
+        np.testing.assert_array_equal(got, ask())
+    assert hasher == before
 
 
 def test_weights_too_large_to_sum_change_nothing():

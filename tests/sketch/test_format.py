@@ -1,18 +1,23 @@
 """Bytes of a sketch: any damage is a SketchFormatError, never a crash or a huge allocation."""
 
+import base64
+import contextlib
+import inspect
 import json
 import tracemalloc
+from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checks import SKETCHES
+import sfumato.sketch as kinds
+from checks import KEYS, SKETCHES, feed
 from sfumato.sketch import CountMin, Sketch, SketchFormatError, load
-from sfumato.sketch._format import Packed, _checksum, pack
+from sfumato.sketch._format import _checksum, pack
 
-SAMPLES = [make(1).to_bytes() for factories in SKETCHES.values() for make in factories]
+MADE = [make for factories in SKETCHES.values() for make in factories]
+SAMPLES = [made.to_bytes() for make in MADE for made in (make(1), feed(make(1), slice(0, 50)))]
 SAMPLES = [data for data in SAMPLES if len(data) < 20_000]
 
 
@@ -28,6 +33,20 @@ def loads_or_refuses(data):
         return
     assert isinstance(sketch, Sketch)
     assert load(sketch.to_bytes()) == sketch
+    use(sketch)
+
+
+def use(sketch):
+    """Whatever loads can be read, fed and merged, or says in a sentence why not."""
+    for step in (lambda: feed(sketch, slice(0, 20)), lambda: sketch.merge(sketch.copy())):
+        with contextlib.suppress(ValueError, TypeError):
+            step()
+    for ask in ("estimate", "contains", "similarity", "heavy_hitters", "estimate_size", "codes"):
+        known = {"similarity": sketch, "heavy_hitters": 3}
+        read = getattr(sketch, ask, None)
+        with contextlib.suppress(ValueError, TypeError):
+            if callable(read):
+                read(*[known.get(ask, KEYS[:20])] * (len(inspect.signature(read).parameters) > 0))
 
 
 @settings(max_examples=10_000)
@@ -118,10 +137,42 @@ def test_files_are_written_whole(tmp_path):
         sketch.save(tmp_path / "no such folder" / "x")
 
 
-def test_bytes_are_stable():
-    # The format is a promise: these bytes were written by version 1 and must load for ever.
+GOLDEN = {
+    "CountMin": lambda: kinds.CountMin(4, 1, seed=3).update(["tea", "milk"]),
+    "CountMin compact": lambda: CountMin(8, 1, cells="compact").update([1], [300]),
+    "CountMin logarithmic": lambda: CountMin(8, 2, cells="logarithmic").update(
+        [1, 2, 2], [9, 1, 1]
+    ),
+    "CountSketch": lambda: kinds.CountSketch(4, 2, track=2, seed=1).update(["tea", "tea", "rum"]),
+    "BloomFilter": lambda: kinds.BloomFilter(64, 3).update([7, -7]),
+    "BloomFilter blocked": lambda: kinds.BloomFilter(512, 9, layout="blocked").update(["tea"]),
+    "CountingBloomFilter": lambda: kinds.CountingBloomFilter(16, 2).update([1, 2**63]),
+    "ScalableBloomFilter": lambda: kinds.ScalableBloomFilter(8).update(range(10)),
+    "HyperLogLog": lambda: kinds.HyperLogLog(4).update(range(5)),
+    "AMS": lambda: kinds.AMS(2, 1).update([5, 6]),
+    "AMS tug-of-war": lambda: kinds.AMS(2, 1, kind="tug-of-war").update([5, 6]),
+    "MinHash": lambda: kinds.MinHash(4).update(["a", "b"]),
+    "MinHash one-permutation": lambda: kinds.MinHash(4, kind="one-permutation").update([1, 2]),
+    "MinHash k-minimum": lambda: kinds.MinHash(4, kind="k-minimum").update([1, 2]),
+    "MinHash bits": lambda: kinds.MinHash(4, bits=2).update([1, 2]),
+    "CosineSketch": lambda: kinds.CosineSketch(8, dimension=2).update([[1, 2]]),
+    "PStableSketch": lambda: kinds.PStableSketch(1.0, dimension=2, hashes=2).update([[1, 2]]),
+    "JohnsonLindenstrauss": lambda: kinds.JohnsonLindenstrauss(2, kind="sign").update([1]),
+    "FeatureHasher": lambda: kinds.FeatureHasher(4).update(["x"]),
+    "TensorSketch": lambda: kinds.TensorSketch(2, dimension=2, degree=1).update([[1, 2]]),
+}
+STORED = json.loads(Path(__file__).with_name("golden.json").read_text())
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_bytes_of_version_one_load_for_ever(name):
+    # golden.json was written once; a change of hash, cells or format must raise the version.
+    data = base64.b64decode(STORED[name])
+    made = GOLDEN[name]()
+    before, after = load(data).to_bytes(), made.to_bytes()
+    assert before == after == data
+
+
+def test_any_buffer_loads():
     data = CountMin(2, 1, seed=3).update(["tea"]).to_bytes()
-    assert data[:8] == b"SFUM\x01\x00\x00\x00"
-    assert Packed(data).kind == "CountMin"
-    assert np.frombuffer(data[-16:-8], np.int32).sum() == 1
     assert load(memoryview(data)) == load(bytearray(data)) == load(data)

@@ -8,6 +8,7 @@ from checks import CHECKS, check_every_kind_of_column_is_alike
 from sfumato.hashing import hash_column
 from sfumato.sketch import JohnsonLindenstrauss, SketchFormatError, _tails, load
 from sfumato.sketch._format import pack
+from threads import at_once
 
 RNG = np.random.default_rng(10)
 KEYS = np.arange(50)
@@ -94,8 +95,9 @@ def test_inner_products_and_distances_of_two_streams(kind):
     assert abs(one.inner(two) - VECTOR @ OTHER) < 5 * np.sqrt(2 / 512) * scale
     gap = np.linalg.norm(VECTOR - OTHER)
     assert one.distance(two) == pytest.approx(gap, rel=5 * np.sqrt(2 / 512))
-    with pytest.raises(ValueError, match="seed is 0 here and 1 there"):
-        one.inner(make(dimensions, kind, seed=1))
+    for ask in (one.inner, one.distance):
+        with pytest.raises(ValueError, match="cannot compare, seed is 0 here and 1 there"):
+            ask(make(dimensions, kind, seed=1))
 
 
 def test_removals_cancel_additions():
@@ -218,3 +220,17 @@ def test_cells_that_nothing_could_have_filled_are_refused():
         state = {"mass": mass, "keys": "integers"}
         with pytest.raises(SketchFormatError, match="larger than all that was added"):
             load(pack({**header, "state": state}, {"_cells": np.full(8, cell)}))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_threads_may_transform_and_compare_together(kind):
+    rows = RNG.normal(size=(40, 50))
+    data = make(32, kind, seed=46).update(KEYS, VECTOR).to_bytes()
+    sketch, other = load(data), make(32, kind, seed=46).update(KEYS, OTHER)  # no map made yet
+    asks = [
+        lambda: sketch.transform(rows),
+        lambda: [sketch.norm(), sketch.inner(other), sketch.distance(other)],
+    ] * 4
+    for got, ask in zip(at_once(asks), asks, strict=True):
+        np.testing.assert_array_equal(got, ask())
+    assert sketch.to_bytes() == data

@@ -10,6 +10,7 @@ from sfumato.hashing import hash_column
 from sfumato.kernels.minhash import EMPTY
 from sfumato.sketch import CountMin, MinHash
 from sfumato.sketch._minima import coefficients
+from threads import at_once
 
 KINDS = ["permutations", "one-permutation", "k-minimum"]
 SHAPES = [{"kind": kind} for kind in KINDS] + [
@@ -220,9 +221,24 @@ def test_what_differs_is_not_compared():
         (MinHash(64, seed=2).update([1]), "seed is 1 here and 2 there"),
         (MinHash(32, seed=1).update([1]), "permutations is 64 here and 32 there"),
         (MinHash(64, seed=1, bits=8).update([1]), "bits is 32 here and 8 there"),
-        (MinHash(64, seed=1).update(["1"]), "keys is 'integers' here and 'text' there"),
+        (MinHash(64, seed=1).update(["1"]), "keys are integers here and text there"),
     ):
-        with pytest.raises(ValueError, match=f"cannot compare, {message}"):
+        with pytest.raises((TypeError, ValueError), match=f"cannot compare, {message}"):
             sketch.similarity(other)
     with pytest.raises(TypeError, match="cannot compare with CountMin"):
         sketch.similarity(CountMin(8))
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_threads_may_compare_and_make_signatures_together(shape):
+    sketch = MinHash(61, seed=45, **shape).update(range(2000))
+    other = MinHash(61, seed=45, **shape).update(range(1000, 3000))
+    before, keys = sketch.copy(), np.arange(5000)
+    coefficients.cache_clear()
+    asks = [
+        lambda: sketch.signatures(keys, [0, 7, 2000, 5000]),
+        lambda: [*sketch.signature(), sketch.similarity(other)],
+    ] * 4
+    for got, ask in zip(at_once(asks), asks, strict=True):
+        np.testing.assert_array_equal(got, ask())
+    assert sketch == before

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from sfumato.sketch import PStableSketch
+from sfumato.sketch import PStableSketch, SketchFormatError, load
+from sfumato.sketch._format import pack
+from threads import at_once
 
 ROWS = np.random.default_rng(9).normal(size=(40, 12))
 LAWS = {1: stats.cauchy, 2: stats.norm}
@@ -54,7 +56,7 @@ def test_codes_collide_as_the_formula_says(p, distance):
 @pytest.mark.parametrize("p", [1, 2])
 def test_codes_are_floors_of_shifted_projections(p):
     sketch = PStableSketch(0.7, dimension=12, hashes=20, p=p, seed=6).update(ROWS)
-    normals = sketch._directions("", 20).transpose(0, 2, 1).reshape(-1, 12)[:20]
+    normals = sketch._directions(12).transpose(0, 2, 1).reshape(-1, 12)[:20]
     offsets = sketch._offsets()
     np.testing.assert_array_equal(sketch.codes, np.floor((ROWS @ normals.T + offsets) / 0.7))
     assert (offsets >= 0).all()
@@ -143,3 +145,38 @@ def test_rows_too_far_out_are_named_and_change_nothing():
 def test_sizes_that_do_not_fit_in_memory_are_refused():
     with pytest.raises(ValueError, match="hashes times dimension must be at most"):
         PStableSketch(1.0, dimension=2**20, hashes=2**16)
+
+
+def test_only_update_learns_the_dimension():
+    sketch, given = PStableSketch(2.0), PStableSketch(2.0, dimension=12)
+    np.testing.assert_array_equal(sketch.encode(ROWS), given.encode(ROWS))
+    assert sketch == PStableSketch(2.0)
+    assert given.update(ROWS).distance(sketch).shape == (40, 0)
+    assert [end.shape for end in sketch.distance_range(given)] == [(0, 40), (0, 40)]
+    assert sketch.update(ROWS) == given
+
+
+def test_file_with_codes_of_no_dimension_is_refused():
+    sketch = PStableSketch(2.0).update(ROWS)
+    parameters = {**sketch.parameters, "dimension": 0}
+    header = {"kind": "PStableSketch", "version": 1, "parameters": parameters, "state": {}}
+    with pytest.raises(SketchFormatError, match="codes of rows, but their dimension is 0"):
+        load(pack(header, {"_codes": sketch.codes}))
+
+
+def test_row_too_far_out_is_named_in_any_block(monkeypatch):
+    monkeypatch.setattr("sfumato.sketch._code_table.ROWS", 4 * 64)
+    far = ROWS.copy()
+    far[31] = 1e12
+    with pytest.raises(ValueError, match="row 31 is more than"):
+        PStableSketch(1e-9).encode(far)
+
+
+def test_threads_may_compare_and_encode_together():
+    data = PStableSketch(2.0, seed=43).update(ROWS).to_bytes()
+    sketch = load(data)  # which has no directions yet
+    asks = [lambda: sketch.encode(ROWS), lambda: sketch.distance(sketch)] * 4
+    for got, ask in zip(at_once(asks), asks, strict=True):
+        np.testing.assert_array_equal(got, ask())
+    np.testing.assert_array_equal(sketch.encode(ROWS), sketch.codes)
+    assert sketch.to_bytes() == data

@@ -1,6 +1,9 @@
 """Many sets at once: columns of lists or offsets, and offsets that do not describe sets."""
 
+import traceback
+
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -43,6 +46,42 @@ def test_wrong_offsets_are_named(offsets, message):
 def test_unsigned_offsets_that_fall_are_found():
     with pytest.raises(ValueError, match="row 2"):
         MinHash().signatures([1, 2, 3], np.array([0, 2, 1, 3], np.uint32))
+
+
+def test_integers_of_2_to_the_63_and_more_are_tokens_of_lists():
+    lists = [[2**63, 1], [], [2**64 - 1]]
+    want = MinHash(20).signatures(np.array([2**63, 1, 2**64 - 1], np.uint64), [0, 2, 2, 3])
+    for column in (lists, iter(lists), pd.Series(lists)):
+        np.testing.assert_array_equal(MinHash(20).signatures(column), want)
+
+
+def test_rows_of_a_matrix_are_sets():
+    matrix = np.arange(6).reshape(2, 3)
+    want = MinHash(20).signatures(matrix.ravel(), [0, 3, 6])
+    np.testing.assert_array_equal(MinHash(20).signatures(matrix), want)
+
+
+@pytest.mark.parametrize(
+    ("sets", "message"),
+    [
+        ([[1], [2, "secret@mail"]], "tokens of row 1: .*not str at row 1"),
+        (pd.Series([[1], [2, "secret@mail"]]), "tokens of row 1: .*not str at row 1"),
+        ([[1], ["secret@mail"]], "tokens of row 1 are text, those before are integers"),
+        ([["secret@mail"], "secret@mail"], "tokens of row 1: .* not one str"),
+        ([["secret@mail"], 31415926], "tokens of row 1: .* not int"),
+        ([[31415926, 2**64]], "tokens of row 0: .* 2\\*\\*64 - 1 are expected"),
+        ([[-31415926], [2**63]], "cannot stand beside negative ones"),
+        ([["secret@mail"], None], "tokens of row 1 are null"),
+        (pa.chunked_array([[[31415926], []], [[], None]]), "tokens of row 3 are null"),
+        (31415926, "tokens must be a column of lists, not int"),
+    ],
+)
+def test_tokens_that_do_not_fit_are_named_by_type_and_row_and_never_shown(sets, message):
+    with pytest.raises((TypeError, ValueError), match=f"MinHash: {message}") as raised:
+        MinHash().signatures(sets)
+    shown = "".join(traceback.format_exception(raised.value))  # with what led to it
+    assert "secret" not in shown
+    assert "31415926" not in shown
 
 
 @pytest.mark.parametrize("sets", [["tea"], [1, 2], 7, [[1], ["a"]], [[1], None], [[1, None]]])

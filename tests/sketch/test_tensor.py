@@ -6,6 +6,7 @@ import pytest
 from sfumato.hashing import hash_column
 from sfumato.kernels.hash import ROW
 from sfumato.sketch import FeatureHasher, TensorSketch
+from threads import at_once
 
 RNG = np.random.default_rng(12)
 X, Y = RNG.normal(size=(2, 12))
@@ -94,3 +95,21 @@ def test_rows_whose_power_would_overflow_are_named_and_change_nothing():
         sketch.update([[9e34, 0]] * 9).update([[9e34, 0]] * 9)
     assert np.isfinite(sketch.norm())
     assert TensorSketch.from_bytes(before).update([[1, 2]]).mass == 2 * 81
+
+
+def test_only_sketches_of_the_same_parameters_are_compared():
+    one = TensorSketch(8, dimension=2)
+    for ask in (one.inner, one.distance):
+        with pytest.raises(ValueError, match="cannot compare, degree is 2 here and 3 there"):
+            ask(TensorSketch(8, dimension=2, degree=3))
+
+
+@pytest.mark.parametrize("degree", [1, 3])
+def test_threads_may_transform_and_compare_together(degree):
+    rows = RNG.normal(size=(40, 12))
+    sketch = TensorSketch(50, dimension=12, degree=degree, seed=47).update(rows)
+    before = sketch.copy()
+    asks = [lambda: sketch.transform(rows), lambda: [sketch.norm(), sketch.inner(before)]] * 4
+    for got, ask in zip(at_once(asks), asks, strict=True):
+        np.testing.assert_array_equal(got, ask())
+    assert sketch == before

@@ -11,6 +11,13 @@ from sfumato.cli import sketch
 
 __all__ = ["app", "main"]
 
+# What a sentence of the library asks for is an option here.
+HINTS = {
+    "is null": "--skip-nulls leaves such rows out.",
+    "read it as text": "That is --text.",
+    "weights must be whole numbers, not": "A count-sketch takes others with --set cells=real.",
+    "but the sketch holds": "--text reads all keys as text.",
+}
 EXPECTED = (ValueError, TypeError, OSError, MemoryError)
 
 
@@ -40,9 +47,12 @@ def _sentence(error: Any) -> str:
         told = error.format_message() + hint
     elif isinstance(error, OSError) and error.strerror:
         told = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
+    elif isinstance(error, MemoryError):
+        told = "there is not enough memory; make the sketch smaller with --set."
     else:
         told = str(error) or type(error).__name__
-    return " ".join(" ".join([told, *getattr(error, "__notes__", [])]).split())
+    hints = [hint for words, hint in HINTS.items() if words in told]
+    return " ".join(" ".join([told, *hints, *getattr(error, "__notes__", [])]).split())
 
 
 app = typer.Typer(

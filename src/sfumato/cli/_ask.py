@@ -8,7 +8,7 @@ __all__ = ["about", "heaviest", "overall"]
 
 def about(sketch: Any, keys: list[str]) -> list[dict[str, Any]]:
     """One row for each key: its estimate, or whether the sketch contains it."""
-    ask = getattr(sketch, "estimate", None) or getattr(sketch, "contains", None)
+    ask = getattr(sketch, "contains", None) or getattr(sketch, "estimate", None)
     if ask is None or not inspect.signature(ask).parameters:
         raise ValueError(f"{_name(sketch)}: cannot be asked about a key; give none.")
     answers = ask(_typed(sketch, keys))
@@ -17,8 +17,8 @@ def about(sketch: Any, keys: list[str]) -> list[dict[str, Any]]:
 
 
 def overall(sketch: Any) -> float:
-    """The one number a sketch tells about all its keys."""
-    for verb in ("estimate", "estimate_size"):
+    """The one number a sketch tells about all its keys: how many, or the norm of their weights."""
+    for verb in ("estimate", "estimate_size", "norm"):
         ask = getattr(sketch, verb, None)
         if ask is not None and not inspect.signature(ask).parameters:
             return float(ask())

@@ -61,7 +61,8 @@ def rows(content: list[dict[str, Any]], as_json: bool) -> None:
     for column in table.columns[1:]:
         column.justify = "right"
     for row in content:
-        table.add_row(*map(_words, row.values()))
+        # A key is a name, to be copied as it is, even if it is a number.
+        table.add_row(*(str(v) if name == "key" else _words(v) for name, v in row.items()))
     _print(table)
 
 
@@ -124,7 +125,9 @@ def _words(value: Any) -> Any:
         return Text(inside)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return Text("-" if value is None else str(value))
-    return Text(f"{value:,}" if isinstance(value, int) else f"{value:,.6g}")
+    if isinstance(value, int) or abs(value) >= 1e6:
+        return Text(f"{value:,.0f}" if math.isfinite(value) else str(value))
+    return Text(f"{value:,.6g}")
 
 
 def _plain(value: Any) -> Any:

@@ -113,7 +113,7 @@ def _directions(shop: _Shop) -> Iterator[Any]:
 
 
 def _together(shop: _Shop) -> Iterator[Any]:
-    yield "Two machines, one answer?  map_merge(table, CountMin, column='item', threads=2)"
+    yield "Two threads, one answer?  map_merge(table, lambda: CountMin(65536), column='item')"
     whole = sketch.CountMin(65536).update(shop.item)
     parts = map_merge({"item": shop.item}, lambda: sketch.CountMin(65536), column="item", threads=2)
     yield "merged = built at once, bit for bit", str(parts == whole), "True", _size(whole)

@@ -8,6 +8,11 @@ import typer
 
 __all__ = ["app"]
 
+# Written out, so that --help need not load the sketches; a test compares them.
+KINDS = (
+    "ams, bloom-filter, count-min, count-sketch, counting-bloom-filter, feature-hasher, "
+    "hyper-log-log, johnson-lindenstrauss, min-hash, scalable-bloom-filter"
+)
 app = typer.Typer(
     help="Build, look into, ask and merge sketches of a column of keys.",
     no_args_is_help=False,
@@ -21,7 +26,7 @@ Force = Annotated[bool, typer.Option("--force", help="Replace the output if it i
 
 @app.command()
 def build(
-    kind: Annotated[str, typer.Argument(help="For example count-min or hyper-log-log.")],
+    kind: Annotated[str, typer.Argument(help=f"One of {KINDS}.")],
     files: Annotated[
         list[str],
         typer.Argument(metavar="FILE...", help="Parquet, CSV, TSV or JSON lines; text also .gz."),
@@ -41,7 +46,7 @@ def build(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
     json: Json = False,
 ) -> None:
-    """Sketch a column of files larger than memory."""
+    """Sketch a column of files larger than memory. CSV and TSV files start with a header line."""
     from sfumato.cli import _kinds, _show
     from sfumato.data import read_batches
     from sfumato.engine import map_merge
@@ -64,7 +69,7 @@ def build(
         )
     sketch.save(output)
     seconds = round(time.perf_counter() - begin, 3)
-    _show.document({**_show.info(sketch, output), "rows": tell.rows, "seconds": seconds}, json)
+    _show.document({**_show.info(sketch, output), "rows_read": tell.rows, "seconds": seconds}, json)
 
 
 @app.command()

@@ -1,13 +1,21 @@
 """Parquet files as pieces of whole row groups, each read page by page on the thread that asks."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.data._pieces import Found, Piece, Reading, missing_column, row_bytes
+from sfumato.data._pieces import (
+    Found,
+    Piece,
+    Reading,
+    missing_column,
+    of_the_machine,
+    row_bytes,
+)
 
 __all__ = ["find"]
 
@@ -16,10 +24,8 @@ PIECE_ROWS = 1 << 18  # smaller row groups are read together
 
 
 def find(path: Path, columns: list[str]) -> Found:
-    try:
+    with _plain_errors(path):
         metadata, schema = _opened(path)
-    except (pa.ArrowException, OSError):
-        raise _unreadable(path) from None
     for column in columns:
         if column not in schema.names:
             raise missing_column(str(path), column, schema.names)
@@ -33,8 +39,15 @@ def _opened(path: Path) -> tuple[Any, pa.Schema]:
         return file.metadata, file.schema_arrow
 
 
-def _unreadable(path: Path) -> ValueError:
-    return ValueError(f"{path}: cannot be read as Parquet; it is damaged or of another type.")
+@contextmanager
+def _plain_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        if of_the_machine(error):
+            raise
+        told = f"{path}: cannot be read as Parquet; it is damaged or of another type."
+        raise ValueError(told) from None
 
 
 def _runs(metadata: Any) -> Iterator[tuple[int, list[int]]]:
@@ -53,13 +66,10 @@ def _runs(metadata: Any) -> Iterator[tuple[int, list[int]]]:
 def _piece(path: Path, metadata: Any, columns: list[str], first: int, groups: list[int]) -> Piece:
     def batches(reading: Reading) -> Iterator[pa.RecordBatch]:
         options = {"buffer_size": BUFFER, "pre_buffer": False, "metadata": metadata}
-        try:
-            with pq.ParquetFile(path, **options) as file:
-                yield from file.iter_batches(
-                    reading.batch_rows, row_groups=groups, columns=columns, use_threads=False
-                )
-        except (pa.ArrowException, OSError):
-            raise _unreadable(path) from None
+        with _plain_errors(path), pq.ParquetFile(path, **options) as file:
+            yield from file.iter_batches(
+                reading.batch_rows, row_groups=groups, columns=columns, use_threads=False
+            )
 
     return Piece(str(path), first, batches)
 

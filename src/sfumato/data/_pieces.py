@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["BATCH_ROWS", "Found", "Piece", "Reading", "missing_column", "sliced"]
+__all__ = ["BATCH_ROWS", "Found", "Piece", "Reading", "missing_column", "of_the_machine", "sliced"]
 
 BATCH_ROWS = 1 << 16  # half a MiB of 64-bit keys: fits a core's cache beside the sketch's rows
 TEXT_BYTES = 64  # what a text of unknown length is taken for
@@ -43,6 +43,11 @@ class Found:
 def missing_column(name: str, column: str, there: Iterable[str]) -> ValueError:
     listed = ", ".join(there) or "none"
     return ValueError(f"{name}: there is no column {column!r}; the columns are: {listed}.")
+
+
+def of_the_machine(error: BaseException) -> bool:
+    """Whether no permission, a broken disk or too little memory is at fault, and not the file."""
+    return isinstance(error, MemoryError) or bool(getattr(error, "errno", None))
 
 
 def row_bytes(schema: pa.Schema, columns: list[str]) -> int:

@@ -13,17 +13,22 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from sfumato.data._pieces import Found, Piece, Reading, missing_column
+from sfumato.data._pieces import Found, Piece, Reading, missing_column, of_the_machine
+from sfumato.data._typed import SAMPLE, kind_of, typed
 
 __all__ = ["ENDINGS", "Form", "find", "form_of"]
 
-SAMPLE = 20_000  # rows that decide the type of a column
 BUFFER = 8 << 20  # bytes of CSV parsed at a time; DuckDB's own 32 MB would not fit small limits
 READER_BYTES = 64 << 20
-INTEGER = r"^(0|-?[1-9][0-9]{0,19})$"  # 007 is text: as a number it would lose its zeros
-NESTED = ("STRUCT", "MAP", "JSON", "UNION")
+NESTED = ("STRUCT", "MAP", "UNION")
+JSON_KINDS = {
+    "BIGINT": pa.int64(),
+    "UBIGINT": pa.uint64(),
+    "HUGEINT": pa.uint64(),
+    "DOUBLE": pa.float64(),
+    "BOOLEAN": pa.bool_(),
+}
 
 
 @dataclass(frozen=True)
@@ -55,14 +60,14 @@ def form_of(path: Path) -> Form | None:
 
 def find(path: Path, form: Form, columns: list[str], text: frozenset[str]) -> Found:
     with _plain_errors(path), _connected(Reading()) as connection:
-        types = (_csv_types if form.delimiter else _json_types)(connection, path, form, columns)
-    types.update(dict.fromkeys(text, "VARCHAR"))
+        sample = _csv_types if form.delimiter else _json_types
+        types, kinds = sample(connection, path, form, columns, text)
 
     def batches(reading: Reading) -> Iterator[pa.RecordBatch]:
         with _plain_errors(path), _connected(reading) as connection:
             rows = _relation(connection, path, form, types)
             rows = rows.select(*map(duckdb.ColumnExpression, columns))
-            yield from rows.to_arrow_reader(reading.batch_rows)
+            yield from typed(rows.to_arrow_reader(reading.batch_rows), kinds, str(path))
 
     return Found([Piece(str(path), 0, batches)], None, 64 * len(columns), READER_BYTES)
 
@@ -81,12 +86,16 @@ def _connected(reading: Reading) -> Iterator[Any]:
 
 
 def _relation(connection: Any, path: Path, form: Form, types: dict[str, str]) -> Any:
-    """The file as DuckDB sees it; for CSV the types must name every column of the file in order."""
+    """The file as DuckDB sees it; for CSV the types must name every column of the file in order.
+
+    They are only ever texts or raw JSON: to a number DuckDB would cast 007, 1.5, 1e3 and true too.
+    """
     name = glob.escape(str(path))  # DuckDB expands globs too, and a name may look like one
     compression = "gzip" if form.gzip else "none"
     common = {"compression": compression, "hive_partitioning": False}
     if not form.delimiter:
-        return connection.read_json(name, format=form.layout, columns=types or None, **common)
+        options = {"format": form.layout, "sample_size": SAMPLE, "columns": types or None}
+        return connection.read_json(name, **options, **common)
     return connection.read_csv(
         name,
         header=True,
@@ -100,7 +109,10 @@ def _relation(connection: Any, path: Path, form: Form, types: dict[str, str]) ->
     )
 
 
-def _csv_types(connection: Any, path: Path, form: Form, columns: list[str]) -> dict[str, str]:
+def _csv_types(
+    connection: Any, path: Path, form: Form, columns: list[str], text: frozenset[str]
+) -> tuple[dict[str, str], dict[str, pa.DataType]]:
+    """What DuckDB reads the columns of the file as, and what those wanted become."""
     names = _header(path, form)
     for column in columns:
         if column not in names:
@@ -109,7 +121,8 @@ def _csv_types(connection: Any, path: Path, form: Form, columns: list[str]) -> d
     rows = _relation(connection, path, form, types)
     rows = rows.select(*map(duckdb.ColumnExpression, columns)).limit(SAMPLE)
     sample = rows.to_arrow_reader(SAMPLE).read_all()
-    return {**types, **{column: _type_of(sample.column(column)) for column in columns}}
+    kinds = {column: kind_of(sample.column(column)) for column in columns}
+    return types, {**kinds, **dict.fromkeys(text, pa.string())}
 
 
 def _header(path: Path, form: Form) -> list[str]:
@@ -130,37 +143,24 @@ def _header(path: Path, form: Form) -> list[str]:
     return names
 
 
-def _type_of(sample: pa.ChunkedArray) -> str:
-    values = sample.drop_null()
-    if not len(values):
-        return "VARCHAR"
-    whole = pc.all(pc.match_substring_regex(values, INTEGER)).as_py()
-    numbers = [(pa.int64(), "BIGINT"), (pa.uint64(), "UBIGINT")] if whole else []
-    zeros = pc.any(pc.match_substring_regex(values, r"^-?0[0-9]")).as_py()
-    for kind, name in numbers if whole or zeros else [(pa.float64(), "DOUBLE")]:
-        try:
-            values.cast(kind)
-        except pa.ArrowInvalid:
-            continue
-        return name
-    return "VARCHAR"
-
-
-def _json_types(connection: Any, path: Path, form: Form, columns: list[str]) -> dict[str, str]:
+def _json_types(
+    connection: Any, path: Path, form: Form, columns: list[str], text: frozenset[str]
+) -> tuple[dict[str, str], dict[str, pa.DataType]]:
+    """As for CSV; raw JSON tells 7 from "7" in quotes."""
     sniffed = _relation(connection, path, form, {})
-    kinds = dict(zip(sniffed.columns, map(str, sniffed.types), strict=True))
-    types = {}
+    found = dict(zip(sniffed.columns, map(str, sniffed.types), strict=True))
+    kinds = {}
     for column in columns:
-        if column not in kinds:
-            raise missing_column(str(path), column, kinds)
-        if kinds[column].startswith(NESTED) or kinds[column].endswith("]"):
+        if column not in found:
+            raise missing_column(str(path), column, found)
+        if found[column].startswith(NESTED) or found[column].endswith("]"):
             raise TypeError(f"{path}: column {column!r} holds nested values, not one key each.")
-        kept = kinds[column] in ("BIGINT", "UBIGINT", "DOUBLE", "BOOLEAN")
+        if found[column] == "JSON" and column not in text:
+            raise TypeError(f"{path}: column {column!r} holds several types; read it as text.")
         # Dates and identifiers in JSON are texts that DuckDB would parse.
-        types[column] = {"HUGEINT": "UBIGINT"}.get(
-            kinds[column], kinds[column] if kept else "VARCHAR"
-        )
-    return types
+        kind = "VARCHAR" if column in text else found[column]
+        kinds[column] = JSON_KINDS.get(kind, pa.string())
+    return {name: "VARCHAR" if kinds[name] == pa.string() else "JSON" for name in kinds}, kinds
 
 
 @contextmanager
@@ -168,19 +168,15 @@ def _plain_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (duckdb.Error, pa.ArrowException, OSError) as error:
-        if getattr(error, "errno", None):
-            raise  # the system's own: no permission, a broken disk
+        if of_the_machine(error):
+            raise
         raise ValueError(_sentence(path, str(error))) from None
 
 
 def _sentence(path: Path, told: str) -> str:
     """What DuckDB says without the values it quotes: where it is, and which of the known faults."""
     line = re.search(r"[Ll]ine:? (\d+)", told)
-    column = re.search(r'converting column "(.*?)"\. Could not', told)
     where = f"{path}: line {line[1]}" if line else str(path)
-    if column or "Failed to cast" in told:
-        name = f"column {column[1]!r}" if column else "a column"
-        return f"{where}: {name} is not of the type of the first {SAMPLE} rows; read it as text."
     counts = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", told)
     if counts:
         return f"{where}: {counts[2]} fields where the header has {counts[1]}."

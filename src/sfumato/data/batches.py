@@ -29,12 +29,14 @@ def read_batches(
 ) -> "Batches":
     """A source larger than memory as batches of these columns.
 
-    Guarantee: a reader holds one batch (and a few MiB) at a time, whatever the size of the source;
-    every row comes once; errors name file, line or column, never a value.
+    Guarantee: a reader holds one batch at a time, beside a few MiB for Parquet and up to 64 MiB a
+    thread for text files, whatever the size of the source; every row comes once; errors name file,
+    line, row or column, never a value.
     Parameters: source, one of
     - a path, a glob or a list of them: .parquet, .csv, .tsv, .jsonl, .ndjson, .json, the text forms
       also with .gz. Text is UTF-8; CSV and TSV have a header line. A column is integers when the
-      first 20,000 values are, written without leading zeros; otherwise numbers or text;
+      first 20,000 values are, written without leading zeros; otherwise numbers or text. A later
+      value that is not of that type, or not so written, is an error, never another value;
     - an Arrow table, batch, reader or dataset, a pandas or polars frame, a dict of columns;
     - an iterator of any of those but files;
     columns, their names; batch_rows, most rows of a batch, 65,536 unless told; text, columns to

@@ -83,11 +83,23 @@ class Crew:
         try:
             while (pulled := piece.pull(self._stop)) is not None:
                 row, batch = pulled
-                self._step(sketch, self._batches.finished(batch))
+                self._take(sketch, batch, piece.name, row)
                 self._done[at] += batch.num_rows
                 del pulled, batch  # before the next is decoded
         except BaseException as error:
             self._fail(piece, piece.row if piece.broken else row, error)
+
+    def _take(self, sketch: Any, batch: pa.RecordBatch, name: str, row: int) -> None:
+        batch = self._batches.finished(batch)
+        try:
+            self._step(sketch, batch)
+        except ValueError as error:
+            # A sketch knows the row only within its batch; a step may also take nulls.
+            null = _first_null(batch) if "null" in str(error) else None
+            if null is None:
+                raise
+            told = f"{name}: row {row + 1 + null[0]}: column {null[1]!r} is null"
+            raise ValueError(f"{told}; skip nulls or fill them first.") from error
 
     def _next_piece(self) -> "_Open | None":
         """A piece that nobody reads yet, else one that somebody reads and has not finished."""
@@ -102,8 +114,19 @@ class Crew:
 
     def _fail(self, piece: "_Open", row: int, error: BaseException) -> None:
         self._stop.set()
-        error.add_note(f"This was in the batch of {piece.name} that begins at row {row}.")
+        if not str(error).startswith(f"{piece.name}: "):
+            where = f"This was in the batch of {piece.name} from row {row + 1} on"
+            error.add_note(f"{where}; rows of a batch count from 0.")
         self._failures.append((piece.at, row, error))
+
+
+def _first_null(batch: pa.RecordBatch) -> tuple[int, str] | None:
+    """The first row of a batch with a null, and its column."""
+    columns = zip(batch.schema.names, batch.columns, strict=True)
+    return min(
+        ((each.is_null().index(True).as_py(), name) for name, each in columns if each.null_count),
+        default=None,
+    )
 
 
 class _Open:

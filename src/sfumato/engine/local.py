@@ -53,6 +53,8 @@ def map_merge(
     >>> map_merge(views, lambda: CountMin(1024), column="item", threads=2).estimate(["tea"])
     array([2])
     """
+    if not callable(make_sketch):
+        raise TypeError("map_merge: make_sketch must be a function that makes an empty sketch.")
     batches = _batches(source, column, weights)
     step = update or _updater(batches, column, weights)
     first = make_sketch()

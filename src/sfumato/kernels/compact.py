@@ -11,7 +11,7 @@ import numpy as np
 from ._jit import inline, kernel
 from .hash import ROW, row_slot
 
-__all__ = ["add", "merge", "smallest"]
+__all__ = ["add", "adds_up", "merge", "smallest"]
 
 # By level 0 to 3: the bits of joined that a block of 2**level cells sets, for the block at 0.
 INSIDE = np.array([0, 0b1, 0b10011, 0b1111111], np.uint8)
@@ -101,6 +101,35 @@ def merge(table, joined, other, other_joined):
                 value = _read(other[r], 8 * group + cell, level)
                 _put(table[r], joined[r], group, cell, level, value)
                 cell += 1 << level
+
+
+@inline
+def _whole(bits):
+    """Whether the bits of every block inside a joined one are set, and no other."""
+    if bits & 128 or (bits & 64 and bits != 127):
+        return False
+    return not (bits & 16 and bits & 3 != 3) and not (bits & 32 and bits & 12 != 12)
+
+
+@kernel
+def adds_up(table, joined, total):
+    """Whether the marks are well formed and the counters of every row add up to the total."""
+    for r in range(table.shape[0]):
+        left = total
+        for group in range(joined.shape[1]):
+            bits, cell = np.int64(joined[r, group]), 0
+            if not _whole(bits):
+                return False
+            while cell < 8:
+                level = _level(bits, cell)
+                value = _read(table[r], 8 * group + cell, level)
+                if value > left:
+                    return False
+                left -= value
+                cell += 1 << level
+        if left:
+            return False
+    return True
 
 
 @kernel

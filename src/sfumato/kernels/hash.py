@@ -17,6 +17,8 @@ __all__ = [
     "integers",
     "key_of",
     "mix",
+    "of_integer",
+    "of_unsigned",
     "row_sign",
     "row_slot",
     "strings",
@@ -50,6 +52,17 @@ def mix(z):
 
 
 @inline
+def of_integer(value, key):
+    return mix(np.uint64(value) ^ key)
+
+
+@inline
+def of_unsigned(value, key):
+    h = mix(value ^ key)
+    return mix(h + GOLDEN) if value >> np.uint64(63) else h
+
+
+@inline
 def row_slot(product, width):
     """The cell of a row: the product's high half scaled to 0..width-1; width is at most 2**32."""
     return ((product >> HALF) * width) >> HALF
@@ -64,14 +77,13 @@ def row_sign(product):
 @kernel
 def integers(values, key, out):
     for i in range(values.size):
-        out[i] = mix(np.uint64(values[i]) ^ key)
+        out[i] = of_integer(values[i], key)
 
 
 @kernel
 def unsigned(values, key, out):
     for i in range(values.size):
-        h = mix(values[i] ^ key)
-        out[i] = mix(h + GOLDEN) if values[i] >> np.uint64(63) else h
+        out[i] = of_unsigned(values[i], key)
 
 
 @kernel

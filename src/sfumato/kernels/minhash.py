@@ -9,7 +9,7 @@ EMPTY marks a minimum of nothing; a token whose 32 bits are EMPTY is not seen (p
 import numpy as np
 
 from ._jit import inline, kernel
-from .hash import GOLDEN, mix
+from .hash import GOLDEN, mix, of_integer, of_unsigned
 from .lanes import load, minimum, store, u32x16
 
 __all__ = [
@@ -41,12 +41,10 @@ def _hash(values, at, count, key, form, out):
             out[i] = np.uint64(values[at + i])
     elif form == UNSIGNED:
         for i in range(count):
-            value = np.uint64(values[at + i])
-            h = mix(value ^ key)
-            out[i] = mix(h + GOLDEN) if value >> np.uint64(63) else h
+            out[i] = of_unsigned(np.uint64(values[at + i]), key)
     else:
         for i in range(count):
-            out[i] = mix(np.uint64(values[at + i]) ^ key)
+            out[i] = of_integer(values[at + i], key)
 
 
 @inline

@@ -1,7 +1,7 @@
 """What every sketch is: declared parameters, declared cells, and merge, bytes and == from those."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, get_type_hints
@@ -36,17 +36,22 @@ class Cells:
 
 @dataclass(frozen=True)
 class Merging:
-    """How a sketch merges: bit for bit, up to rounding, or not at all, and why."""
+    """How a sketch merges: bit for bit, up to rounding, or not at all, and why.
+
+    tolerance: the most that a cell of a rounding merge may differ from that of one stream, as a
+    share of the sum of the sizes of all that was added.
+    """
 
     kind: Literal["exact", "rounding", "refused"]
     reason: str = ""
+    tolerance: float = 0.0
 
 
 EXACT = Merging("exact")
 
 
-def rounding(reason: str) -> Merging:
-    return Merging("rounding", reason)
+def rounding(reason: str, tolerance: float = 1e-9) -> Merging:
+    return Merging("rounding", reason, tolerance)
 
 
 def refused(reason: str) -> Merging:
@@ -210,17 +215,25 @@ class Sketch:
         """Raise ValueError where cells read from a file break what the kernels rely on."""
 
     def _check_mergeable(self, other: "Sketch") -> None:
+        self._check_same(other, "merge")
+        if self.merging.kind == "refused":
+            raise ValueError(f"{type(self).__name__}: cannot merge, {self.merging.reason}")
+
+    def _check_same(self, other: "Sketch", verb: Literal["merge", "compare"]) -> None:
+        """Raise, saying what cannot be done, where the kind or a parameter is not the same."""
         name = type(self).__name__
         if type(other) is not type(self):
-            raise TypeError(f"{name}: cannot merge with {type(other).__name__}.")
-        for parameter, mine in self.parameters.items():
-            yours = getattr(other, parameter)
+            raise TypeError(f"{name}: cannot {verb} with {type(other).__name__}.")
+        for parameter in self._to_agree(other):
+            mine, yours = getattr(self, parameter), getattr(other, parameter)
             if mine != yours:
                 raise ValueError(
-                    f"{name}: cannot merge, {parameter} is {mine!r} here and {yours!r} there."
+                    f"{name}: cannot {verb}, {parameter} is {mine!r} here and {yours!r} there."
                 )
-        if self.merging.kind == "refused":
-            raise ValueError(f"{name}: cannot merge, {self.merging.reason}")
+
+    def _to_agree(self, other: Self) -> Iterable[str]:
+        """The parameters that must be the same for a merge or comparison with the other."""
+        return self._limits
 
     def _join(self, other: Self) -> None:
         totals = {
@@ -259,12 +272,12 @@ class KeyedSketch(Sketch):
         for start, hashes in column.blocks(self.seed):
             yield slice(start, start + hashes.size), hashes
 
-    def _check_mergeable(self, other: Sketch) -> None:
-        super()._check_mergeable(other)
+    def _check_same(self, other: Sketch, verb: Literal["merge", "compare"]) -> None:
+        super()._check_same(other, verb)
         assert isinstance(other, KeyedSketch)
         if self.keys and other.keys and self.keys != other.keys:
             raise TypeError(
-                f"{type(self).__name__}: cannot merge, keys are {self.keys} here and "
+                f"{type(self).__name__}: cannot {verb}, keys are {self.keys} here and "
                 f"{other.keys} there."
             )
 

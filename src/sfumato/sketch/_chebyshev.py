@@ -2,8 +2,9 @@
 
 import functools
 import math
+from collections.abc import Callable
 
-__all__ = ["median_rows", "row_miss"]
+__all__ = ["median_rows", "norm_shortfall", "row_miss", "smallest_width"]
 
 
 @functools.cache
@@ -34,3 +35,27 @@ def median_rows(variance: float, error: float, miss: float) -> tuple[int, int]:
 
     depth = min(range(1, 33), key=lambda rows: rows * width(rows))
     return width(depth), depth
+
+
+def norm_shortfall(width: int, depth: int, miss: float) -> float:
+    """By which share the largest row's sum of squares is below the true one, with this chance.
+
+    A row's sum has variance at most 2 / width of the true one's square. By Cantelli's inequality it
+    falls short by s with chance at most 1 / (1 + s**2 width / 2), and all rows must. From 1 on the
+    rows tell nothing.
+    """
+    one = miss ** (1 / depth)
+    return math.sqrt(2 / width * (1 - one) / one)
+
+
+def smallest_width(fits: Callable[[int], bool], largest: int) -> int:
+    """The smallest width from 2 on that fits; ValueError where none up to the largest does."""
+    low, high = 1, 2
+    while not fits(high):
+        low, high = high, 2 * high
+        if low >= largest:
+            raise ValueError(f"no width up to {largest} keeps the error; allow a larger one.")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return high

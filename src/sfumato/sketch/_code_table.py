@@ -1,18 +1,24 @@
 """What sketches share that keep one short code for each row: they append, compare, never merge."""
 
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sfumato._require import whole
 from sfumato.kernels.codebooks import PANEL
 from sfumato.kernels.lanes import aligned
 from sfumato.sketch._base import Merging, Sketch, refused
-from sfumato.sketch._directions import MOST_ENTRIES, directions
+from sfumato.sketch._directions import MOST_ENTRIES, directions, project_all
 from sfumato.sketch._rows import rows as checked
 
-__all__ = ["ROWS", "_CodeTable", "side_by_side"]  # the underscore keeps it from files
+__all__ = ["DIMENSION", "_CodeTable"]  # the underscore keeps it from files
+
+Compare = Callable[[np.ndarray, np.ndarray, np.ndarray], object]
 
 ROWS = 2**18  # projected numbers at a time: 2 MiB
+DIMENSION = whole(0, 2**20)
+COLUMNS = whole(1, DIMENSION.high)
 
 
 class _CodeTable(Sketch):
@@ -22,6 +28,7 @@ class _CodeTable(Sketch):
     seed: int
     _codes: np.ndarray
     _reason: ClassVar[str]
+    _measure: ClassVar[str]  # the parameter that says how long a code is
     _room: np.ndarray | None = None  # starts with _codes and has space for more
     _panels: np.ndarray | None = None
 
@@ -44,7 +51,8 @@ class _CodeTable(Sketch):
 
     def update(self, rows: Any) -> Self:
         """Append the codes of the rows."""
-        codes = self.encode(rows)
+        matrix = self._matrix(rows)
+        codes = self._encode(matrix)
         size, grown = len(self), len(self) + len(codes)
         if self._room is None or len(self._room) < grown:
             # Doubling keeps the cost of many small updates linear.
@@ -52,56 +60,88 @@ class _CodeTable(Sketch):
             self._room[:size] = self._codes
         self._room[size:grown] = codes
         self._codes = self._room[:grown]
+        if len(matrix):
+            self.dimension = matrix.shape[1]
         return self
 
     def encode(self, rows: Any) -> np.ndarray:
-        """The codes of the rows, one a row, not stored."""
-        before = self.dimension
-        matrix = checked(type(self).__name__, rows, before or None)
-        if not len(matrix):
-            return self._codes[:0].copy()
-        try:
-            self.dimension = self._limits["dimension"].check(
-                type(self).__name__, "dimension", matrix.shape[1]
-            )
-            self._check_parameters()
-            return self._encode(matrix)
-        except BaseException:
-            self.dimension = before
-            raise
+        """The codes of the rows, one a row, not stored; the sketch stays as it is."""
+        return self._encode(self._matrix(rows))
+
+    def _matrix(self, rows: Any) -> np.ndarray:
+        matrix = checked(type(self).__name__, rows, self.dimension or None)
+        if len(matrix) and not self.dimension:
+            columns = COLUMNS.check(type(self).__name__, "columns of rows", matrix.shape[1])
+            self._check_dimension(columns)
+        return matrix
 
     def _encode(self, matrix: np.ndarray) -> np.ndarray:
+        out = np.empty((len(matrix), *self._codes.shape[1:]), self._codes.dtype)
+        if not len(matrix):
+            return out
+        panels, step = self._directions(matrix.shape[1]), max(1, ROWS // self._length)
+        for start in range(0, len(matrix), step):
+            part = slice(start, start + step)
+            self._write_codes(project_all(matrix[part], panels), start, out[part])
+        return out
+
+    def _write_codes(self, values: np.ndarray, start: int, out: np.ndarray) -> None:
+        """Codes of projected rows; `start` is the number of the first, for errors to name."""
         raise NotImplementedError
 
-    def _directions(self, kind: str, count: int) -> np.ndarray:
-        if not self.dimension:
+    def _compare(self, other: Self, kernel: Compare) -> np.ndarray:
+        """What the kernel counts for each code here (down) and there (across)."""
+        self._check_same(other, "compare")
+        if len(other) < len(self):  # the longer side is the one padded to whole panels
+            return other._compare(self, kernel).T
+        panels = _side_by_side(other._codes)
+        out = np.empty((len(self), panels.shape[0] * panels.shape[2]), np.int32)
+        kernel(self._codes, panels, out)
+        return out[:, : len(other)]
+
+    @property
+    def _length(self) -> int:
+        return int(getattr(self, self._measure))
+
+    @property
+    def _kind(self) -> str:
+        """The kind of the directions."""
+        raise NotImplementedError
+
+    def _directions(self, dimension: int) -> np.ndarray:
+        if not dimension:
             raise ValueError(
                 f"{type(self).__name__}: dimension is not known yet; give it, or update first."
             )
-        if self._panels is None or self._panels.shape[1] != self.dimension:
-            self._panels = directions(kind, count, self.dimension, self.seed)
-        return self._panels
+        # Threads that read may replace what is kept, so what is returned is looked at only once.
+        panels = self._panels
+        if panels is None or panels.shape[1] != dimension:
+            panels = self._panels = directions(self._kind, self._length, dimension, self.seed)
+        return panels
 
-    def _check_size(self, parameter: str, count: int) -> None:
-        if count * self.dimension > MOST_ENTRIES:
+    def _to_agree(self, other: Self) -> Iterable[str]:
+        # Without a dimension there are no rows yet, so that any dimension goes with it.
+        known = self.dimension and other.dimension
+        return (name for name in self._limits if known or name != "dimension")
+
+    def _check_parameters(self) -> None:
+        self._check_dimension(self.dimension)
+
+    def _check_dimension(self, dimension: int) -> None:
+        """Raise ValueError where the other parameters do not go with it; 0 is not known yet."""
+        if self._length * dimension > MOST_ENTRIES:
             raise ValueError(
-                f"{type(self).__name__}: {parameter} times dimension must be at most "
-                f"{MOST_ENTRIES}, not {count} times {self.dimension}."
+                f"{type(self).__name__}: {self._measure} times dimension must be at most "
+                f"{MOST_ENTRIES}, not {self._length} times {dimension}."
             )
 
-    def _check_comparable(self, other: Sketch) -> None:
-        name = type(self).__name__
-        if type(other) is not type(self):
-            raise TypeError(f"{name}: cannot compare with {type(other).__name__}.")
-        for parameter, mine in self.parameters.items():
-            yours = getattr(other, parameter)
-            if mine != yours:
-                raise ValueError(
-                    f"{name}: cannot compare, {parameter} is {mine!r} here and {yours!r} there."
-                )
+    def _check_state(self) -> None:
+        super()._check_state()
+        if len(self) and not self.dimension:
+            raise ValueError("there are codes of rows, but their dimension is 0.")
 
 
-def side_by_side(codes: np.ndarray) -> np.ndarray:
+def _side_by_side(codes: np.ndarray) -> np.ndarray:
     """Panels of 16 codes, transposed, that a kernel compares to one code at a time."""
     padded = np.zeros((PANEL * -(-len(codes) // PANEL), codes.shape[1]), codes.dtype)
     padded[: len(codes)] = codes

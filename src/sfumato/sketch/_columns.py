@@ -39,12 +39,25 @@ def real_weights(owner: str, weights: Any, size: int) -> np.ndarray | None:
     return column
 
 
+def _arrow(owner: str, weights: Any) -> Any:
+    try:
+        if hasattr(weights, "__arrow_c_stream__"):
+            return pa.chunked_array(weights)
+        return pa.array(weights)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        # Arrow's own sentence quotes the value that does not fit.
+        raise TypeError(f"{owner}: weights must be numbers of one type.") from None
+
+
 def _column(owner: str, weights: Any, size: int) -> np.ndarray | None:
     if weights is None:
         return None
-    if isinstance(weights, pa.Array | pa.ChunkedArray) and weights.null_count:
-        raise ValueError(f"{owner}: weights hold nulls; fill them first.")
-    if isinstance(weights, pa.Array):
+    if isinstance(weights, list | tuple) or hasattr(weights, "__arrow_c_stream__"):
+        weights = _arrow(owner, weights)
+    if isinstance(weights, pa.Array | pa.ChunkedArray):
+        if weights.null_count:
+            at = weights.is_null().index(True).as_py()
+            raise ValueError(f"{owner}: weights must be numbers; row {at} is null.")
         weights = weights.to_numpy(zero_copy_only=False)
     column = np.asarray(weights)
     if size == column.size == 0:

@@ -8,6 +8,7 @@
 end-8  XXH64 of everything before it
 """
 
+import errno
 import json
 import math
 import os
@@ -100,7 +101,13 @@ class Packed:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that a reader sees the old content or the new, never a part."""
+    """Write a file so that a reader sees the old content or the new, never a part.
+
+    A link is followed; a device, pipe or folder is left alone and refused.
+    """
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "is not a regular file", str(path))
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with open(part, "xb") as file:
@@ -108,6 +115,8 @@ def write_whole(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
         part.unlink(missing_ok=True)
 

@@ -32,12 +32,12 @@ class _LinearSketch(Sketch):
 
     def inner(self, other: Self) -> float:
         """The inner product with the vector of a sketch of the same parameters."""
-        self._check_mergeable(other)
+        self._check_same(other, "compare")
         return float(np.dot(self._cells, other._cells)) * self._scale**2
 
     def distance(self, other: Self) -> float:
         """The Euclidean distance to the vector of a sketch of the same parameters."""
-        self._check_mergeable(other)
+        self._check_same(other, "compare")
         return float(np.linalg.norm(self._cells - other._cells)) * self._scale
 
     @property

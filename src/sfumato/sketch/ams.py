@@ -92,6 +92,11 @@ class AMS(KeyedSketch):
         cells = self._table.reshape(-1)[: self.depth * self.width]
         return cells.reshape(self.depth, self.width).astype(np.float64)
 
+    def _check_state(self) -> None:
+        super()._check_state()
+        if self.mass < 0 or self._table.min() < -self.mass or self._table.max() > self.mass:
+            raise ValueError("a cell is out of range.")
+
     def _layout(self) -> dict[str, Cells]:
         shape: tuple[int, ...] = self.depth, self.width
         if self.kind == "tug-of-war":  # signs come 64 at a time

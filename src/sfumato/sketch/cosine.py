@@ -8,8 +8,8 @@ import numpy as np
 from sfumato._require import fraction, one_of, positive, whole
 from sfumato.kernels import bits as kernels
 from sfumato.sketch._base import SEED, Cells
-from sfumato.sketch._code_table import ROWS, _CodeTable, side_by_side
-from sfumato.sketch._directions import dense, project_all
+from sfumato.sketch._code_table import DIMENSION, _CodeTable
+from sfumato.sketch._directions import dense
 
 __all__ = ["CosineSketch"]
 
@@ -41,9 +41,10 @@ class CosineSketch(_CodeTable):
     """
 
     bits: Annotated[int, whole(1, 2**16)]
-    dimension: Annotated[int, whole(0, 2**20)]
+    dimension: Annotated[int, DIMENSION]
     directions: Annotated[str, one_of(KINDS)]
     seed: Annotated[int, SEED]
+    _measure = "bits"
     _reason = "the signs of a sum are no function of the signs of its parts; update with the rows."
 
     def __init__(
@@ -79,26 +80,11 @@ class CosineSketch(_CodeTable):
     @property
     def normals(self) -> np.ndarray:
         """The directions, one a row."""
-        return dense(self._made(), self.bits)
-
-    def _encode(self, matrix: np.ndarray) -> np.ndarray:
-        """The codes, packed 64 bits to a word."""
-        out = np.empty((len(matrix), self._words()), np.uint64)
-        step = max(1, ROWS // self.bits)
-        for start in range(0, len(matrix), step):
-            part = slice(start, start + step)
-            kernels.pack_signs(project_all(matrix[part], self._made()), out[part])
-        return out
+        return dense(self._directions(self.dimension), self.bits)
 
     def hamming(self, other: Self) -> np.ndarray:
         """How many bits differ, for each row here (down) and there (across)."""
-        self._check_comparable(other)
-        if len(other) < len(self):  # the longer side is the one padded to whole panels
-            return other.hamming(self).T
-        panels = side_by_side(other._codes)
-        out = np.empty((len(self), panels.shape[0] * panels.shape[2]), np.int32)
-        kernels.hamming(self._codes, panels, out)
-        return out[:, : len(other)]
+        return self._compare(other, kernels.hamming)
 
     def angle(self, other: Self) -> np.ndarray:
         """The angle in radians, from 0 to pi, between each row here and there."""
@@ -131,9 +117,12 @@ class CosineSketch(_CodeTable):
             return math.pi * min(math.sqrt(share * (1 - share) / (self.bits * miss)), batches)
         raise ValueError(UNPROVED.format(self.directions))
 
-    def _made(self) -> np.ndarray:
-        kind = "gaussian" if self.directions == "random" else self.directions
-        return self._directions(kind, self.bits)
+    def _write_codes(self, values: np.ndarray, start: int, out: np.ndarray) -> None:
+        kernels.pack_signs(values, out)
+
+    @property
+    def _kind(self) -> str:
+        return "gaussian" if self.directions == "random" else self.directions
 
     def _words(self) -> int:
         return -(-self.bits // 64)
@@ -141,22 +130,23 @@ class CosineSketch(_CodeTable):
     def _layout(self) -> dict[str, Cells]:
         return {"_codes": Cells(np.uint64, (-1, self._words()), "")}
 
-    def _check_parameters(self) -> None:
-        self._check_size("bits", self.bits)
-        if not self.dimension:
+    def _check_dimension(self, dimension: int) -> None:
+        super()._check_dimension(dimension)
+        if not dimension:
             return
-        if self.directions == "orthogonal" and self.bits > self.dimension:
+        if self.directions == "orthogonal" and self.bits > dimension:
             raise ValueError(
-                f"CosineSketch: only {self.dimension} directions can be orthogonal, not "
+                f"CosineSketch: only {dimension} directions can be orthogonal, not "
                 f"{self.bits}; use 'super-bit'."
             )
-        if self.directions == "frame" and self.bits < self.dimension:
+        if self.directions == "frame" and self.bits < dimension:
             raise ValueError(
-                f"CosineSketch: a frame of {self.dimension} dimensions needs as many bits, not "
+                f"CosineSketch: a frame of {dimension} dimensions needs as many bits, not "
                 f"{self.bits}; use 'orthogonal'."
             )
 
     def _check_state(self) -> None:
+        super()._check_state()
         spare = 64 * self._words() - self.bits
         if spare and (self._codes[:, -1] >> np.uint64(64 - spare)).any():
             raise ValueError("a code has more bits than it should.")

@@ -15,6 +15,7 @@ __all__ = ["CountMin"]
 
 WIDEN = 2**31  # a total from here on needs 64-bit cells
 SPANS = ((2**8, 1), (2**16, 2), (2**32, 4))  # below this total, a compact cell joins so many
+UNPROVED = "CountMin: no bound is proved for logarithmic cells; use compact ones."
 REFUSED = "{} cells depend on the order of the stream; build one sketch over all of it."
 
 
@@ -29,7 +30,7 @@ class CountMin(KeyedSketch):
     - "compact", 8 bits each, neighbours join when one is full: about a quarter of the memory for
       the same width, slower; merges exactly; width is a multiple of 8;
     - "conservative", plain cells raised only as far as needed: smaller errors; merge refused;
-    - "logarithmic", 8 bits each, raised at random: smallest; merge refused.
+    - "logarithmic", 8 bits each, raised at random: smallest; counts end at 4.1e9; merge refused.
     Weights are whole numbers from 0; a total past 2**63 - 1 raises and changes nothing.
 
     >>> seen = CountMin(width=1024).update(["tea", "milk", "tea"])
@@ -59,13 +60,18 @@ class CountMin(KeyedSketch):
     def from_error(
         cls, error: float, confidence: float = 0.99, *, seed: int = 0, cells: str = "plain"
     ) -> Self:
-        """The smallest plain table whose error bound is `error` times the total."""
+        """The smallest table whose error bound is `error` times the total, however large that is.
+
+        Compact cells are sized for the worst case, eight joined into one; they mostly do better.
+        """
         error = fraction.check("CountMin", "error", error)
         miss = 1 - fraction.check("CountMin", "confidence", confidence)
+        if cells == "logarithmic":
+            raise ValueError(UNPROVED)
 
         def width(depth: int) -> int:
             exact = float(miss ** (-1 / depth)) / error
-            return max(2, 8 * math.ceil(exact / 8) if cells == "compact" else math.ceil(exact))
+            return 8 * math.ceil(exact) if cells == "compact" else max(2, math.ceil(exact))
 
         depth = min(range(1, 33), key=lambda rows: rows * width(rows))
         return cls(width(depth), depth, seed=seed, cells=cells)
@@ -109,9 +115,7 @@ class CountMin(KeyedSketch):
         """
         miss = 1 - fraction.check("CountMin", "confidence", confidence)
         if self.cells == "logarithmic":
-            raise ValueError(
-                "CountMin: no bound is proved for logarithmic cells; use compact ones."
-            )
+            raise ValueError(UNPROVED)
         return float(self._span() * self.total / self.width * miss ** (-1 / self.depth))
 
     def _span(self) -> int:
@@ -170,5 +174,13 @@ class CountMin(KeyedSketch):
 
     def _check_state(self) -> None:
         super()._check_state()
-        if self.total < 0 or (self.cells in ("plain", "conservative") and self._table.min() < 0):
-            raise ValueError("a count is negative.")
+        if self.cells == "compact":
+            fits = compact.adds_up(self._table, self._joined, np.uint64(max(self.total, 0)))
+        elif self.cells == "plain":
+            fits = self._table.min() >= 0 and (self._table.sum(axis=1) == self.total).all()
+        else:
+            fits = self._table.min() >= 0 and (
+                self.cells == "logarithmic" or self._table.max() <= self.total
+            )
+        if self.total < 0 or not fits:
+            raise ValueError("the cells do not add up to the total.")

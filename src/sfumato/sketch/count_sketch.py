@@ -6,17 +6,16 @@ from typing import Annotated, Any, Self
 import numpy as np
 
 from sfumato._require import fraction, one_of, whole
-from sfumato.hashing import BLOCK
+from sfumato.hashing import BLOCK, hash_column
 from sfumato.kernels import counters
 from sfumato.sketch._base import EXACT, SEED, Cells, KeyedSketch, Merging, rounding
-from sfumato.sketch._chebyshev import median_rows, row_miss
+from sfumato.sketch._chebyshev import norm_shortfall, row_miss, smallest_width
 from sfumato.sketch._columns import real_weights, whole_weights
 from sfumato.sketch._heavy import Candidates
 
 __all__ = ["CountSketch"]
 
 WIDEN = 2**31  # weights of this total size need 64-bit cells
-MEAN_DEPTH = 4  # of from_error: for the mean only width times depth counts
 
 
 class CountSketch(KeyedSketch):
@@ -75,11 +74,15 @@ class CountSketch(KeyedSketch):
         """The smallest table whose error bound is `error` times the norm of all counts."""
         error = fraction.check("CountSketch", "error", error)
         miss = 1 - fraction.check("CountSketch", "confidence", confidence)
-        if parameters.get("combine", "mean") == "median":
-            width, depth = median_rows(1.0, error, miss)
-        else:
-            width, depth = max(2, math.ceil(1 / (error**2 * miss * MEAN_DEPTH))), MEAN_DEPTH
-        return cls(width, depth, **parameters)
+        combine = parameters.get("combine", "mean")
+
+        def width(depth: int) -> int:
+            return smallest_width(lambda w: _off(w, depth, combine, miss) <= error, 2**31)
+
+        # For the mean only width times depth counts, more or less.
+        depths = range(4, 5) if combine == "mean" else range(1, 33)
+        depth = min(depths, key=lambda rows: rows * width(rows))
+        return cls(width(depth), depth, **parameters)
 
     @property
     def merging(self) -> Merging:
@@ -100,7 +103,7 @@ class CountSketch(KeyedSketch):
             else:
                 counters.add_signed(self._table, hashes, scratch, weighted[rows])
             if heavy is not None:
-                heavy.offer(hashes, column, rows.start, self._estimate)
+                heavy.offer(hashes, column, rows.start, self._median)
         if heavy is not None:
             self._hashes_kept, self._ends, self._letters = heavy.arrays()
         return self
@@ -109,14 +112,19 @@ class CountSketch(KeyedSketch):
         """The total weight of every key."""
         column = self._key_column(keys)
         out = np.empty(column.size, np.float64)
-        scratch = self._scratch(min(BLOCK, column.size))
+        slots = np.empty(min(BLOCK, column.size), np.uint32)
         for rows, hashes in self._hashes(column):
-            self._read(hashes, scratch, out[rows])
+            if self.combine == "mean":
+                counters.mean(self._table, hashes, slots, out[rows])
+            else:
+                out[rows] = self._median(hashes)
         return out
 
     def heavy_hitters(self, k: int, candidates: Any = None) -> tuple[list[Any], np.ndarray]:
-        """The k keys of the largest size and their estimates, largest first.
+        """The k keys of the largest weight, whatever its sign, and their estimates, largest first.
 
+        They are found and estimated by the median of the rows even where `combine` is the mean: one
+        huge key that shares a cell would lift any other into a list by means.
         Parameters: k, how many; candidates, a column of keys to choose among; without it the keys
         that the sketch tracked.
         """
@@ -130,20 +138,24 @@ class CountSketch(KeyedSketch):
             hashes, names = tracked.hashes, tracked.names
         else:
             raise ValueError("CountSketch: track is 0; build it with track=k or give candidates.")
-        value = self._estimate(hashes.astype(np.uint64))
+        value = self._median(hashes.astype(np.uint64))
         best = np.argsort(-np.abs(value), kind="stable")[:k]
         return [self._shown(names[i]) for i in best], value[best]
 
     def error_bound(self, confidence: float = 0.99) -> float:
         """What an estimate may be off by, with this probability for each key (Chebyshev).
 
-        The sum of squares is read off the rows themselves, the largest of them.
+        The norm of all counts is read off the rows, and half of the chance goes to its being too
+        low. The sum of the weights' sizes bounds it for certain, which is better for few keys and
+        small tables; real cells do not know it, so that their bound may then be infinite.
         """
         miss = 1 - fraction.check("CountSketch", "confidence", confidence)
         squares = float((self._table.astype(np.float64) ** 2).sum(axis=1).max())
-        if self.combine == "mean":
-            return math.sqrt(squares / (self.width * self.depth * miss))
-        return math.sqrt(squares / (self.width * row_miss(self.depth, miss)))
+        told = math.sqrt(squares) * _off(self.width, self.depth, self.combine, miss)
+        if self.cells == "real":
+            return told if squares else math.inf if self.keys else 0.0
+        certain = self.mass / math.sqrt(self.width * _share(self.depth, self.combine, miss))
+        return certain if math.isnan(told) else min(certain, told)
 
     def _layout(self) -> dict[str, Cells]:
         integer = np.int32 if self.mass < WIDEN else np.int64
@@ -170,20 +182,10 @@ class CountSketch(KeyedSketch):
         if self._table.dtype != dtype:
             self._table = self._table.astype(dtype)
 
-    def _scratch(self, size: int) -> tuple[np.ndarray, ...]:
-        """What the kernel of `_read` works on: positions, and for a median the rows."""
-        slots = np.empty(size, np.uint32)
-        if self.combine == "mean":
-            return (slots,)
-        return slots, np.empty((self.depth, size), self._table.dtype)
-
-    def _read(self, hashes: np.ndarray, scratch: tuple[np.ndarray, ...], out: np.ndarray) -> None:
-        combine = counters.mean if self.combine == "mean" else counters.median
-        combine(self._table, hashes, *scratch, out)
-
-    def _estimate(self, hashes: np.ndarray) -> np.ndarray:
-        out = np.empty(hashes.size, np.float64)
-        self._read(hashes, self._scratch(hashes.size), out)
+    def _median(self, hashes: np.ndarray) -> np.ndarray:
+        out, slots = np.empty(hashes.size, np.float64), np.empty(hashes.size, np.uint32)
+        rows = np.empty((self.depth, hashes.size), self._table.dtype)
+        counters.median(self._table, hashes, slots, rows, out)
         return out
 
     def _candidates(self) -> Candidates:
@@ -206,21 +208,41 @@ class CountSketch(KeyedSketch):
         self.keys = self.keys or other.keys
         if self.track:
             heavy = self._candidates()
-            heavy.absorb(other._candidates(), self._estimate)
+            heavy.absorb(other._candidates(), self._median)
             self._hashes_kept, self._ends, self._letters = heavy.arrays()
 
     def _check_state(self) -> None:
         super()._check_state()
-        if self.mass < 0 or not np.isfinite(self._table).all():
-            raise ValueError("a count is not a number.")
+        largest = self.mass if self.cells == "integer" else np.finfo(np.float64).max
+        if self.mass < 0 or not (-largest <= self._table.min() and self._table.max() <= largest):
+            raise ValueError("a cell is out of range.")
         if self.track:
-            ends = np.concatenate([[0], self._ends])
-            if (
-                self._ends.size != self._hashes_kept.size
-                or self._ends.size > self.track
-                or (np.diff(ends) < 0).any()
-                or ends[-1] != self._letters.size
-            ):
-                raise ValueError("the tracked keys do not fit together.")
-            if self.keys == "integers":
-                [int(name) for name in self._candidates().names]
+            self._check_tracked()
+
+    def _check_tracked(self) -> None:
+        ends = np.concatenate([[0], self._ends])
+        if (
+            self._ends.size != self._hashes_kept.size
+            or self._ends.size > self.track
+            or (np.diff(ends) < 0).any()
+            or ends[-1] != self._letters.size
+        ):
+            raise ValueError("the tracked keys do not fit together.")
+        names = self._candidates().names
+        keys = [int(name) for name in names] if self.keys == "integers" else names
+        hashes = hash_column(keys, self.seed) if names else self._hashes_kept
+        if (hashes != self._hashes_kept).any() or (np.diff(hashes.astype(object)) <= 0).any():
+            raise ValueError("the tracked keys are not those of their hashes, in order.")
+
+
+def _share(depth: int, combine: str, miss: float) -> float:
+    """What an error t has chance F2 / (width share t**2) with."""
+    return depth * miss if combine == "mean" else row_miss(depth, miss)
+
+
+def _off(width: int, depth: int, combine: str, miss: float) -> float:
+    """The bound of an estimate's error over the root of the largest row's sum of squares."""
+    short = norm_shortfall(width, depth, miss / 2)
+    if short >= 1:
+        return math.inf
+    return 1 / math.sqrt((1 - short) * width * _share(depth, combine, miss / 2))

@@ -12,6 +12,7 @@ from sfumato.kernels.projections import place
 from sfumato.sketch._base import SEED, Cells, KeyedSketch
 from sfumato.sketch._columns import real_weights
 from sfumato.sketch._linear import _LinearSketch
+from sfumato.sketch._sets import checked_offsets
 
 __all__ = ["FeatureHasher"]
 
@@ -86,7 +87,7 @@ class FeatureHasher(_LinearSketch, KeyedSketch):
         from scipy.sparse import csr_matrix  # here, since most users of sketches never need it
 
         column = self._key_column(keys)
-        starts = _offsets(offsets, column.size)
+        starts = checked_offsets("FeatureHasher", offsets, column.size, "keys")
         weighted = real_weights("FeatureHasher", weights, column.size)
         slots, values = np.empty(column.size, np.int32), np.empty(column.size)
         for rows, hashes in self._hashes(column):
@@ -113,20 +114,3 @@ class FeatureHasher(_LinearSketch, KeyedSketch):
 
     def _layout(self) -> dict[str, Cells]:
         return {"_cells": Cells(np.float64, (self.width,))}
-
-
-def _offsets(offsets: Any, size: int) -> np.ndarray:
-    starts = np.asarray(offsets)
-    if (
-        starts.ndim != 1
-        or starts.size == 0
-        or starts.dtype.kind not in "iu"
-        or starts[0] != 0
-        or starts[-1] != size
-        or (starts[1:] < starts[:-1]).any()
-    ):
-        raise ValueError(
-            f"FeatureHasher: offsets must be whole numbers that rise from 0 to {size}, the number "
-            f"of keys."
-        )
-    return starts.astype(np.int64)

@@ -12,15 +12,14 @@ from sfumato.sketch._base import SEED, Cells, KeyedSketch
 
 __all__ = ["HyperLogLog"]
 
-# Standard error times sqrt(registers): Flajolet et al. state 1.04 for the raw estimator; Ertl's,
-# used here, is within it for all counts.
-SPREAD = 1.04
+SPREAD = 1.04  # standard error of registers / estimate, times the root of their number
 
 
 class HyperLogLog(KeyedSketch):
-    """The number of different keys, with a relative standard error of 1.04 / sqrt(2**precision).
+    """The number of different keys, with a relative standard error near 1.04 / sqrt(2**precision).
 
-    Guarantee: |estimate - true| <= error_bound(c) * true with probability about c (normal law).
+    Guarantee: |estimate - true| <= error_bound(c) * true with probability about c: the inverse of
+    the estimate is nearly normal, tested for every precision.
     Parameters: precision, 4 to 18, log2 of the number of one-byte registers; seed, of the hash.
     Merges exactly. Registers cannot overflow.
 
@@ -74,8 +73,8 @@ class HyperLogLog(KeyedSketch):
     def error_bound(self, confidence: float = 0.99) -> float:
         """The relative error that is kept with this probability."""
         confidence = fraction.check("HyperLogLog", "confidence", confidence)
-        deviations = NormalDist().inv_cdf((1 + confidence) / 2)
-        return float(deviations * SPREAD / 2 ** (self.precision / 2))
+        off = NormalDist().inv_cdf((1 + confidence) / 2) * SPREAD / 2 ** (self.precision / 2)
+        return off / (1 - off) if off < 1 else math.inf
 
     def _layout(self) -> dict[str, Cells]:
         return {"_registers": Cells(np.uint8, (2**self.precision,), "max")}

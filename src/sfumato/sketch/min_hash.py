@@ -87,7 +87,7 @@ class MinHash(_Minima):
 
         Bins that are empty in both are left out, which is more accurate than densified signatures.
         """
-        self._check_comparable(other)
+        self._check_same(other, "compare")
         if not self.keys or not other.keys:
             return float(self.keys == other.keys)
         mine, yours = self._values(), other._values()
@@ -195,14 +195,3 @@ class MinHash(_Minima):
                 f"{self.permutations} columns, not {matrix.dtype} of shape {matrix.shape}."
             )
         return matrix
-
-    def _check_comparable(self, other: Any) -> None:
-        if type(other) is not type(self):
-            raise TypeError(f"MinHash: cannot compare with {type(other).__name__}.")
-        names = [*self.parameters, *(["keys"] if self.keys and other.keys else [])]
-        for name in names:
-            mine, yours = getattr(self, name), getattr(other, name)
-            if mine != yours:
-                raise ValueError(
-                    f"MinHash: cannot compare, {name} is {mine!r} here and {yours!r} there."
-                )

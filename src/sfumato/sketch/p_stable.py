@@ -9,8 +9,7 @@ from sfumato._require import fraction, positive, whole
 from sfumato.hashing import hash_column
 from sfumato.kernels import buckets
 from sfumato.sketch._base import SEED, Cells
-from sfumato.sketch._code_table import ROWS, _CodeTable, side_by_side
-from sfumato.sketch._directions import project_all
+from sfumato.sketch._code_table import DIMENSION, _CodeTable
 
 __all__ = ["PStableSketch"]
 
@@ -40,10 +39,11 @@ class PStableSketch(_CodeTable):
     """
 
     width: Annotated[float, positive]
-    dimension: Annotated[int, whole(0, 2**20)]
+    dimension: Annotated[int, DIMENSION]
     hashes: Annotated[int, whole(1, 2**16)]
     p: Annotated[int, whole(1, 2)]
     seed: Annotated[int, SEED]
+    _measure = "hashes"
     _reason = "the code of a sum is no function of the codes of its parts; update with the rows."
 
     def __init__(
@@ -68,22 +68,6 @@ class PStableSketch(_CodeTable):
         miss = 1 - fraction.check("PStableSketch", "confidence", confidence)
         hashes = max(1, math.ceil(math.log(2 / miss) / 2 / error**2 - 1e-9))
         return cls(width, dimension=dimension, hashes=hashes, p=p, seed=seed)
-
-    def _encode(self, matrix: np.ndarray) -> np.ndarray:
-        """The codes, 32-bit integers."""
-        out = np.empty((len(matrix), self.hashes), np.int32)
-        panels, offsets = self._directions(KINDS[self.p], self.hashes), self._offsets()
-        step = max(1, ROWS // self.hashes)
-        for start in range(0, len(matrix), step):
-            part = slice(start, start + step)
-            values = project_all(matrix[part], panels)
-            far = buckets.fill(values, offsets, self.width, REACH, out[part])
-            if far >= 0:
-                raise ValueError(
-                    f"PStableSketch: row {start + far} is more than 2**53 bucket widths out; widen "
-                    f"the buckets or scale the rows."
-                )
-        return out
 
     def collision_probability(self, distance: Any) -> Any:
         """With which probability one hash of two rows at this distance agrees; 1 at distance 0."""
@@ -123,13 +107,19 @@ class PStableSketch(_CodeTable):
         return math.sqrt(math.log(2 / miss) / (2 * self.hashes))
 
     def _equal(self, other: Self) -> np.ndarray:
-        self._check_comparable(other)
-        if len(other) < len(self):  # the longer side is the one padded to whole panels
-            return other._equal(self).T
-        panels = side_by_side(other._codes)
-        out = np.empty((len(self), panels.shape[0] * panels.shape[2]), np.int32)
-        buckets.equal(self._codes, panels, out)
-        return out[:, : len(other)]
+        return self._compare(other, buckets.equal)
+
+    def _write_codes(self, values: np.ndarray, start: int, out: np.ndarray) -> None:
+        far = buckets.fill(values, self._offsets(), self.width, REACH, out)
+        if far >= 0:
+            raise ValueError(
+                f"PStableSketch: row {start + far} is more than 2**53 bucket widths out; widen the "
+                f"buckets or scale the rows."
+            )
+
+    @property
+    def _kind(self) -> str:
+        return KINDS[self.p]
 
     def _offsets(self) -> np.ndarray:
         # Coordinates are the keys 0 and up, so negative keys are free for the hashes.
@@ -138,9 +128,6 @@ class PStableSketch(_CodeTable):
 
     def _layout(self) -> dict[str, Cells]:
         return {"_codes": Cells(np.int32, (-1, self.hashes), "")}
-
-    def _check_parameters(self) -> None:
-        self._check_size("hashes", self.hashes)
 
 
 def _collision(ratio: np.ndarray, p: int) -> np.ndarray:

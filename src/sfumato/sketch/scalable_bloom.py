@@ -13,7 +13,7 @@ from sfumato.sketch.bloom import best_size
 __all__ = ["ScalableBloomFilter"]
 
 GROWTH = 2  # each layer holds twice the keys of the one before
-LAYERS = whole(1, 24)  # past the last one a layer would need more than 2**32 bits
+MOST_BITS = 2**32  # of a layer
 TIGHTEN = 0.5  # at half the rate: the rates of all layers add up to the whole one
 
 
@@ -22,8 +22,9 @@ class ScalableBloomFilter(KeyedSketch):
 
     Guarantee: a seen key is always found; another with probability `error_bound()`, which however
     many keys came is below false_positive_rate on average over seeds. Parameters: capacity, keys
-    that the first layer holds; false_positive_rate; seed, of all hashes. Merge is refused: layers
-    open as keys arrive.
+    that the first layer holds; false_positive_rate; seed, of all hashes. A layer has up to 2**32
+    bits; an update that might need more, if all its keys were new, raises and changes nothing.
+    Merge is refused: layers open as keys arrive.
 
     >>> seen = ScalableBloomFilter(100, false_positive_rate=0.01).update(range(5000))
     >>> bool(seen.contains(range(5000)).all()), seen.layers
@@ -53,6 +54,7 @@ class ScalableBloomFilter(KeyedSketch):
     def update(self, keys: Any) -> Self:
         """Put every key in the set, opening layers as needed."""
         column = self._key_column(keys)
+        self._check_room(column.size)
         for _, hashed in self._hashes(column):
             fresh = np.unique(hashed[~self._found(hashed)])
             while fresh.size:
@@ -89,12 +91,38 @@ class ScalableBloomFilter(KeyedSketch):
             )
         )
 
+    def _check_parameters(self) -> None:
+        if _sized(*self._first, 0)[0] > MOST_BITS:
+            raise ValueError(
+                f"ScalableBloomFilter: a first layer of {self.capacity} keys needs more than 2**32 "
+                "bits; lower capacity or raise false_positive_rate."
+            )
+
+    @property
+    def _first(self) -> tuple[int, float]:
+        return self.capacity, self.false_positive_rate
+
+    def _check_room(self, keys: int) -> None:
+        layers = _most_layers(*self._first)
+        full = self.capacity * (GROWTH ** (self.layers - 1) - 1) + self.held
+        left = self.capacity * (GROWTH**layers - 1) - full
+        if keys > left:
+            raise ValueError(
+                f"ScalableBloomFilter: there is room for {left} more keys, not {keys}; start a "
+                "second filter."
+            )
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        if not 0 <= self.held <= self.capacity * GROWTH ** (self.layers - 1):
+            raise ValueError("a layer holds more keys than it can.")
+
     def _geometry(self) -> list[tuple[int, int]]:
         """Bits and hashes of every layer."""
-        count = LAYERS.check("ScalableBloomFilter", "layers", self.layers)
-        return [_sized(self.capacity, self.false_positive_rate, layer) for layer in range(count)]
+        return [_sized(*self._first, layer) for layer in range(self.layers)]
 
     def _layout(self) -> dict[str, Cells]:
+        whole(1, _most_layers(*self._first)).check("ScalableBloomFilter", "layers", self.layers)
         return {
             f"_layer{at}": Cells(np.uint64, (-(-bits // 64),), "")
             for at, (bits, _) in enumerate(self._geometry())
@@ -115,10 +143,17 @@ class ScalableBloomFilter(KeyedSketch):
         self.held += hashed.size
 
     def _open_layer(self) -> None:
-        LAYERS.check("ScalableBloomFilter", "layers", self.layers + 1)
-        bits, _ = _sized(self.capacity, self.false_positive_rate, self.layers)
+        bits, _ = _sized(*self._first, self.layers)
         setattr(self, f"_layer{self.layers}", np.zeros(-(-bits // 64), np.uint64))
         self.layers, self.held = self.layers + 1, 0
+
+
+@functools.lru_cache(1024)
+def _most_layers(capacity: int, rate: float) -> int:
+    layers = 1
+    while _sized(capacity, rate, layers)[0] <= MOST_BITS:
+        layers += 1
+    return layers
 
 
 @functools.lru_cache(1024)
