@@ -1,17 +1,19 @@
 # Every target makes .venv from the pinned constraints first; python3, pip and make are enough.
 PYTHON ?= python3
 BIN := .venv/bin
+# The variable, unlike -c, also pins what builds the package.
+PIP := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 THREADS ?= auto
 
 .PHONY: demo test lint bench soak docs clean
 
 .venv/ready: pyproject.toml constraints.txt
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test,lint]"
+	$(PYTHON) -m venv .venv || { $(PYTHON) -m pip install --user virtualenv && $(PYTHON) -m virtualenv .venv; }
+	$(PIP) -e ".[test,lint]"
 	touch .venv/ready
 
 .venv/bench: .venv/ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
+	$(PIP) -e ".[bench]"
 	touch .venv/bench
 
 demo: .venv/ready

@@ -1,6 +1,7 @@
 """After the rows that decide a type no value of a text file changes: it fits or is refused."""
 
 import re
+from itertools import accumulate
 
 import pytest
 
@@ -32,17 +33,19 @@ def last(path, **options):
     return [value for batch in batches for value in batch.column(0).to_pylist()][ROWS:]
 
 
-@pytest.mark.parametrize(
-    "value",
-    "007 00 -0 -07 0x1F 0x0 1.5 1. 1e3 +5 1_000 12L 1,000 true - ٣ 9223372036854775808".split()
-    + [" 12", "12 ", "-9223372036854775809", "9" * 30, SECRET],
-)
+NO_INTEGERS = [
+    *("007", "00", "-0", "-07", "0x1F", "0x0", "1.5", "1.", "1e3", "+5", " 12", "12 ", "1_000"),
+    *("1,000", "12L", "true", "-", "\u0663", str(2**63), str(-(2**63) - 1), "9" * 30, SECRET),
+]
+
+
+@pytest.mark.parametrize("value", NO_INTEGERS)
 def test_a_late_field_that_is_no_integer_is_refused(tmp_path, value):
     quoted = f'"{value}"' if "," in value else value
     path = late(tmp_path / "views.csv", "7", quoted)
     refused(path)
     refused(path, batch_rows=1 << 20)
-    assert last(path, text=["user"]) == ["7", value, "7", "7", "7"]
+    assert last(path, text=["user"]) == [value, "7", "7", "7"]
 
 
 @pytest.mark.parametrize(
@@ -86,28 +89,20 @@ def test_a_late_json_value_that_is_no_truth_value_is_refused(tmp_path, value):
 def test_late_values_of_the_type_are_kept_exactly(tmp_path, ending, usual, value):
     path = late(tmp_path / f"views.{ending}", usual, value)
     number = float if "." in usual else int
-    assert last(path) == [number(usual), number(value), *[number(usual)] * 3]
+    assert last(path) == [number(value), *[number(usual)] * 3]
 
 
-@pytest.mark.parametrize(
-    ("ending", "nothing"), [("csv", '""'), ("jsonl", "null"), ("jsonl", "null, "), ("csv", "")]
-)
-@pytest.mark.parametrize("usual", ["7", "0.5"])
-def test_nulls_are_of_every_type(tmp_path, ending, nothing, usual):
-    path = tmp_path / f"views.{ending}"
-    usual_row, empty = (
-        (f"{usual},x", f"{nothing},x")
-        if ending == "csv"
-        else (f'{{"user": {usual}}}', f'{{"user": {nothing.strip(", ")}}}')
-    )
-    head = ["user,item"] if ending == "csv" else []
-    path.write_text("\n".join([*head, *[usual_row] * ROWS, empty, usual_row]) + "\n")
-    value = float(usual) if "." in usual else int(usual)
-    assert last(path) == [None, value]
-    assert last(path, skip_nulls=True) == [value]
+@pytest.mark.parametrize(("ending", "nothing"), [("csv", '""'), ("csv", ""), ("jsonl", "null")])
+@pytest.mark.parametrize(("usual", "value"), [("7", 7), ("0.5", 0.5)])
+def test_nulls_are_of_every_type(tmp_path, ending, nothing, usual, value):
+    path = late(tmp_path / f"views.{ending}", usual, nothing)
+    if not nothing:  # an empty line would be no row
+        path.write_text("user,item\n" + f"{usual},x\n" * ROWS + f",x\n{usual},x\n" * 3)
+    assert last(path)[:2] == [None, value]
+    assert set(last(path, skip_nulls=True)) == {value}
 
 
-def test_a_json_column_without_a_key_or_of_truth_values_keeps_them(tmp_path):
+def test_truth_values_and_keys_that_are_not_there_stay(tmp_path):
     path = tmp_path / "views.jsonl"
     path.write_text('{"user": true}\n{}\n{"user": false}\n{"user": null}\n')
     rows = [batch.column(0).to_pylist() for batch in read_batches(path, ["user"])]
@@ -124,16 +119,16 @@ def test_mixed_json_can_be_read_as_text(tmp_path):
 def test_long_identifiers_in_digits_stay_text(tmp_path):
     path = tmp_path / "views.csv"
     path.write_text(f"user\n{'9' * 30}\n7\n")
-    assert list(read_batches(path, ["user"]))[0].column(0).to_pylist() == ["9" * 30, "7"]
+    assert next(iter(read_batches(path, ["user"]))).column(0).to_pylist() == ["9" * 30, "7"]
 
 
 def test_the_row_is_that_of_the_file_also_with_several_threads(tmp_path):
     path = tmp_path / "views.csv"
     rows = 1_500_000  # several of the buffers that the threads parse
     path.write_text("user\n" + "".join(f"{n}\n" for n in range(rows)) + "007\n" + "1\n" * 1000)
-    batches = read_batches(path, ["user"])
-    seen = 0
+    batches = read_batches(path, ["user"]).pieces[0].open(Reading(threads=4))
+    firsts = []
     with pytest.raises(ValueError, match=f"row {rows + 1}: column 'user'"):
-        for batch in batches.pieces[0].open(Reading(threads=4)):
-            assert batch.column(0)[0].as_py() == seen
-            seen += batch.num_rows
+        firsts.extend((batch.column(0)[0].as_py(), batch.num_rows) for batch in batches)
+    starts = accumulate((rows for _, rows in firsts), initial=0)
+    assert [first for first, _ in firsts] == list(starts)[:-1]

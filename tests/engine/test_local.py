@@ -169,4 +169,4 @@ def test_what_an_engine_lacks_is_a_sentence(engine):
 
 def test_a_sketch_in_place_of_its_maker_is_refused():
     with pytest.raises(TypeError, match="make_sketch must be a function"):
-        map_merge({"key": [1]}, CountMin(8), column="key")
+        sfumato.engine.local.map_merge({"key": [1]}, CountMin(8), column="key")

@@ -102,7 +102,7 @@ def test_another_error_of_a_batch_with_nulls_stays_as_it_is():
         raise ValueError("no room")
 
     source = read_batches({"key": pa.array([1, None])}, ["key"])
-    with pytest.raises(ValueError, match="^no room$") as told:
+    with pytest.raises(ValueError, match="no room") as told:
         map_merge(source, count_min, update=refuse)
     assert told.value.__notes__ == [
         "This was in the batch of the table from row 1 on; rows of a batch count from 0."

@@ -70,7 +70,7 @@ def test_rows_of_a_matrix_are_sets():
         ([["secret@mail"], "secret@mail"], "tokens of row 1: .* not one str"),
         ([["secret@mail"], 31415926], "tokens of row 1: .* not int"),
         ([[31415926, 2**64]], "tokens of row 0: .* 2\\*\\*64 - 1 are expected"),
-        ([[-31415926], [2**63]], "cannot stand beside negative ones"),
+        ([[-31415926], [2**63]], "tokens of .* cannot stand beside negative ones"),
         ([["secret@mail"], None], "tokens of row 1 are null"),
         (pa.chunked_array([[[31415926], []], [[], None]]), "tokens of row 3 are null"),
         (31415926, "tokens must be a column of lists, not int"),

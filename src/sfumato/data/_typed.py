@@ -31,20 +31,20 @@ def kind_of(sample: pa.ChunkedArray) -> pa.DataType:
 def typed(
     batches: Iterable[pa.RecordBatch], kinds: dict[str, pa.DataType], name: str
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of texts, in the order of kinds, as batches of those types; nulls stay nulls."""
+    """Batches of texts as batches of these types, of a source of this name; nulls stay nulls."""
     row = 0
     for batch in batches:
-        for at, (column, kind) in enumerate(kinds.items()):
+        for column, kind in kinds.items():
             if kind == pa.string():
                 continue
-            texts = batch.column(at)
+            texts = batch.column(column)
             numbers = strict(texts, kind)
             if numbers is None:
                 raise ValueError(
                     f"{name}: row {row + _first_misfit(texts, kind)}: column {column!r} is not of "
                     f"the type of the first {SAMPLE} rows; read it as text."
                 )
-            batch = batch.set_column(at, column, numbers)
+            batch = batch.set_column(batch.schema.get_field_index(column), column, numbers)
         yield batch
         row += batch.num_rows
 
