@@ -128,6 +128,18 @@ def test_what_cannot_be_hashed_is_named_by_column_type_and_row(column, message):
         hash_column(column, name="basket")
 
 
+@pytest.mark.parametrize("index", [-1, 1, 2**30])
+def test_a_dictionary_index_out_of_range_is_refused(index):
+    indices, words = pa.array([0, index], pa.int32()), pa.array(["tea"])
+    column = pa.DictionaryArray.from_arrays(indices, words, safe=False)
+    with pytest.raises(ValueError, match="out of its range"):
+        hash_column(column)
+
+
+def test_large_ranges_are_unsigned():
+    assert hash_column(range(2**63, 2**63 + 2)).tolist() == hash_column([2**63, 2**63 + 1]).tolist()
+
+
 def test_errors_never_show_a_value():
     for column in (["Ada Lovelace", 1], ["Ada Lovelace", None], [123456789, "x"]):
         with pytest.raises((TypeError, ValueError)) as caught:

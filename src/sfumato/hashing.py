@@ -1,7 +1,9 @@
 """One keyed, stable 64-bit hash for whole columns of integers, strings or bytes.
 
 The same integer hashes alike in every integer type, the same text alike as string and as bytes; the
-hash never changes between versions, machines or runs (kernels/hash.py states the formulas).
+hash never changes between versions, machines or runs (kernels/hash.py states the formulas). It is
+not cryptographic: who chooses long texts to collide succeeds for most seeds, so the probabilities
+that sketches state hold for keys that were not chosen against the hash.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,7 +33,7 @@ def hash_column(column: Any, seed: int = 0, *, name: str = "keys") -> np.ndarray
     >>> hash_column(["tea", "milk"], seed=1)
     array([11989998076931344876, 11455680201658527236], dtype=uint64)
     """
-    keys = KeyColumn(column, name=name)
+    keys = column if isinstance(column, KeyColumn) else KeyColumn(column, name=name)
     out = np.empty(keys.size, np.uint64)
     for start, hashes in keys.blocks(seed):
         out[start : start + hashes.size] = hashes
@@ -88,6 +90,8 @@ class _Piece:
         if isinstance(values, pa.DictionaryArray):
             self.words = KeyColumn(values.dictionary, name=f"{name} (its dictionary)")
             self.kind, self.indices = self.words.kind, _integers(values.indices)
+            if self.indices.min() < 0 or self.indices.max() >= self.words.size:
+                raise ValueError(f"{name}: an index of the dictionary is out of its range.")
 
     def hash(self, start: int, seed: int, out: np.ndarray) -> None:
         if isinstance(self.values, np.ndarray):
@@ -99,16 +103,17 @@ class _Piece:
 
     def at(self, row: int) -> Any:
         value = self.values[row]
-        value = value.as_py() if isinstance(value, pa.Scalar) else int(value)
-        return value.encode() if isinstance(value, str) else value
+        if isinstance(value, pa.DictionaryScalar):
+            value = value.value
+        if hasattr(value, "as_buffer"):
+            return value.as_buffer().to_pybytes()  # as it is, even if it is not UTF-8
+        return int(value.as_py() if isinstance(value, pa.Scalar) else value)
 
     def _words(self, seed: int) -> np.ndarray:
-        if self.dictionary is None or self.dictionary[1] != seed:
-            hashes = np.empty(self.words.size, np.uint64)
-            for start, block in self.words.blocks(seed):
-                hashes[start : start + block.size] = block
-            self.dictionary = hashes, seed
-        return self.dictionary[0]
+        known = self.dictionary  # one reading: another thread may ask with another seed
+        if known is None or known[1] != seed:
+            known = self.dictionary = hash_column(self.words, seed), seed
+        return known[0]
 
 
 def _hash_integers(values: np.ndarray, seed: int, out: np.ndarray) -> None:
@@ -136,7 +141,8 @@ def _hash_text(values: pa.Array, seed: int, out: np.ndarray) -> None:
 def _pieces(column: Any, name: str) -> list[_Piece]:
     """The column as runs of NumPy integers or Arrow text."""
     if isinstance(column, range):
-        column = np.arange(column.start, column.stop, column.step)
+        dtype: Any = np.uint64 if max(column.start, column.stop) > 2**63 else np.int64
+        column = np.arange(column.start, column.stop, column.step, dtype=dtype)
     _refuse_others(column, name)
     if isinstance(column, np.ndarray):
         if column.ndim != 1:

@@ -1,9 +1,10 @@
 """Count sketch: unbiased, with the variance of the thesis, and the heavy keys come out."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from sfumato.sketch import CountMin, CountSketch
+from sfumato.sketch import CountMin, CountSketch, SketchFormatError, load
 from streams import uniform, zipf
 
 
@@ -149,3 +150,45 @@ def test_median_beats_count_min_where_few_keys_are_huge():
         return (np.abs(sketch.update(stream).estimate(keys) - counts) / counts).mean()
 
     assert error(CountSketch(4096, 3, combine="median")) < 0.8 * error(CountMin(4096, 3))
+
+
+def test_candidates_are_ranked_once_each_and_need_no_stream():
+    assert CountSketch(64).update([1, 1, 1, 2, 3]).heavy_hitters(3, [1, 1, 2, 3, 3])[0] == [1, 2, 3]
+    assert sorted(CountSketch(16).heavy_hitters(2, ["a", "b"])[0]) == ["a", "b"]
+
+
+def test_text_that_is_not_utf8_is_tracked_as_bytes():
+    data = pa.array([b"\xff\xfe", b"tea"], pa.binary()).view(pa.string())
+    sketch = CountSketch(64, track=2).update(data, [5, 3])
+    assert sketch.heavy_hitters(2)[0] == [b"\xff\xfe", "tea"]
+
+
+class Full(np.ndarray):
+    """An array that finds no memory to widen."""
+
+    def astype(self, *_, **__):
+        raise MemoryError
+
+
+def test_an_update_out_of_memory_changes_nothing():
+    for sketch in (CountSketch(8, 1).update([1]), CountMin(8, 1).update([1])):
+        before = sketch.to_bytes()
+        small = sketch._table
+        sketch._table = small.view(Full)
+        with pytest.raises(MemoryError):
+            sketch.update([1, 1], [2**31 - 1, 2**31 - 1])
+        sketch._table = small
+        assert sketch.to_bytes() == before
+
+
+def test_a_file_of_tracked_keys_that_wrap_is_refused_before_use():
+    sketch = CountSketch(8, 1, track=4).update(["a", "b", "c"])
+    for ends in ([2**63 - 1, -3, 3], [1, 1, 4], [3, 2, 3]):
+        sketch._ends = np.array(ends)
+        with pytest.raises(SketchFormatError):
+            load(sketch.to_bytes())
+
+
+def test_real_cells_of_any_size_have_a_bound():
+    sketch = CountSketch(2**10, cells="real").update(range(10), np.full(10, 1e200))
+    assert 0 < sketch.error_bound(0.9) < 1e203

@@ -66,6 +66,8 @@ def map_merge(
     rows = whole(1, 2**31 - 1).check("map_merge", "batch_rows", batch_rows)
     plan = _fit(batches, first.nbytes, wanted, rows, memory_limit)
     sketches = [first, *(make_sketch() for _ in range(plan.threads - 1))]
+    if len({id(sketch) for sketch in sketches}) < len(sketches):
+        raise ValueError("map_merge: make_sketch must make a new sketch at every call.")
     Crew(batches, plan, step, progress).run(sketches)
     return _merged(sketches)
 

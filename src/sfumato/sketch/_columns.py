@@ -52,6 +52,8 @@ def _arrow(owner: str, weights: Any) -> Any:
 def _column(owner: str, weights: Any, size: int) -> np.ndarray | None:
     if weights is None:
         return None
+    if isinstance(weights, np.ma.MaskedArray):
+        raise TypeError(f"{owner}: weights must not be masked; fill them first.")
     if isinstance(weights, list | tuple) or hasattr(weights, "__arrow_c_stream__"):
         weights = _arrow(owner, weights)
     if isinstance(weights, pa.Array | pa.ChunkedArray):

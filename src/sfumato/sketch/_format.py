@@ -19,11 +19,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato._require import whole
 from sfumato.hashing import hash_column
 from sfumato.kernels.lanes import aligned
 
 __all__ = ["Packed", "SketchFormatError", "pack", "write_whole"]
 
+VERSION = whole(1)
 MAGIC, FORMAT, HEADER_LIMIT, EDGE = b"SFUM", 1, 1 << 20, 64
 
 
@@ -86,13 +88,20 @@ class Packed:
         self._start = 16 + length
         try:
             return self._fields(json.loads(bytes(view[16 : self._start])))
-        except (ValueError, TypeError, KeyError, RecursionError):
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             raise SketchFormatError("the header is damaged.") from None
 
     def _fields(self, header: dict[str, Any]) -> list[Any]:
-        self.kind, self.version = str(header["kind"]), int(header["version"])
+        self.kind, self.version = (
+            str(header["kind"]),
+            VERSION.check("file", "version", header["version"]),
+        )
         self.parameters, self.state = dict(header["parameters"]), dict(header["state"])
-        return [(str(n), str(d), [int(length) for length in s]) for n, d, s in header["arrays"]]
+        length = whole(0).check
+        return [
+            (str(name), str(dtype), [length("file", name, size) for size in shape])
+            for name, dtype, shape in header["arrays"]
+        ]
 
     def _copy(self, dtype: Any, shape: tuple[int, ...], at: int, size: int) -> np.ndarray:
         array = aligned(shape, dtype)

@@ -45,6 +45,8 @@ def rows(owner: str, values: Any, dimension: int | None = None) -> np.ndarray:
 
 
 def _matrix(owner: str, values: Any) -> np.ndarray:
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(f"{owner}: rows must not be masked; fill them first.")
     if isinstance(values, pa.Table | pa.RecordBatch):
         columns = [column.to_numpy(zero_copy_only=False) for column in _columns(values)]
         return np.column_stack(columns) if columns else np.empty((0, 0))

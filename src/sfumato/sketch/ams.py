@@ -78,7 +78,7 @@ class AMS(KeyedSketch):
 
         Its error is within error_bound(c) times the root of the product of both F2.
         """
-        self._check_mergeable(other)
+        self._check_same(other, "compare")
         products = self._rows() * other._rows()
         row = products.sum(axis=1) if self.kind == "fast" else products.mean(axis=1)
         return float(np.median(row))

@@ -1,5 +1,6 @@
 """Bloom filters: was this key seen? Never a false no, rarely a false yes, a few bits a key."""
 
+import functools
 import math
 from typing import Annotated, Any, Self
 
@@ -12,6 +13,7 @@ from sfumato.sketch._base import SEED, Cells, KeyedSketch
 __all__ = ["BloomFilter", "best_size"]
 
 LINE = 512  # bits of a cache line, the blocked layout's unit
+SMALL = 1024  # bits up to which the rate is computed exactly
 LAYOUT = one_of(("plain", "blocked"))
 
 
@@ -116,6 +118,12 @@ class BloomFilter(KeyedSketch):
                 f"BloomFilter: bits must be a multiple of 512 when blocked, not {self.bits}."
             )
 
+    def _check_state(self) -> None:
+        super()._check_state()
+        spare = -self.bits % 64
+        if spare and self._words[-1] >> np.uint64(64 - spare):
+            raise ValueError("a bit is set beyond the last.")
+
     def _layout(self) -> dict[str, Cells]:
         return {"_words": Cells(np.uint64, (math.ceil(self.bits / 64),), "or")}
 
@@ -130,19 +138,55 @@ def best_size(n: int, rate: float, layout: str = "plain") -> tuple[int, int]:
 
 def _rate(n: int, units: int, hashes: int, unit: int) -> float:
     """The false positive rate: bits are `units` of one bit, or lines with a Poisson load each."""
+    if n == 0:
+        return 0.0
+    if n * hashes > 32 * units * unit:
+        return 1.0  # to twelve digits, and far from any rate that is wanted
     if unit == 1:
-        return float((-math.expm1(hashes * n * math.log1p(-1 / units))) ** hashes) if n else 0.0
+        if units <= SMALL:
+            return _exact_rate(n, units, hashes)
+        return float(_near_rate(np.array([n]), units, hashes)[0])
     load = n / units
     keys = np.arange(int(load + 12 * math.sqrt(load + 1)) + 20)
-    full = -np.expm1(hashes * keys * math.log1p(-1 / unit))
     factorials = np.cumsum(np.log(np.maximum(keys, 1)))
-    chance = np.exp(keys * math.log(load) - load - factorials) if load else keys == 0
-    return float((chance * full**hashes).sum())
+    chance = np.exp(keys * math.log(load) - load - factorials)
+    return float((chance * _near_rate(keys, unit, hashes)).sum())
+
+
+def _near_rate(keys: np.ndarray, bits: int, hashes: int) -> np.ndarray:
+    """E (ones / bits)**k to second order in the spread of the ones; to first it is too low."""
+    throws = hashes * keys
+    empty, two = np.exp(throws * math.log1p(-1 / bits)), np.exp(throws * math.log1p(-2 / bits))
+    share = 1 - empty
+    spread = np.maximum(empty / bits + (1 - 1 / bits) * two - empty**2, 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        more = hashes * (hashes - 1) / 2 * spread / share**2
+    return np.where(keys > 0, share**hashes * (1 + more), 0.0)
+
+
+@functools.lru_cache(4096)
+def _exact_rate(n: int, bits: int, hashes: int) -> float:
+    """The chance that k more throws into `bits` bins, after kn throws, all meet full ones.
+
+    Over the number d of different bins they meet, and by inclusion and exclusion over those of them
+    that are empty; in whole numbers, since the terms cancel.
+    """
+    throws, split = hashes * n, [0, 1]  # ways to split the throws so far into d groups
+    for _ in range(hashes - 1):
+        split = [0, *(d * split[d] + split[d - 1] for d in range(1, len(split))), split[-1]]
+    total = 0
+    for empty in range(min(hashes, bits) + 1):
+        ways = sum(
+            split[d] * math.perm(bits, d) * math.comb(d, empty)
+            for d in range(max(empty, 1), min(hashes, bits) + 1)
+        )
+        total += (-1) ** empty * ways * (bits - empty) ** throws
+    return float(total / bits ** (throws + hashes))
 
 
 def _units(n: int, rate: float, hashes: int, unit: int) -> tuple[int, int]:
     """The fewest units that keep the rate with so many hashes, and the hashes."""
-    low, high = 1, 2
+    low, high = 0, 1
     while _rate(n, high, hashes, unit) > rate:
         low, high = high, 2 * high
     while high - low > 1:

@@ -140,10 +140,9 @@ class CountMin(KeyedSketch):
 
     def _grow(self, total: int) -> None:
         """Set the total, widening the cells first where it needs that."""
+        if self._table.dtype == np.int32 and total >= WIDEN:
+            self._table = self._table.astype(np.int64)
         self.total = total
-        dtype = self._layout()["_table"].dtype
-        if self._table.dtype != dtype:
-            self._table = self._table.astype(dtype)
 
     def _add(self, hashes: np.ndarray, scratch: np.ndarray, weights: np.ndarray | None) -> None:
         if self.cells == "plain" and weights is None:

@@ -16,6 +16,8 @@ from sfumato.sketch._heavy import Candidates
 __all__ = ["CountSketch"]
 
 WIDEN = 2**31  # weights of this total size need 64-bit cells
+LARGEST_SUM = 1e250  # of real weights in a cell; each is at most 1e200
+SCALE = 1e120  # the squares of such cells overflow
 
 
 class CountSketch(KeyedSketch):
@@ -131,16 +133,20 @@ class CountSketch(KeyedSketch):
         k = whole(1).check("CountSketch", "k", k)
         if candidates is not None:
             column = self._key_column(candidates)
-            names = column.take(np.arange(column.size))
-            hashes = np.concatenate([h.copy() for _, h in self._hashes(column)] or [np.empty(0)])
+            hashes, rows = np.unique(hash_column(column, self.seed), return_index=True)
         elif self.track:
             tracked = self._candidates()
-            hashes, names = tracked.hashes, tracked.names
+            hashes, rows = tracked.hashes, np.arange(len(tracked.names))
         else:
             raise ValueError("CountSketch: track is 0; build it with track=k or give candidates.")
-        value = self._median(hashes.astype(np.uint64))
+        value = self._median(hashes)
         best = np.argsort(-np.abs(value), kind="stable")[:k]
-        return [self._shown(names[i]) for i in best], value[best]
+        if candidates is not None:
+            names = column.take(rows[best])
+        else:
+            names = [tracked.names[i] for i in best]
+        kind = self.keys if candidates is None else column.kind
+        return [_shown(name, kind) for name in names], value[best]
 
     def error_bound(self, confidence: float = 0.99) -> float:
         """What an estimate may be off by, with this probability for each key (Chebyshev).
@@ -150,10 +156,10 @@ class CountSketch(KeyedSketch):
         small tables; real cells do not know it, so that their bound may then be infinite.
         """
         miss = 1 - fraction.check("CountSketch", "confidence", confidence)
-        squares = float((self._table.astype(np.float64) ** 2).sum(axis=1).max())
-        told = math.sqrt(squares) * _off(self.width, self.depth, self.combine, miss)
+        norm = float(np.linalg.norm(self._table.astype(np.float64) / SCALE, axis=1).max()) * SCALE
+        told = norm * _off(self.width, self.depth, self.combine, miss)
         if self.cells == "real":
-            return told if squares else math.inf if self.keys else 0.0
+            return told if norm else math.inf if self.keys else 0.0
         certain = self.mass / math.sqrt(self.width * _share(self.depth, self.combine, miss))
         return certain if math.isnan(told) else min(certain, told)
 
@@ -177,10 +183,9 @@ class CountSketch(KeyedSketch):
         return weighted
 
     def _grow(self, mass: int) -> None:
+        if self.cells == "integer" and mass >= WIDEN and self._table.dtype != np.int64:
+            self._table = self._table.astype(np.int64)
         self.mass = mass
-        dtype = self._layout()["_table"].dtype
-        if self._table.dtype != dtype:
-            self._table = self._table.astype(dtype)
 
     def _median(self, hashes: np.ndarray) -> np.ndarray:
         out, slots = np.empty(hashes.size, np.float64), np.empty(hashes.size, np.uint32)
@@ -191,18 +196,11 @@ class CountSketch(KeyedSketch):
     def _candidates(self) -> Candidates:
         return Candidates(self.track, self._hashes_kept, self._ends, self._letters)
 
-    def _shown(self, name: int | bytes) -> Any:
-        if self.keys == "integers":
-            return int(name)
-        assert isinstance(name, bytes)
-        try:
-            return name.decode()
-        except UnicodeDecodeError:
-            return name
-
     def _join(self, other: Self) -> None:
         mass = whole(0).check("CountSketch", "mass", self.mass + other.mass)
         theirs = other._table.copy() if other is self else other._table
+        if self.cells == "real" and not np.abs(self._table + theirs).max() <= LARGEST_SUM:
+            raise ValueError(f"CountSketch: cannot merge, a cell would pass {LARGEST_SUM:g}.")
         self._grow(mass)
         self._table += theirs
         self.keys = self.keys or other.keys
@@ -213,7 +211,7 @@ class CountSketch(KeyedSketch):
 
     def _check_state(self) -> None:
         super()._check_state()
-        largest = self.mass if self.cells == "integer" else np.finfo(np.float64).max
+        largest = self.mass if self.cells == "integer" else LARGEST_SUM
         if self.mass < 0 or not (-largest <= self._table.min() and self._table.max() <= largest):
             raise ValueError("a cell is out of range.")
         if self.track:
@@ -224,15 +222,24 @@ class CountSketch(KeyedSketch):
         if (
             self._ends.size != self._hashes_kept.size
             or self._ends.size > self.track
-            or (np.diff(ends) < 0).any()
+            or (ends[1:] < ends[:-1]).any()  # a difference could wrap
             or ends[-1] != self._letters.size
         ):
             raise ValueError("the tracked keys do not fit together.")
         names = self._candidates().names
         keys = [int(name) for name in names] if self.keys == "integers" else names
         hashes = hash_column(keys, self.seed) if names else self._hashes_kept
-        if (hashes != self._hashes_kept).any() or (np.diff(hashes.astype(object)) <= 0).any():
+        if (hashes != self._hashes_kept).any() or (hashes[1:] <= hashes[:-1]).any():
             raise ValueError("the tracked keys are not those of their hashes, in order.")
+
+
+def _shown(name: Any, kind: str) -> Any:
+    if kind == "integers":
+        return int(name)
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        return name
 
 
 def _share(depth: int, combine: str, miss: float) -> float:

@@ -18,8 +18,8 @@ SPREAD = 1.04  # standard error of registers / estimate, times the root of their
 class HyperLogLog(KeyedSketch):
     """The number of different keys, with a relative standard error near 1.04 / sqrt(2**precision).
 
-    Guarantee: |estimate - true| <= error_bound(c) * true with probability about c: the inverse of
-    the estimate is nearly normal, tested for every precision.
+    Guarantee: |estimate - true| <= error_bound(c) * true + 1 with probability about c: the inverse
+    of the estimate is nearly normal (and among a few keys two may share a register, hence the 1).
     Parameters: precision, 4 to 18, log2 of the number of one-byte registers; seed, of the hash.
     Merges exactly. Registers cannot overflow.
 

@@ -14,6 +14,7 @@ __all__ = ["ScalableBloomFilter"]
 
 GROWTH = 2  # each layer holds twice the keys of the one before
 MOST_BITS = 2**32  # of a layer
+LEAST_RATE = 1e-15  # below it a layer would need more hashes than there are
 TIGHTEN = 0.5  # at half the rate: the rates of all layers add up to the whole one
 
 
@@ -92,6 +93,11 @@ class ScalableBloomFilter(KeyedSketch):
         )
 
     def _check_parameters(self) -> None:
+        if self.false_positive_rate < LEAST_RATE:
+            raise ValueError(
+                f"ScalableBloomFilter: false_positive_rate must be at least {LEAST_RATE:g}, not "
+                f"{self.false_positive_rate:g}."
+            )
         if _sized(*self._first, 0)[0] > MOST_BITS:
             raise ValueError(
                 f"ScalableBloomFilter: a first layer of {self.capacity} keys needs more than 2**32 "
