@@ -176,3 +176,5 @@ def _check(schema: pa.Schema, columns: list[str]) -> None:
     for column in columns:
         if column not in schema.names:
             raise missing_column("the table", column, schema.names)
+        if schema.names.count(column) > 1:
+            raise ValueError(f"the table: two columns are named {column!r}; rename one.")

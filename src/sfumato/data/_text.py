@@ -187,5 +187,10 @@ def _sentence(path: Path, told: str) -> str:
     if "Out of Memory" in told:
         return f"{where}: a row does not fit the memory limit; raise it."
     if "Malformed JSON" in told:
-        return f"{where}: malformed JSON."
+        # DuckDB names the line after the one that it could not parse.
+        return (
+            f"{path}: line {int(line[1]) - 1}: malformed JSON."
+            if line
+            else f"{path}: malformed JSON."
+        )
     return f"{where}: cannot be read; the file is damaged or of another type than its name says."

@@ -169,4 +169,5 @@ def _binomial(count: int, share: float, miss: float) -> float:
     away = np.abs(x / count - share)
     order = np.argsort(away)
     kept = np.cumsum(chance[order])
-    return float(away[order][min(int(np.searchsorted(kept, 1 - miss)), count)])
+    # A lattice point of the estimate, which rounding may put just beyond it.
+    return float(away[order][min(int(np.searchsorted(kept, 1 - miss)), count)]) + 1e-13

@@ -21,6 +21,7 @@ __all__ = ["JohnsonLindenstrauss"]
 KINDS = ("gaussian", "sign", "achlioptas", "sparse", "hadamard")
 MOST = 2**16
 LONGEST = 2**20  # columns of a matrix to transform
+ROUNDING = 1e-12  # what even an isometry is off by in float64
 
 
 class JohnsonLindenstrauss(_LinearSketch, KeyedSketch):
@@ -134,7 +135,7 @@ class JohnsonLindenstrauss(_LinearSketch, KeyedSketch):
         for "sparse" (2 / dimensions, as blocks are independent); for "hadamard" see `_tails`.
         """
         miss = 1 - fraction.check("JohnsonLindenstrauss", "confidence", confidence)
-        return _tails.smallest_error(self._miss, miss)
+        return max(_tails.smallest_error(self._miss, miss), ROUNDING)
 
     def _miss(self, error: float) -> float:
         if self.kind == "gaussian":
