@@ -11,7 +11,7 @@ import numpy as np
 from ._jit import inline, kernel
 from .hash import ROW, row_slot
 
-__all__ = ["add", "adds_up", "merge", "smallest"]
+__all__ = ["add", "fits", "merge", "smallest"]
 
 # By level 0 to 3: the bits of joined that a block of 2**level cells sets, for the block at 0.
 INSIDE = np.array([0, 0b1, 0b10011, 0b1111111], np.uint8)
@@ -112,8 +112,8 @@ def _whole(bits):
 
 
 @kernel
-def adds_up(table, joined, total):
-    """Whether the marks are well formed and the counters of every row add up to the total."""
+def fits(table, joined, total):
+    """Whether the marks are well formed and no row's counters add up to more than the total."""
     for r in range(table.shape[0]):
         left = total
         for group in range(joined.shape[1]):
@@ -127,8 +127,6 @@ def adds_up(table, joined, total):
                     return False
                 left -= value
                 cell += 1 << level
-        if left:
-            return False
     return True
 
 

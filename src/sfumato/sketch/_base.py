@@ -64,6 +64,7 @@ class Sketch:
     A subclass annotates its parameters with their limits, names its scalar state in `_scalars` and
     its arrays in `_layout`. Several threads may read one sketch at a time; a thread that updates or
     merges needs the sketch to itself (give each thread its own and merge them, as the engine does).
+    A call that raises leaves the sketch as it was; Ctrl-C may leave a part of the column counted.
     """
 
     KINDS: ClassVar[dict[str, type["Sketch"]]] = {}

@@ -174,12 +174,12 @@ class CountMin(KeyedSketch):
     def _check_state(self) -> None:
         super()._check_state()
         if self.cells == "compact":
-            fits = compact.adds_up(self._table, self._joined, np.uint64(max(self.total, 0)))
+            fits = compact.fits(self._table, self._joined, np.uint64(max(self.total, 0)))
         elif self.cells == "plain":
-            fits = self._table.min() >= 0 and (self._table.sum(axis=1) == self.total).all()
+            fits = self._table.min() >= 0 and (self._table.sum(axis=1) <= self.total).all()
         else:
             fits = self._table.min() >= 0 and (
                 self.cells == "logarithmic" or self._table.max() <= self.total
             )
         if self.total < 0 or not fits:
-            raise ValueError("the cells do not add up to the total.")
+            raise ValueError("the cells add up to more than the total.")
