@@ -35,8 +35,8 @@ from sfumato.sketch import (
     TensorSketch,
     load,
 )
-from sfumato.sketch._base import KeyedSketch
 from sfumato.sketch._format import pack
+from sfumato.sketch._keyed import KeyedSketch
 
 Factory = Callable[[int], Sketch]
 
@@ -240,6 +240,13 @@ def check_parameters_out_of_limits_name_themselves(make: Factory) -> None:
         for bad in limit.bad():
             with pytest.raises(ValueError, match=f"{kind.__name__}: {name} must be"):
                 kind(**{**sketch.parameters, name: bad})
+
+
+def check_parameters_stay_as_built(make: Factory) -> None:
+    sketch = make(1)
+    for name, value in sketch.parameters.items():
+        with pytest.raises(AttributeError, match=f"{name} cannot be changed"):
+            setattr(sketch, name, value)
 
 
 def check_other_version_is_refused(make: Factory) -> None:

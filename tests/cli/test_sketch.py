@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import sfumato.sketch
 from sfumato.cli import _kinds, app
 from sfumato.sketch import CountMin, HyperLogLog, load
-from sfumato.sketch._base import KeyedSketch
+from sfumato.sketch._keyed import KeyedSketch
 
 KEYS = np.random.default_rng(8).zipf(1.3, 20_000) % 5000
 WORDS = [f"item {key}" for key in KEYS]
@@ -336,3 +336,18 @@ def test_hints_name_the_option(views):
     assert "--skip-nulls" in told
     share = "-c", "user", "--weights", "share", "-o", "share.sk"
     assert "cells=real" in refused("sketch", "build", "count-sketch", views, *share)
+
+
+def test_compare_tells_what_two_sketches_say_of_each_other(views):
+    half = TABLE.slice(0, 10_000)
+    pa.csv.write_csv(half, "half.csv")
+    for kind, verbs in (("min-hash", {"similarity"}), ("ams", {"inner"}), ("count-min", None)):
+        build(kind, views, "all.sk", "--force")
+        build(kind, "half.csv", "half.sk", "--force")
+        if verbs is None:
+            assert "cannot be compared" in refused("sketch", "compare", "all.sk", "half.sk")
+            continue
+        told = answer("sketch", "compare", "all.sk", "half.sk")
+        assert set(told) == verbs
+    exact = float(np.bincount(KEYS) @ np.bincount(KEYS[:10_000], minlength=KEYS.max() + 1))
+    assert told["inner"] == pytest.approx(exact, rel=0.3)

@@ -3,7 +3,7 @@
 import inspect
 from typing import Any
 
-__all__ = ["about", "heaviest", "overall"]
+__all__ = ["about", "compared", "heaviest", "overall"]
 
 
 def about(sketch: Any, keys: list[str]) -> list[dict[str, Any]]:
@@ -23,6 +23,18 @@ def overall(sketch: Any) -> float:
         if ask is not None and not inspect.signature(ask).parameters:
             return float(ask())
     raise ValueError(f"{_name(sketch)}: answers about keys; give one or more after the file.")
+
+
+def compared(left: Any, right: Any) -> dict[str, Any]:
+    """What two sketches of one kind say about each other: similarity, inner product, distance."""
+    found = {
+        verb: float(getattr(left, verb)(right))
+        for verb in ("similarity", "inner", "distance")
+        if hasattr(left, verb)
+    }
+    if not found:
+        raise ValueError(f"{_name(left)}: two of them cannot be compared, only merged.")
+    return found
 
 
 def heaviest(sketch: Any, k: int) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import sfumato.sketch
-from sfumato.sketch._base import KeyedSketch
+from sfumato.sketch._keyed import KeyedSketch
 
 __all__ = ["kinds", "maker", "size"]
 

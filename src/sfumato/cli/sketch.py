@@ -111,6 +111,14 @@ def top(
 
 
 @app.command()
+def compare(left: File, right: File, json: Json = False) -> None:
+    """How alike the columns of two sketches are, of a kind that tells."""
+    from sfumato.cli import _ask, _show
+
+    _show.document(_ask.compared(_load(left), _load(right)), json)
+
+
+@app.command()
 def merge(
     files: Annotated[list[Path], typer.Argument(metavar="FILE FILE...", help="Sketches.")],
     output: Out,

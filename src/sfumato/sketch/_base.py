@@ -1,7 +1,7 @@
 """What every sketch is: declared parameters, declared cells, and merge, bytes and == from those."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, get_type_hints
@@ -9,12 +9,11 @@ from typing import Any, ClassVar, Literal, Self, get_type_hints
 import numpy as np
 
 from sfumato._require import Limit, whole
-from sfumato.hashing import KeyColumn
 from sfumato.kernels.lanes import aligned
 from sfumato.sketch import _format
 from sfumato.sketch._format import SketchFormatError
 
-__all__ = ["EXACT", "Cells", "KeyedSketch", "Merging", "Sketch", "load", "refused", "rounding"]
+__all__ = ["EXACT", "Cells", "Merging", "Sketch", "load", "refused", "rounding"]
 
 SEED = whole(0, 2**64 - 1)
 TOTAL = whole(-(2**63), 2**63 - 1)
@@ -81,8 +80,14 @@ class Sketch:
             for name in named
             if hasattr(hints[name], "__metadata__")
         }
-        if not cls.__name__.startswith("_") and cls.__name__ != "KeyedSketch":
+        if cls._limits and not cls.__name__.startswith("_"):
             Sketch.KINDS[cls.__name__] = cls
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._limits and name in self.__dict__:
+            kind = type(self).__name__
+            raise AttributeError(f"{kind}: {name} cannot be changed; build another {kind}.")
+        super().__setattr__(name, value)
 
     @property
     def merging(self) -> Merging:
@@ -247,49 +252,6 @@ class Sketch:
             JOINS[cells.join](mine, getattr(other, name), out=mine)
         for name, total in totals.items():
             setattr(self, name, total)
-
-
-class KeyedSketch(Sketch):
-    """A sketch of a column of keys; it remembers whether they are integers or text.
-
-    An integer and its digits as text are different keys, so a sketch of one refuses the other.
-    """
-
-    seed: int
-    keys: str
-
-    def _key_column(self, keys: Any) -> KeyColumn:
-        column = keys if isinstance(keys, KeyColumn) else KeyColumn(keys)
-        self._check_kind(column.kind)
-        return column
-
-    def _check_kind(self, kind: str) -> None:
-        if self.keys and kind and kind != self.keys:
-            raise TypeError(
-                f"{type(self).__name__}: keys are {kind}, but the sketch holds {self.keys}."
-            )
-
-    def _hashes(self, column: KeyColumn) -> Iterator[tuple[slice, np.ndarray]]:
-        for start, hashes in column.blocks(self.seed):
-            yield slice(start, start + hashes.size), hashes
-
-    def _check_same(self, other: Sketch, verb: Literal["merge", "compare"]) -> None:
-        super()._check_same(other, verb)
-        assert isinstance(other, KeyedSketch)
-        if self.keys and other.keys and self.keys != other.keys:
-            raise TypeError(
-                f"{type(self).__name__}: cannot {verb}, keys are {self.keys} here and "
-                f"{other.keys} there."
-            )
-
-    def _join(self, other: Self) -> None:
-        super()._join(other)
-        self.keys = self.keys or other.keys
-
-    def _check_state(self) -> None:
-        super()._check_state()
-        if self.keys not in ("", "integers", "text"):
-            raise ValueError("keys are neither integers nor text.")
 
 
 def load(source: Any) -> Any:

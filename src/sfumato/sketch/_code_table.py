@@ -61,7 +61,7 @@ class _CodeTable(Sketch):
         self._room[size:grown] = codes
         self._codes = self._room[:grown]
         if len(matrix):
-            self.dimension = matrix.shape[1]
+            self.__dict__["dimension"] = matrix.shape[1]
         return self
 
     def encode(self, rows: Any) -> np.ndarray:

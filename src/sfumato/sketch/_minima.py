@@ -8,7 +8,8 @@ import numpy as np
 from sfumato._require import one_of, whole
 from sfumato.hashing import hash_column
 from sfumato.kernels.minhash import EMPTY, STEP, cut
-from sfumato.sketch._base import EXACT, SEED, Cells, KeyedSketch, Merging, Sketch, refused
+from sfumato.sketch._base import EXACT, SEED, Cells, Merging, Sketch, refused
+from sfumato.sketch._keyed import KeyedSketch
 
 __all__ = ["WHOLE", "_Minima", "coefficients"]
 

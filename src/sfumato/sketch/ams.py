@@ -7,9 +7,10 @@ import numpy as np
 from sfumato._require import fraction, one_of, whole
 from sfumato.hashing import BLOCK
 from sfumato.kernels import counters, moments
-from sfumato.sketch._base import SEED, Cells, KeyedSketch
+from sfumato.sketch._base import SEED, Cells
 from sfumato.sketch._chebyshev import median_rows, row_miss
 from sfumato.sketch._columns import whole_weights
+from sfumato.sketch._keyed import KeyedSketch
 
 __all__ = ["AMS"]
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from sfumato._require import fraction, one_of, whole
 from sfumato.kernels import bloom
-from sfumato.sketch._base import SEED, Cells, KeyedSketch
+from sfumato.sketch._base import SEED, Cells
+from sfumato.sketch._keyed import KeyedSketch
 
 __all__ = ["BloomFilter", "best_size"]
 

@@ -8,8 +8,9 @@ import numpy as np
 from sfumato._require import fraction, one_of, whole
 from sfumato.hashing import BLOCK
 from sfumato.kernels import compact, conservative, counters
-from sfumato.sketch._base import EXACT, SEED, Cells, KeyedSketch, Merging, refused
+from sfumato.sketch._base import EXACT, SEED, Cells, Merging, refused
 from sfumato.sketch._columns import whole_weights
+from sfumato.sketch._keyed import KeyedSketch
 
 __all__ = ["CountMin"]
 

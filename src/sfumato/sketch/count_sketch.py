@@ -8,10 +8,11 @@ import numpy as np
 from sfumato._require import fraction, one_of, whole
 from sfumato.hashing import BLOCK, hash_column
 from sfumato.kernels import counters
-from sfumato.sketch._base import EXACT, SEED, Cells, KeyedSketch, Merging, rounding
+from sfumato.sketch._base import EXACT, SEED, Cells, Merging, rounding
 from sfumato.sketch._chebyshev import norm_shortfall, row_miss, smallest_width
 from sfumato.sketch._columns import real_weights, whole_weights
 from sfumato.sketch._heavy import Candidates
+from sfumato.sketch._keyed import KeyedSketch
 
 __all__ = ["CountSketch"]
 

@@ -8,7 +8,8 @@ import numpy as np
 from sfumato._require import fraction, whole
 from sfumato.hashing import KeyColumn
 from sfumato.kernels import bloom
-from sfumato.sketch._base import SEED, Cells, KeyedSketch
+from sfumato.sketch._base import SEED, Cells
+from sfumato.sketch._keyed import KeyedSketch
 from sfumato.sketch.bloom import BloomFilter
 
 __all__ = ["CountingBloomFilter"]

@@ -9,8 +9,9 @@ from sfumato._require import fraction, whole
 from sfumato.hashing import BLOCK
 from sfumato.kernels import counters
 from sfumato.kernels.projections import place
-from sfumato.sketch._base import SEED, Cells, KeyedSketch
+from sfumato.sketch._base import SEED, Cells
 from sfumato.sketch._columns import real_weights
+from sfumato.sketch._keyed import KeyedSketch
 from sfumato.sketch._linear import _LinearSketch
 from sfumato.sketch._sets import checked_offsets
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from sfumato._require import fraction, whole
 from sfumato.kernels import distinct
-from sfumato.sketch._base import SEED, Cells, KeyedSketch
+from sfumato.sketch._base import SEED, Cells
+from sfumato.sketch._keyed import KeyedSketch
 
 __all__ = ["HyperLogLog"]
 

@@ -9,10 +9,11 @@ from sfumato._require import fraction, one_of, whole
 from sfumato.hashing import hash_column
 from sfumato.kernels.projections import scatter
 from sfumato.sketch import _tails
-from sfumato.sketch._base import SEED, Cells, KeyedSketch
+from sfumato.sketch._base import SEED, Cells
 from sfumato.sketch._columns import real_weights
 from sfumato.sketch._directions import ENTRIES, product
 from sfumato.sketch._hadamard import FastMap, padded_length, positions
+from sfumato.sketch._keyed import KeyedSketch
 from sfumato.sketch._linear import _LinearSketch
 from sfumato.sketch._rows import rows as checked
 

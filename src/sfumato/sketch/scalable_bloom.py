@@ -7,7 +7,8 @@ import numpy as np
 
 from sfumato._require import fraction, whole
 from sfumato.kernels import bloom
-from sfumato.sketch._base import SEED, Cells, KeyedSketch, Merging, refused
+from sfumato.sketch._base import SEED, Cells, Merging, refused
+from sfumato.sketch._keyed import KeyedSketch
 from sfumato.sketch.bloom import best_size
 
 __all__ = ["ScalableBloomFilter"]
