@@ -21,7 +21,33 @@ def rate(work, items, runs=7):
         start = time.perf_counter()
         work()
         rates.append(items / (time.perf_counter() - start) / 1e6)
-    return {"median": statistics.median(rates), "low": min(rates), "high": max(rates), "runs": runs}
+    return summary(rates)
+
+
+def summary(rates):
+    return {
+        "median": statistics.median(rates),
+        "low": min(rates),
+        "high": max(rates),
+        "runs": [round(each, 2) for each in rates],
+    }
+
+
+def together(rounds):
+    """One table from several rounds of the same figures: all their runs, and the median ceiling."""
+    merged = []
+    for rows in zip(*rounds, strict=True):
+        first = rows[0]
+        peers = {
+            name: figure
+            if "missing" in figure
+            else summary([run for row in rows for run in row["peers"][name]["runs"]])
+            for name, figure in first["peers"].items()
+        }
+        ours = summary([run for row in rows for run in row["ours"]["runs"]])
+        ceiling = statistics.median(row["ceiling"] for row in rows)
+        merged.append({**first, "ours": ours, "ceiling": ceiling, "peers": peers})
+    return merged
 
 
 def peer(make, items, runs=3):

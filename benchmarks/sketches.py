@@ -3,9 +3,9 @@
     python benchmarks/sketches.py            everything, writes benchmarks/results/sketches.json
     python benchmarks/sketches.py bloom hll  only these groups, writes nothing
 
-Figures are million items a second, median (lowest-highest) of warm runs. The ceiling is the same
-number of random accesses with positions given (or, where a sketch fits the first cache, one reading
-of the input), measured in the same process.
+Figures are million items a second, median (lowest-highest) of warm runs in three rounds. The
+ceiling is the same number of random accesses with positions given (or, where a sketch fits the
+first cache, one reading of the input), measured in the same process right before.
 """
 
 import functools
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from _measure import Ceilings, peer, rate, show, write
+from _measure import Ceilings, peer, rate, show, together, write
 
 from sfumato.hashing import hash_column
 from sfumato.sketch import (
@@ -30,6 +30,7 @@ from sfumato.sketch import (
 
 ITEMS, FEW = 10_000_000, 1_000_000
 WIDTH, DEPTH = 2**18, 4
+ROUNDS = 3  # minutes apart, so that a slow minute of a shared machine does not decide
 CEILING = Ceilings()
 
 
@@ -289,7 +290,12 @@ def main(chosen):
     start = time.perf_counter()
     data = Inputs()
     wanted = chosen or [*SPEED, *OTHER]
-    results = {name: [show(row) for row in SPEED[name](data)] for name in SPEED if name in wanted}
+    rounds = {name: [] for name in SPEED if name in wanted}
+    for _ in range(ROUNDS):
+        for name, done in rounds.items():
+            done.append([show(row) for row in SPEED[name](data)])
+    print("all rounds together")
+    results = {name: [show(row) for row in together(done)] for name, done in rounds.items()}
     results |= {name: list(OTHER[name](data)) for name in OTHER if name in wanted}
     print(f"{time.perf_counter() - start:.0f} s")
     if not chosen:
