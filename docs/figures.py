@@ -65,8 +65,8 @@ def page():
         f"{of['cpu']}, Python {of['python']}, Numba {of['numba']}.",
         "One process, one thread, 10 million items, M/s, median of warm runs in three rounds. A",
         "shared machine varies by a factor of two, so believe ratios. The ceiling, measured right",
-        "before each figure, is the same number of random accesses with all positions given, or one",
-        "reading of the input where the sketch fits the first cache. Most peers take one key a call.",
+        "before each figure, is the same number of random accesses with positions given, or one",
+        "reading of the input where the sketch fits the first cache. Most peers take a key a call.",
     ]
     for name, title in TITLES.items():
         lines += ["", f"## {title}", "", *speed_table(results[name])]
