@@ -32,6 +32,7 @@ soak: .venv/ready
 
 bench: .venv/bench
 	$(BIN)/python benchmarks/sketches.py
+	$(BIN)/python benchmarks/jaccard.py
 	$(BIN)/python benchmarks/engine.py
 
 docs: .venv/bench

@@ -54,6 +54,20 @@ def accuracy_table(rows):
     return lines
 
 
+def jaccard_table():
+    results = read("jaccard")
+    lines = ["| kind | keys in the union | RMSE / ideal | asked | bias, standard errors |"]
+    lines += ["|---|---|---|---|---|"]
+    cases = dict.fromkeys((row["kind"], row["union"]) for row in results["rows"])
+    for kind, union in cases:
+        rows = [row for row in results["rows"] if (row["kind"], row["union"]) == (kind, union)]
+        errors = [row["rmse_over_ideal"] for row in rows]
+        bias = [row["bias_in_errors"] for row in rows]
+        spread = f"{min(errors):.2f}-{max(errors):.2f} | <= {results['asked']}"
+        lines.append(f"| {kind} | {union} | {spread} | {min(bias):+.1f} to {max(bias):+.1f} |")
+    return lines
+
+
 def page():
     """The text of docs/benchmarks.md."""
     results, engine = read("sketches"), read("engine")
@@ -80,6 +94,12 @@ def page():
         "",
     ]
     lines += accuracy_table(results["accuracy"])
+    lines += [
+        "",
+        "## MinHash-128: error over the binomial ideal, J = 0.1 to 0.9",
+        "",
+        *jaccard_table(),
+    ]
     lines += ["", "## First call of a kernel in a new process, cached", ""]
     lines += ["| | seconds (low-high) | asked |", "|---|---|---|"]
     for row in results["first_call"]:

@@ -5,7 +5,7 @@ import operator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-__all__ = ["Limit", "boolean", "fraction", "one_of", "positive", "whole"]
+__all__ = ["Limit", "fraction", "one_of", "positive", "whole"]
 
 
 class Limit(Protocol):
@@ -80,16 +80,3 @@ class one_of:
 
     def bad(self) -> list[Any]:
         return ["no such choice", "", None, 1]
-
-
-class _Boolean:
-    def check(self, owner: str, name: str, value: Any) -> bool:
-        if not isinstance(value, bool):
-            raise _refuse(owner, name, "True or False", value)
-        return value
-
-    def bad(self) -> list[Any]:
-        return ["yes", None, 1]
-
-
-boolean = _Boolean()

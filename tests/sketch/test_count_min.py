@@ -67,7 +67,7 @@ def test_from_error_of_compact_cells_holds_for_any_total(error):
 def test_cells_that_contradict_the_total_are_no_sketch(cells):
     sketch = CountMin(8, 1, cells=cells).update([1, 2, 3])
     sketch._table[0, :] = 127
-    with pytest.raises(SketchFormatError, match="more than the total"):
+    with pytest.raises(SketchFormatError, match="a cell holds more than the total"):
         load(sketch.to_bytes())
 
 

@@ -13,9 +13,6 @@ from .hash import ROW, row_slot
 
 __all__ = ["add", "fits", "merge", "smallest"]
 
-# By level 0 to 3: the bits of joined that a block of 2**level cells sets, for the block at 0.
-INSIDE = np.array([0, 0b1, 0b10011, 0b1111111], np.uint8)
-
 
 @inline
 def _level(bits, cell):
@@ -66,13 +63,12 @@ def _put(row, joined, group, cell, level, weight):
         level += 1
     _write(row, base + start, level, value)
     if level != own:
-        inside = np.int64(INSIDE[level])
         if level == 1:
-            bits |= inside << (start >> 1)
+            bits |= 1 << (start >> 1)
         elif level == 2:
             bits |= 0b0010011 if start == 0 else 0b0101100
         else:
-            bits |= inside
+            bits = 0b1111111
         joined[group] = np.uint8(bits)
 
 
