@@ -34,6 +34,7 @@ bench: .venv/bench
 	$(BIN)/python benchmarks/sketches.py
 	$(BIN)/python benchmarks/jaccard.py
 	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python benchmarks/noise.py
 
 docs: .venv/bench
 	$(BIN)/python docs/commands.py

@@ -127,7 +127,7 @@ def show(row):
     asked = f"asked {row['asked']}" if row.get("asked") is not None else ""
     ceiling = f"ceiling {row['ceiling']:.0f}" if row.get("ceiling") else ""
     peers = ", ".join(
-        f"{name} {'missing' if 'missing' in figure else format(figure['median'], '.1f')}"
+        f"{name} {'missing' if 'missing' in figure else format(figure['median'], '.3g')}"
         for name, figure in row.get("peers", {}).items()
     )
     print(f"{row['name']:<44}{value:>24}  {asked:<12}{ceiling:<14}{peers}", flush=True)

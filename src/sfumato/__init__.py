@@ -8,7 +8,7 @@ array([1])
 import importlib
 from typing import Any
 
-__all__ = ["__version__", "data", "engine", "hashing", "sketch"]
+__all__ = ["__version__", "attack", "data", "engine", "hashing", "privacy", "sketch"]
 
 
 def __getattr__(name: str) -> Any:

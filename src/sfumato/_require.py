@@ -3,9 +3,10 @@
 import math
 import operator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Protocol
 
-__all__ = ["Limit", "fraction", "one_of", "positive", "whole"]
+__all__ = ["Limit", "between", "fraction", "one_of", "positive", "rational", "whole"]
 
 
 class Limit(Protocol):
@@ -65,6 +66,48 @@ class _Real:
 
 fraction = _Real(0.0, 1.0, "a number between 0 and 1, both excluded")
 positive = _Real(0.0, math.inf, "a finite number above 0")
+
+
+@dataclass(frozen=True)
+class between:
+    """A number from low, included, to high, excluded: a delta, or a rate."""
+
+    low: float
+    high: float
+
+    def check(self, owner: str, name: str, value: Any) -> float:
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if isinstance(value, bool | str) or not self.low <= number < self.high:
+            wanted = f"a number from {self.low:g} to {self.high:g}, {self.high:g} excluded"
+            raise _refuse(owner, name, wanted, value)
+        return number
+
+    def bad(self) -> list[Any]:
+        return [self.low - 1, self.high, math.nan, math.inf, "much", None, True]
+
+
+@dataclass(frozen=True)
+class _Rational:
+    def check(self, owner: str, name: str, value: Any) -> Fraction:
+        try:
+            number = Fraction(value)
+        except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+            raise _refuse(owner, name, self._wanted(), value) from None
+        if isinstance(value, bool) or not number > 0:
+            raise _refuse(owner, name, self._wanted(), value)
+        return number
+
+    def bad(self) -> list[Any]:
+        return [0, -1, math.nan, math.inf, "much", None, True]
+
+    def _wanted(self) -> str:
+        return "a finite number above 0 (a float is taken exactly as it is, or give a Fraction)"
+
+
+rational = _Rational()
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ __all__ = [
     "fewest",
     "find",
     "find_blocked",
+    "hits",
+    "hits_blocked",
     "insert",
     "insert_blocked",
 ]
@@ -93,6 +95,37 @@ def find_blocked(words, hashes_per_key, hashes, out):
             product = hashes[i] * ROW[1 + j // PLACES] if j % PLACES == 0 else product << NINE
             place = product >> TOP
             here &= words[first + (place >> np.uint64(6))] >> (place & np.uint64(63))
+        out[i] = np.uint8(here)
+
+
+@kernel
+def hits(words, bits, hashes_per_key, hashes, slots, out):
+    """out[i] = how many of the key's k bits are set, one met twice twice; slots: scratch."""
+    out[:] = 0
+    for start in range(0, hashes.size, CHUNK):
+        chunk, found = hashes[start : start + CHUNK], out[start : start + CHUNK]
+        for j in range(hashes_per_key):
+            _locate(chunk, j, bits, slots)
+            for i in range(chunk.size):
+                prefetch(words, slots[min(i + AHEAD, chunk.size - 1)] >> np.uint32(6))
+                word = words[slots[i] >> np.uint32(6)]
+                found[i] += np.uint8(word >> np.uint64(slots[i] & np.uint32(63)) & np.uint64(1))
+
+
+@kernel
+def hits_blocked(words, hashes_per_key, hashes, out):
+    """out[i] = how many of the k bits in the key's cache line are set, repeats counted."""
+    lines = words.size >> 3
+    for i in range(hashes.size):
+        if i + AHEAD < hashes.size:
+            prefetch(words, _line(hashes[i + AHEAD], lines))
+        first, product = _line(hashes[i], lines), np.uint64(0)
+        here = np.uint64(0)
+        for j in range(hashes_per_key):
+            product = hashes[i] * ROW[1 + j // PLACES] if j % PLACES == 0 else product << NINE
+            place = product >> TOP
+            word = words[first + (place >> np.uint64(6))]
+            here += word >> (place & np.uint64(63)) & np.uint64(1)
         out[i] = np.uint8(here)
 
 

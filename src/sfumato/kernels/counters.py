@@ -10,7 +10,7 @@ import numpy as np
 from ._jit import inline, kernel
 from .hash import ROW, row_slot
 
-__all__ = ["add", "add_one", "add_one_signed", "add_signed", "mean", "median", "smallest"]
+__all__ = ["add", "add_one", "add_one_signed", "add_signed", "mean", "median", "middle", "smallest"]
 
 
 @inline
@@ -106,21 +106,38 @@ def mean(table, hashes, slots, out):
 
 @kernel
 def median(table, hashes, slots, rows, out):
-    """out[i] = median over r of s_r(key) t[r, h_r(key)]; rows is scratch, depth x keys.
-
-    The rows are sorted for all keys at once by odd-even transposition: each step is a vectorised
-    minimum and maximum of two rows.
-    """
-    depth = table.shape[0]
-    for r in range(depth):
+    """out[i] = median over r of s_r(key) t[r, h_r(key)]; rows is scratch, depth x keys."""
+    for r in range(table.shape[0]):
         _find_signed(hashes, r, table.shape[1], slots)
         row, read = table[r], rows[r]
         for i in range(hashes.size):
             read[i] = _turned(row[slots[i] >> np.uint32(1)], slots[i])
+    _middle_of(rows, out)
+
+
+@kernel
+def middle(table, hashes, slots, rows, out):
+    """out[i] = median over r of t[r, h_r(key)]; rows is scratch, depth x keys."""
+    for r in range(table.shape[0]):
+        _find(hashes, r, table.shape[1], slots)
+        row, read = table[r], rows[r]
+        for i in range(hashes.size):
+            read[i] = row[slots[i]]
+    _middle_of(rows, out)
+
+
+@inline
+def _middle_of(rows, out):
+    """The medians of columns, which end up sorted.
+
+    The rows are sorted for all keys at once by odd-even transposition: each step is a vectorised
+    minimum and maximum of two rows.
+    """
+    depth = rows.shape[0]
     for step in range(depth):
         for r in range(step & 1, depth - 1, 2):
             low, high = rows[r], rows[r + 1]
-            for i in range(hashes.size):
+            for i in range(out.size):
                 a, b = low[i], high[i]
                 low[i] = a if a < b else b
                 high[i] = b if a < b else a

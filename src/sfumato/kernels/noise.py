@@ -1,0 +1,110 @@
+"""Random words become noise through tables of whole numbers; what stays open is listed."""
+
+import numpy as np
+
+from ._jit import inline, kernel
+
+__all__ = ["add_digits", "add_signed", "add_sizes", "add_strips", "flip"]
+
+ONE = np.uint64(1)
+
+
+@inline
+def outcome(u, floors, guide, shift):
+    """The first k with u <= floors[k]; `guide` holds it for the first number of each stretch."""
+    k = np.int64(guide[u >> shift])
+    while u > floors[k]:
+        k += 1
+    return k
+
+
+@kernel
+def add_sizes(words, floors, guide, shift, left_open, cells):
+    """cells[i] += plus or minus an outcome; lists the i left open and returns how many.
+
+    The lowest bit of a word is the sign, the other 63 choose the outcome. A word on a floor itself
+    leaves it open.
+    """
+    shift, missing = np.uint64(shift), 0
+    for i in range(words.size):
+        u = words[i] >> ONE
+        k = outcome(u, floors, guide, shift)
+        minus = -np.int64(words[i] & ONE)
+        if u == floors[k]:
+            left_open[missing] = i
+            missing += 1
+            k = 0
+        cells[i] += (k ^ minus) - minus
+    return missing
+
+
+@kernel
+def add_digits(words, floors, guide, shift, place, left_open, digits):
+    """digits[i] += outcome << place; lists the open ones and returns how many."""
+    shift, missing = np.uint64(shift), 0
+    for i in range(words.size):
+        u = words[i] >> ONE
+        k = outcome(u, floors, guide, shift)
+        if u == floors[k]:
+            left_open[missing] = i
+            missing += 1
+            k = 0
+        digits[i] += k << place
+    return missing
+
+
+@kernel
+def add_signed(digits, cells):
+    """cells[i] += n, or -1 - n if the lowest bit is set, where n is digits[i] without that bit."""
+    for i in range(digits.size):
+        cells[i] += (digits[i] >> 1) ^ -(digits[i] & 1)
+
+
+@kernel
+def add_strips(words, floors, guide, shift, place, slopes, left_open, cells):
+    """cells[i] += a point of a strip that is surely kept; lists the others and returns how many.
+
+    Of the two words of a point, the first gives its sign and strip k; the lowest `place` bits r of
+    the second give where in the strip, all its bits whether it is kept: surely if not among the top
+    r (slopes[0] + slopes[1] k) of 2**64, whatever the bits of r are.
+    """
+    shift, missing = np.uint64(shift), 0
+    inside = (ONE << np.uint64(place)) - ONE
+    for i in range(cells.size):
+        first, second = words[2 * i], words[2 * i + 1]
+        u = first >> ONE
+        k = outcome(u, floors, guide, shift)
+        minus = -np.int64(first & ONE)
+        r = second & inside
+        n = (k << place) + np.int64(r)
+        doubtful = r * (slopes[0] + slopes[1] * np.uint64(k))
+        if u == floors[k] or second | inside > ~doubtful or (n == 0 and minus):
+            left_open[missing] = i
+            missing += 1
+            n = 0
+        cells[i] += (n ^ minus) - minus
+    return missing
+
+
+@kernel
+def flip(words, digits, start, left_open, used, out):
+    """out[j] ^= 64 coins for j from start, while words last; returns the first j not done.
+
+    digits: all ones or all zeros for each binary digit of the probability. A coin is 1 where its
+    first random bit that differs from the digit is 0; those equal in all digits stay 0 and are set
+    in left_open[j]. used[0] counts the words.
+    """
+    at, j = 0, start
+    while j < out.size and words.size - at >= digits.size:
+        pending, ones, d = ~np.uint64(0), np.uint64(0), 0
+        while pending != 0 and d < digits.size:
+            word = words[at]
+            ones |= pending & digits[d] & ~word
+            pending &= ~(digits[d] ^ word)
+            at += 1
+            d += 1
+        left_open[j] = pending
+        out[j] ^= ones
+        j += 1
+    used[0] = at
+    return j

@@ -1,0 +1,15 @@
+"""Privacy: exact noise, mechanisms with proofs, an accountant, a ledger, and statements."""
+
+from sfumato.privacy.accountant import Accountant
+from sfumato.privacy.ledger import BudgetExceeded, Ledger
+from sfumato.privacy.noise import discrete_gaussian, discrete_laplace
+from sfumato.privacy.statement import PrivacyStatement
+
+__all__ = [
+    "Accountant",
+    "BudgetExceeded",
+    "Ledger",
+    "PrivacyStatement",
+    "discrete_gaussian",
+    "discrete_laplace",
+]

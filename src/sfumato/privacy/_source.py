@@ -1,0 +1,55 @@
+"""Where random bits come from: AES in counter mode, keyed by the operating system for every use."""
+
+import hashlib
+import os
+from typing import Protocol
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from sfumato._require import whole
+from sfumato.privacy.statement import INSECURE, SYSTEM
+
+__all__ = ["InsecureSeededSource", "Source", "SystemSource"]
+
+
+class Source(Protocol):
+    """Uniform, independent words of 64 bits; `name` goes into every statement made with them."""
+
+    name: str
+
+    def fill(self, out: np.ndarray) -> None:
+        """Overwrite a contiguous array with random bytes."""
+
+
+class _Counter:
+    """The key stream of AES-256 in counter mode, never the same part twice."""
+
+    def __init__(self, key: bytes, start: bytes) -> None:
+        self._stream = Cipher(algorithms.AES(key), modes.CTR(start)).encryptor()
+
+    def fill(self, out: np.ndarray) -> None:
+        view = memoryview(out.view(np.uint8).reshape(-1))  # type: ignore[arg-type]
+        self._stream.update_into(bytes(len(view)), view)
+
+
+class SystemSource(_Counter):
+    """Bits that nobody can compute again: key and start come from the operating system.
+
+    Make one for each use and drop it after: a process that forks would share its state.
+    """
+
+    name = SYSTEM
+
+    def __init__(self) -> None:
+        super().__init__(os.urandom(32), os.urandom(16))
+
+
+class InsecureSeededSource(_Counter):
+    """For tests only: the same seed gives the same bits, and every statement says that it did."""
+
+    name = INSECURE
+
+    def __init__(self, seed: int) -> None:
+        seed = whole(0, 2**64 - 1).check("InsecureSeededSource", "seed", seed)
+        super().__init__(hashlib.sha256(b"insecure %d" % seed).digest(), bytes(16))

@@ -1,0 +1,153 @@
+"""Exact noise: discrete Laplace and Gaussian numbers, coins and choices, with no float on the way.
+
+Bits come from AES in counter mode with a fresh key of the operating system for every call. A table
+of certain digits answers nearly all draws; where the digits of a draw do not decide, more are drawn
+and compared in whole-number arithmetic, so that each law is met exactly.
+"""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from sfumato._require import rational, whole
+from sfumato.kernels import noise as kernels
+from sfumato.privacy import _cks
+from sfumato.privacy._source import InsecureSeededSource, Source, SystemSource
+from sfumato.privacy._tables import gaussian_sampler, laplace_sampler
+
+__all__ = [
+    "InsecureSeededSource",
+    "add_gaussian",
+    "add_laplace",
+    "coins",
+    "discrete_gaussian",
+    "discrete_laplace",
+    "flips",
+    "uniform",
+]
+
+LARGEST = 2**40  # scale: noise then stays far within 2**62
+ROOM = 2**62  # numbers that take noise are smaller than this in size
+DIGITS = 128  # binary digits of a probability that coins are compared to
+WORDS = 1 << 14  # random words held at a time
+
+
+def discrete_laplace(scale: Any, size: Any = None, *, source: Source | None = None) -> Any:
+    """Whole numbers k, independent, each with chance proportional to exp(-|k| / scale).
+
+    Parameters: scale, above 0 up to 2**40, taken exactly (a float as the fraction it is, or a
+    Fraction, or text such as "21/2"); size, a shape, or None for one int; source, for tests only.
+
+    >>> discrete_laplace("21/2", 1000).dtype
+    dtype('int64')
+
+    Canonne, Kamath and Steinke 2020, section 5.
+    """
+    scale = _scale("discrete_laplace", "scale", scale)
+    cells = np.zeros(() if size is None else size, np.int64)
+    laplace_sampler(scale).add(cells.reshape(-1), source or SystemSource())
+    return int(cells[()]) if size is None else cells
+
+
+def discrete_gaussian(sigma: Any, size: Any = None, *, source: Source | None = None) -> Any:
+    """Whole numbers k, independent, each with chance proportional to exp(-k**2 / (2 sigma**2)).
+
+    Parameters: sigma, above 0 up to 2**40, taken exactly; size and source as in `discrete_laplace`.
+
+    >>> discrete_gaussian(10, (2, 3)).shape
+    (2, 3)
+
+    Canonne, Kamath and Steinke 2020, section 3.
+    """
+    sigma = _scale("discrete_gaussian", "sigma", sigma)
+    cells = np.zeros(() if size is None else size, np.int64)
+    gaussian_sampler(sigma**2).add(cells.reshape(-1), source or SystemSource())
+    return int(cells[()]) if size is None else cells
+
+
+def add_laplace(cells: np.ndarray, scale: Any, *, source: Source | None = None) -> None:
+    """Add discrete Laplace noise to a contiguous int64 array, in place and in little memory."""
+    scale = _scale("add_laplace", "scale", scale)
+    laplace_sampler(scale).add(_flat("add_laplace", cells), source or SystemSource())
+
+
+def add_gaussian(cells: np.ndarray, sigma: Any, *, source: Source | None = None) -> None:
+    """Add discrete Gaussian noise to a contiguous int64 array, in place and in little memory."""
+    sigma = _scale("add_gaussian", "sigma", sigma)
+    gaussian_sampler(sigma**2).add(_flat("add_gaussian", cells), source or SystemSource())
+
+
+def coins(probability: Any, size: int, *, source: Source | None = None) -> np.ndarray:
+    """Booleans, independent, each True with this rational probability, exactly."""
+    size = whole(0).check("coins", "size", size)
+    words = flips(probability, size, source=source)
+    return np.unpackbits(words.view(np.uint8), bitorder="little")[:size].view(np.bool_)
+
+
+def flips(probability: Any, bits: int, *, source: Source | None = None) -> np.ndarray:
+    """Words of 64 coins, lowest first: so many of them, further bits being 0.
+
+    >>> int(flips("1/3", 3)[0]) < 8
+    True
+    """
+    chance = rational.check("flips", "probability", probability)
+    bits = whole(0).check("flips", "bits", bits)
+    if chance >= 1:
+        raise ValueError(f"flips: probability must be below 1, not {probability!r}.")
+    out = np.zeros(-(-bits // 64), np.uint64)
+    _flip(chance, out, source or SystemSource())
+    if bits % 64:
+        out[-1] &= np.uint64(2 ** (bits % 64) - 1)
+    return out
+
+
+def uniform(limit: int, size: int, *, source: Source | None = None) -> np.ndarray:
+    """Whole numbers from 0 to limit - 1, limit up to 2**63, each as likely as any other."""
+    limit = whole(1, 2**63).check("uniform", "limit", limit)
+    source = source or SystemSource()
+    out = np.empty(whole(0).check("uniform", "size", size), np.uint64)
+    source.fill(out)
+    fair = 2**64 - 2**64 % limit - 1  # words up to here hold every remainder equally often
+    while (over := np.flatnonzero(out > np.uint64(fair))).size:
+        again = np.empty(over.size, np.uint64)
+        source.fill(again)
+        out[over] = again
+    return (out % np.uint64(limit)).view(np.int64)
+
+
+def _flip(chance: Fraction, out: np.ndarray, source: Source) -> None:
+    scaled = chance * 2**DIGITS
+    digits = [scaled.__floor__() >> place & 1 for place in reversed(range(DIGITS))]
+    rest = scaled - scaled.__floor__()  # what is beyond the digits
+    while not rest and not digits[-1]:  # a number that equals all others is not below
+        digits.pop()
+    masks = np.array(digits, np.uint64) * np.uint64(2**64 - 1)
+    words, used = np.empty(WORDS, np.uint64), np.empty(1, np.int64)
+    left_open = np.empty(out.size, np.uint64)
+    done = 0
+    while done < out.size:
+        source.fill(words)
+        done = kernels.flip(words, masks, done, left_open, used, out)
+    if rest:
+        bits = _cks.Bits(source)
+        for j in np.flatnonzero(left_open):
+            for place in range(64):
+                if int(left_open[j]) >> place & 1 and _cks.bernoulli(rest, bits):
+                    out[j] |= np.uint64(1 << place)
+
+
+def _scale(owner: str, name: str, value: Any) -> Fraction:
+    scale: Fraction = rational.check(owner, name, value)
+    if scale > LARGEST:
+        raise ValueError(f"{owner}: {name} must be at most 2**40, not {value!r}.")
+    return scale
+
+
+def _flat(owner: str, cells: np.ndarray) -> np.ndarray:
+    if cells.dtype != np.int64 or not cells.flags.c_contiguous or not cells.flags.writeable:
+        raise TypeError(f"{owner}: cells must be a contiguous, writeable array of int64.")
+    flat = cells.reshape(-1)
+    if flat.size and not -ROOM < flat.min() <= flat.max() < ROOM:
+        raise ValueError(f"{owner}: cells must be below 2**62 in size, to leave room for noise.")
+    return flat

@@ -1,0 +1,133 @@
+"""The privacy statement: what a release promises, to whom, by which mechanism, and at what cost."""
+
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Self
+
+from sfumato._require import between, one_of, positive
+from sfumato.privacy.loss import RELATIONS, Loss
+
+__all__ = ["SCHEMA", "PrivacyStatement"]
+
+UNITS = ("event", "item of a profile", "user", "basket", "adjacency list")
+UNACCOUNTED = "unaccounted"
+SYSTEM = "operating system"
+INSECURE = "insecure: seeded for tests, not private"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PrivacyStatement:
+    """What a release promises. It travels inside the release and is printed by repr.
+
+    unit, whose presence is hidden; relation, of neighbouring data; mechanism, a sentence, and
+    `loss`, its description that composes; epsilon and delta; proof, "proved" (of the code that
+    runs) or "measured"; covers, what the promise is about; source, of the noise; dataset, ledger
+    and release, the budget entry, or "unaccounted"; audit, what measured it, if anything did.
+    Nothing in it depends on private data.
+
+    >>> told = PrivacyStatement(
+    ...     unit="event", relation="add/remove", mechanism="discrete Laplace, scale 2 on each cell",
+    ...     epsilon=0.5, covers="the whole file", loss={})
+    >>> told.delta, told.ledger
+    (0.0, 'unaccounted')
+    """
+
+    unit: str
+    relation: str
+    mechanism: str
+    epsilon: float
+    delta: float = 0.0
+    loss: dict[str, Any]
+    proof: str = "proved"
+    covers: str = "the whole release"
+    source: str = SYSTEM
+    dataset: str = ""
+    ledger: str = UNACCOUNTED
+    release: str = ""
+    audit: str = ""
+
+    def __post_init__(self) -> None:
+        for name, limit in _LIMITS.items():
+            value = limit.check("PrivacyStatement", name, getattr(self, name))
+            object.__setattr__(self, name, value)
+        for field in fields(self):
+            wanted = _TYPES[field.name]
+            if not isinstance(getattr(self, field.name), wanted):
+                raise ValueError(f"PrivacyStatement: {field.name} must be a {wanted.__name__}.")
+        if self.loss:
+            Loss.from_dict(self.loss)
+
+    @property
+    def insecure(self) -> bool:
+        """True where the noise could be computed again from a seed."""
+        return self.source != SYSTEM
+
+    def to_dict(self) -> dict[str, Any]:
+        """The statement as plain JSON values, as `SCHEMA` describes them."""
+        return asdict(self)
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), allow_nan=False, sort_keys=True)
+
+    @classmethod
+    def from_dict(cls, told: dict[str, Any]) -> Self:
+        """The statement that was told; ValueError where a field is missing, strange or wrong."""
+        if not isinstance(told, dict) or set(told) != set(_TYPES):
+            raise ValueError("PrivacyStatement: the fields are not those of a statement.")
+        return cls(**told)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        return cls.from_dict(json.loads(text))
+
+    def __repr__(self) -> str:
+        cost = f"epsilon {self.epsilon:.6g}" + (f", delta {self.delta:.3g}" if self.delta else "")
+        lines = [
+            f"PrivacyStatement: {self.proof}, {cost}",
+            f"  hides       one {self.unit} ({self.relation})",
+            f"  by          {self.mechanism}",
+            f"  covers      {self.covers}",
+            f"  noise from  {self.source}",
+            f"  budget      {self._budget()}",
+        ]
+        return "\n".join([*lines, f"  audit       {self.audit}"] if self.audit else lines)
+
+    def _budget(self) -> str:
+        if self.ledger == UNACCOUNTED:
+            return "unaccounted: no ledger was charged"
+        return f"data set {self.dataset!r}, release {self.release!r}, ledger {self.ledger!r}"
+
+
+_LIMITS: dict[str, Any] = {
+    "relation": one_of(RELATIONS),
+    "unit": one_of(UNITS),
+    "proof": one_of(("proved", "measured")),
+    "source": one_of((SYSTEM, INSECURE)),
+    "epsilon": positive,
+    "delta": between(0, 1),
+}
+_TYPES = {
+    field.name: {"epsilon": float, "delta": float, "loss": dict}.get(field.name, str)
+    for field in fields(PrivacyStatement)
+}
+_CHOICES = {
+    name: list(limit.choices) for name, limit in _LIMITS.items() if hasattr(limit, "choices")
+}
+_NUMBERS = {"epsilon": {"exclusiveMinimum": 0}, "delta": {"minimum": 0, "exclusiveMaximum": 1}}
+_NAMES = {str: "string", float: "number", dict: "object"}
+
+SCHEMA: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "PrivacyStatement",
+    "type": "object",
+    "additionalProperties": False,
+    "required": sorted(_TYPES),
+    "properties": {
+        name: {
+            "type": _NAMES[kind],
+            **({"enum": _CHOICES[name]} if name in _CHOICES else {}),
+            **_NUMBERS.get(name, {}),
+        }
+        for name, kind in _TYPES.items()
+    },
+}
