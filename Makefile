@@ -35,6 +35,7 @@ bench: .venv/bench
 	$(BIN)/python benchmarks/jaccard.py
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/noise.py
+	$(BIN)/python benchmarks/audits.py
 
 docs: .venv/bench
 	$(BIN)/python docs/commands.py

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from sfumato.cli import sketch
+from sfumato.cli import audit, budget, sketch
 
 __all__ = ["app", "main"]
 
@@ -17,6 +17,8 @@ HINTS = {
     "read it as text": "That is --text.",
     "weights must be whole numbers, not": "A count-sketch takes others with --set cells=real.",
     "but the sketch holds": "--text reads all keys as text.",
+    "give candidates": "That is --among FILE.",
+    "ledger and dataset go together": "They are --ledger and --dataset.",
 }
 EXPECTED = (ValueError, TypeError, OSError, MemoryError)
 
@@ -62,7 +64,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help, so that --help need not load rich
 )
+app.add_typer(audit.app, name="audit")
 app.add_typer(sketch.app, name="sketch")
+app.add_typer(budget.app, name="budget")
 
 
 @app.callback(invoke_without_command=True)

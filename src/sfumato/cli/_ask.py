@@ -6,12 +6,12 @@ from typing import Any
 __all__ = ["about", "compared", "heaviest", "overall"]
 
 
-def about(sketch: Any, keys: list[str]) -> list[dict[str, Any]]:
+def about(sketch: Any, keys: list[str], integers: bool = False) -> list[dict[str, Any]]:
     """One row for each key: its estimate, or whether the sketch contains it."""
     ask = getattr(sketch, "contains", None) or getattr(sketch, "estimate", None)
     if ask is None or not inspect.signature(ask).parameters:
         raise ValueError(f"{_name(sketch)}: cannot be asked about a key; give none.")
-    answers = ask(_typed(sketch, keys))
+    answers = ask(_typed(sketch, keys, integers))
     label = "contains" if answers.dtype == bool else "estimate"
     return [{"key": key, label: answer} for key, answer in zip(keys, answers.tolist(), strict=True)]
 
@@ -37,22 +37,25 @@ def compared(left: Any, right: Any) -> dict[str, Any]:
     return found
 
 
-def heaviest(sketch: Any, k: int) -> list[dict[str, Any]]:
-    """The k heaviest keys that the sketch tracked, heaviest first."""
+def heaviest(
+    sketch: Any, k: int, among: list[str] | None = None, integers: bool = False
+) -> list[dict[str, Any]]:
+    """The k heaviest keys that the sketch tracked, or among those listed, heaviest first."""
     if not hasattr(sketch, "heavy_hitters"):
         raise ValueError(
             f"{_name(sketch)}: does not know its heaviest keys; build a count-sketch with "
             "--set track=100."
         )
-    keys, estimates = sketch.heavy_hitters(k)
+    listed = None if among is None else _typed(sketch, among, integers)
+    keys, estimates = sketch.heavy_hitters(k, listed)
     return [
         {"key": _readable(key), "estimate": float(estimate)}
         for key, estimate in zip(keys, estimates, strict=True)
     ]
 
 
-def _typed(sketch: Any, keys: list[str]) -> list[Any]:
-    if sketch.keys != "integers":
+def _typed(sketch: Any, keys: list[str], integers: bool) -> list[Any]:
+    if not integers and getattr(sketch, "keys", "") != "integers":
         return list(keys)
     numbers = []
     for key in keys:

@@ -8,24 +8,26 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sfumato.sketch import Sketch
-
 __all__ = ["document", "info", "progress", "rows"]
 
 
-def info(sketch: Sketch, file: Path) -> dict[str, Any]:
-    """What a sketch in a file is, without its cells."""
+def info(stored: Any, file: Path) -> dict[str, Any]:
+    """What a sketch or release in a file is, without its cells."""
     found: dict[str, Any] = {
         "file": str(file),
-        "kind": type(sketch).__name__,
-        "parameters": sketch.parameters,
-        "keys": getattr(sketch, "keys", None) or None,
+        "kind": type(stored).__name__,
+        "parameters": stored.parameters,
+        "nbytes": stored.nbytes,
+        "file_bytes": file.stat().st_size,
     }
-    if hasattr(sketch, "total"):
-        found["total"] = sketch.total
-    found["nbytes"], found["file_bytes"] = sketch.nbytes, file.stat().st_size
-    found["merging"] = {"kind": sketch.merging.kind, "reason": sketch.merging.reason or None}
-    return {**found, **_error_bound(sketch)}
+    if hasattr(stored, "statement"):
+        found["statement"] = stored.statement.to_dict()
+    else:
+        found["keys"] = getattr(stored, "keys", None) or None
+        found["merging"] = {"kind": stored.merging.kind, "reason": stored.merging.reason or None}
+    if hasattr(stored, "total"):
+        found["total"] = stored.total
+    return {**found, **_error_bound(stored)}
 
 
 def _error_bound(sketch: Any) -> dict[str, Any]:
@@ -48,6 +50,8 @@ def document(content: dict[str, Any], as_json: bool) -> None:
     table = _table("", "")
     table.show_header = False
     for name, value in content.items():
+        if name == "statement":  # people get it as sentences
+            continue
         table.add_row(name.replace("_", " "), _words(value))
     _print(table)
 

@@ -11,7 +11,10 @@ from rich.console import Console
 from rich.table import Table
 
 from sfumato import sketch
+from sfumato.attack import audit
 from sfumato.engine import map_merge
+from sfumato.privacy import BudgetExceeded, Ledger
+from sfumato.privacy.mechanisms import Laplace
 
 __all__ = ["tour"]
 
@@ -40,7 +43,8 @@ def tour(events: int = EVENTS, console: Console | None = None) -> list[dict[str,
     shop = _Shop(events)
     rows = [row for stop in STOPS for row in _shown(stop(shop), console)]
     console.print(
-        "Each sketch is as small after a billion events. Next: README.md, docs/sketches.md"
+        "Each sketch is as small after a billion events. Next: README.md, docs/sketches.md, "
+        "docs/privacy.md"
     )
     return rows
 
@@ -112,6 +116,35 @@ def _directions(shop: _Shop) -> Iterator[Any]:
     yield "cosine of two vectors", f"{codes.cosine(codes)[0, 1]:.3f}", f"{truth:.3f}", _size(codes)
 
 
+def _told(shop: _Shop) -> Iterator[Any]:
+    yield "What may be told?  sketch.release(epsilon=1, ledger=ledger, dataset='orders')"
+    counts = sketch.CountSketch(8192, 5, combine="median").update(shop.names)
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = Ledger(Path(folder) / "shop.ledger")
+        ledger.create("orders", epsilon=1.5)
+        told = counts.release(1, ledger=ledger, dataset="orders", release_id="june")
+        for item in (0, 10, 1000):
+            says = float(told.estimate([f"item {item}"])[0])
+            yield f"item {item}, private", f"{says:,.0f}", f"{shop.counts[item]:,}", _size(told)
+        bound = f"+-{told.error_bound(0.99):,.0f}"
+        yield "off by at most, 99 % of items", bound, f"+-{counts.error_bound(0.99):,.0f} raw", ""
+        again = counts.release(1, ledger=ledger, dataset="orders", release_id="june")
+        spent = f"epsilon {ledger.spent('orders').epsilon:g}"
+        yield "a retry: same bytes, spent", f"{again == told}, {spent}", "epsilon 1", ""
+        try:
+            counts.release(1, ledger=ledger, dataset="orders")
+        except BudgetExceeded:
+            yield "one more, of a budget of 1.5", "refused", "refused", ""
+
+
+def _measured(shop: _Shop) -> Iterator[Any]:
+    yield "Does the promise hold?  audit(Laplace(1, epsilon=1), (0, 1))"
+    honest = audit(Laplace(1, epsilon=1), (0, 1), 20_000)
+    broken = audit(lambda x, n, s: Laplace(1, 4).sample(x, n), (0, 1), 20_000, claimed=1)
+    yield "epsilon measured, at least", f"{honest.epsilon:.2f}", "at most 1", ""
+    yield "the same with a quarter of the noise", f"{broken.epsilon:.2f}: caught", "4", ""
+
+
 def _together(shop: _Shop) -> Iterator[Any]:
     yield "Two threads, one answer?  map_merge(table, lambda: CountMin(65536), column='item')"
     whole = sketch.CountMin(65536).update(shop.item)
@@ -123,4 +156,14 @@ def _together(shop: _Shop) -> Iterator[Any]:
         yield "saved and read back", str(sketch.load(path) == whole), "True", ""
 
 
-STOPS = (_how_often, _best_sellers, _how_many, _bought, _alike, _directions, _together)
+STOPS = (
+    _how_often,
+    _best_sellers,
+    _how_many,
+    _bought,
+    _alike,
+    _directions,
+    _together,
+    _told,
+    _measured,
+)

@@ -1,4 +1,4 @@
-"""`sfumato sketch`: build, look into, ask and merge the sketches of a column."""
+"""`sfumato sketch`: build, look into, ask, merge and release the sketches of a column."""
 
 import time
 from pathlib import Path
@@ -14,11 +14,14 @@ KINDS = (
     "hyper-log-log, johnson-lindenstrauss, min-hash, scalable-bloom-filter"
 )
 app = typer.Typer(
-    help="Build, look into, ask and merge sketches of a column of keys.",
+    help="Build, look into, ask, merge and release sketches of a column of keys.",
     no_args_is_help=False,
     rich_markup_mode=None,
 )
-File = Annotated[Path, typer.Argument(help="A sketch.")]
+File = Annotated[Path, typer.Argument(help="A sketch, or a release of one.")]
+Integers = Annotated[
+    bool, typer.Option("--integers", help="Keys are integers; a release does not know.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Out = Annotated[Path, typer.Option("--output", "-o", help="Where to write the sketch.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it is there.")]
@@ -74,10 +77,13 @@ def build(
 
 @app.command()
 def info(file: File, json: Json = False) -> None:
-    """Say what a sketch holds: its kind, parameters, size and error bound."""
+    """Say what a sketch holds: kind, parameters, size, error bound; of a release its statement."""
     from sfumato.cli import _show
 
-    _show.document(_show.info(_load(file), file), json)
+    found = _load(file)
+    _show.document(_show.info(found, file), json)
+    if hasattr(found, "statement") and not json:
+        print(found.statement)
 
 
 @app.command()
@@ -86,6 +92,7 @@ def estimate(
     keys: Annotated[
         list[str] | None, typer.Argument(metavar="[KEY]...", help="After -- if one begins with -.")
     ] = None,
+    integers: Integers = False,
     json: Json = False,
 ) -> None:
     """Ask a sketch about keys, or for its one number about all of them."""
@@ -93,7 +100,7 @@ def estimate(
 
     sketch = _load(file)
     if keys:
-        _show.rows(_ask.about(sketch, keys), json)
+        _show.rows(_ask.about(sketch, keys, integers), json)
     else:
         _show.document({"kind": type(sketch).__name__, "estimate": _ask.overall(sketch)}, json)
 
@@ -102,12 +109,17 @@ def estimate(
 def top(
     file: File,
     k: Annotated[int, typer.Option("-k", help="How many.", min=1)] = 10,
+    among: Annotated[
+        Path | None, typer.Option(help="A text file of keys to choose among, one a line.")
+    ] = None,
+    integers: Integers = False,
     json: Json = False,
 ) -> None:
-    """The keys of the largest counts, of a sketch that tracked them."""
+    """The keys of the largest counts: those the sketch tracked, or of a public list of keys."""
     from sfumato.cli import _ask, _show
 
-    _show.rows(_ask.heaviest(_load(file), k), json)
+    listed = None if among is None else among.read_text().splitlines()
+    _show.rows(_ask.heaviest(_load(file), k, listed, integers), json)
 
 
 @app.command()
@@ -140,6 +152,50 @@ def merge(
             raise
     merged.save(output)
     _show.document(_show.info(merged, output), json)
+
+
+@app.command()
+def release(
+    file: Annotated[Path, typer.Argument(help="A sketch.")],
+    output: Out,
+    epsilon: Annotated[float, typer.Option(help="What it may cost.")],
+    delta: Annotated[float, typer.Option(help="Chance that the promise fails.")] = 0.0,
+    ledger: Annotated[Path | None, typer.Option(help="Who pays; without it: unaccounted.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Whose budget of the ledger.")] = None,
+    release_id: Annotated[
+        str | None, typer.Option(help="A name; the same again returns the stored release.")
+    ] = None,
+    unit: Annotated[str | None, typer.Option(help="What is hidden: event unless told.")] = None,
+    relation: Annotated[str | None, typer.Option(help="add/remove or replace.")] = None,
+    contributions: Annotated[
+        int | None, typer.Option(help="The most events of one unit in the sketch.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Such as weight=5; repeatable."),
+    ] = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Write a private copy with noise and a privacy statement, charged before it is made."""
+    from sfumato.cli import _releasing, _show
+
+    _check_output(output, force)
+    made = _releasing.released(
+        _load(file),
+        (epsilon, delta),
+        ledger,
+        settings or [],
+        dataset=dataset,
+        release_id=release_id,
+        unit=unit,
+        relation=relation,
+        contributions=contributions,
+    )
+    made.save(output)
+    _show.document(_show.info(made, output), json)
+    if not json:
+        print(made.statement)
 
 
 def _load(file: Path) -> Any:

@@ -37,7 +37,7 @@ UNDERFLOW = 1e-300  # above everything that a float took for 0
 def gaussian_sigma(epsilon: float, delta: float, *, change: int = 1, cells: int = 1) -> Fraction:
     """The least sigma of discrete Gaussian noise that is (epsilon, delta)-private.
 
-    Guarantee: `gaussian_delta` of the answer is at most delta; a sigma lower by 0.2 % fails, or is
+    Guarantee: `gaussian_delta` of the answer is at most delta; a sigma lower by 0.3 % fails, or is
     one of the few that pass below others that fail (the law is discrete).
     Parameters: epsilon above 0; delta between 0 and 1; change, the most that one unit changes a
     number by; cells, how many numbers it changes at most.

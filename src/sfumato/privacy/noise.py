@@ -117,9 +117,8 @@ def uniform(limit: int, size: int, *, source: Source | None = None) -> np.ndarra
 
 
 def _flip(chance: Fraction, out: np.ndarray, source: Source) -> None:
-    scaled = chance * 2**DIGITS
-    digits = [scaled.__floor__() >> place & 1 for place in reversed(range(DIGITS))]
-    rest = scaled - scaled.__floor__()  # what is beyond the digits
+    whole_part, rest = divmod(chance * 2**DIGITS, 1)  # the digits, and what is beyond them
+    digits = [whole_part >> place & 1 for place in reversed(range(DIGITS))]
     while not rest and not digits[-1]:  # a number that equals all others is not below
         digits.pop()
     masks = np.array(digits, np.uint64) * np.uint64(2**64 - 1)

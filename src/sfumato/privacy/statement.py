@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, dataclass, fields
+from decimal import ROUND_CEILING, Context
 from typing import Any, Self
 
 from sfumato._require import between, one_of, positive
@@ -52,10 +53,23 @@ class PrivacyStatement:
             object.__setattr__(self, name, value)
         for field in fields(self):
             wanted = _TYPES[field.name]
-            if not isinstance(getattr(self, field.name), wanted):
+            value = getattr(self, field.name)
+            if not isinstance(value, wanted):
                 raise ValueError(f"PrivacyStatement: {field.name} must be a {wanted.__name__}.")
-        if self.loss:
-            Loss.from_dict(self.loss)
+            # A line break could forge a line of what repr prints.
+            if isinstance(value, str) and not value.isprintable():
+                raise ValueError(f"PrivacyStatement: {field.name} must be one line of text.")
+        self._check_cost()
+
+    def _check_cost(self) -> None:
+        """A statement may not claim less than the description of its own cost gives."""
+        if not self.loss:
+            return
+        known = Loss.from_dict(self.loss)
+        if known.relation != self.relation:
+            raise ValueError("PrivacyStatement: loss must be under the relation of the statement.")
+        if self.delta == 0 and known.epsilon > self.epsilon * (1 + 1e-12):
+            raise ValueError("PrivacyStatement: epsilon must not be below that of the loss.")
 
     @property
     def insecure(self) -> bool:
@@ -81,7 +95,7 @@ class PrivacyStatement:
         return cls.from_dict(json.loads(text))
 
     def __repr__(self) -> str:
-        cost = f"epsilon {self.epsilon:.6g}" + (f", delta {self.delta:.3g}" if self.delta else "")
+        cost = f"epsilon {_up(self.epsilon)}" + (f", delta {_up(self.delta)}" if self.delta else "")
         lines = [
             f"PrivacyStatement: {self.proof}, {cost}",
             f"  hides       one {self.unit} ({self.relation})",
@@ -96,6 +110,12 @@ class PrivacyStatement:
         if self.ledger == UNACCOUNTED:
             return "unaccounted: no ledger was charged"
         return f"data set {self.dataset!r}, release {self.release!r}, ledger {self.ledger!r}"
+
+
+def _up(number: float) -> str:
+    """Six digits, none of which promises more than is true."""
+    digits = Context(prec=6, rounding=ROUND_CEILING).create_decimal(number)
+    return f"{float(digits):.6g}"
 
 
 _LIMITS: dict[str, Any] = {

@@ -1,36 +1,19 @@
-"""What every sketch is: declared parameters, declared cells, and merge, bytes and == from those."""
+"""What every sketch is: how it starts, copies and merges, from the cells it declares."""
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, get_type_hints
+from typing import Any, Literal, NoReturn, Self
 
 import numpy as np
 
-from sfumato._require import Limit, whole
+from sfumato._require import whole
 from sfumato.kernels.lanes import aligned
-from sfumato.sketch import _format
-from sfumato.sketch._format import SketchFormatError
+from sfumato.sketch._stored import TOTAL, Cells, Stored, load
 
 __all__ = ["EXACT", "Cells", "Merging", "Sketch", "load", "refused", "rounding"]
 
 SEED = whole(0, 2**64 - 1)
-TOTAL = whole(-(2**63), 2**63 - 1)
 JOINS = {"add": np.add, "or": np.bitwise_or, "max": np.maximum, "min": np.minimum}
-
-
-@dataclass(frozen=True)
-class Cells:
-    """One array of a sketch: its dtype and shape, how two of them join, and what it starts as.
-
-    A length of -1 means "as many as were kept". A join of "" leaves the array to `_join`.
-    """
-
-    dtype: Any
-    shape: tuple[int, ...]
-    join: Literal["add", "or", "max", "min", ""] = "add"
-    start: int = 0
 
 
 @dataclass(frozen=True)
@@ -57,52 +40,20 @@ def refused(reason: str) -> Merging:
     return Merging("refused", reason)
 
 
-class Sketch:
+class Sketch(Stored):
     """The base of all sketches.
 
-    A subclass annotates its parameters with their limits, names its scalar state in `_scalars` and
-    its arrays in `_layout`. Several threads may read one sketch at a time; a thread that updates or
-    merges needs the sketch to itself (give each thread its own and merge them, as the engine does).
-    A call that raises leaves the sketch as it was; Ctrl-C may leave a part of the column counted.
+    Several threads may read one sketch at a time; a thread that updates or merges needs the sketch
+    to itself (give each thread its own and merge them, as the engine does). A call that raises
+    leaves the sketch as it was; Ctrl-C may leave a part of the column counted.
     """
 
-    KINDS: ClassVar[dict[str, type["Sketch"]]] = {}
-    version: ClassVar[int] = 1  # of the cells' meaning; files of another version are refused
-    _scalars: ClassVar[dict[str, int | float | str]] = {}
-    _limits: ClassVar[dict[str, Limit]] = {}
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        hints = get_type_hints(cls, include_extras=True)
-        named = [*cls.__annotations__, *hints]  # a class's own order first
-        cls._limits = {
-            name: hints[name].__metadata__[0]
-            for name in named
-            if hasattr(hints[name], "__metadata__")
-        }
-        if cls._limits and not cls.__name__.startswith("_"):
-            Sketch.KINDS[cls.__name__] = cls
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in self._limits and name in self.__dict__:
-            kind = type(self).__name__
-            raise AttributeError(f"{kind}: {name} cannot be changed; build another {kind}.")
-        super().__setattr__(name, value)
+    _no_release = "no mechanism is proved for it."
 
     @property
     def merging(self) -> Merging:
         """How this sketch merges; see `Merging`."""
         return EXACT
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The parameters the sketch was built with."""
-        return {name: getattr(self, name) for name in self._limits}
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all cells."""
-        return sum(int(array.nbytes) for array in self._arrays().values())
 
     def merge(self, other: Self) -> Self:
         """Take in another sketch of the same parameters, as if its stream had come here too."""
@@ -127,68 +78,12 @@ class Sketch:
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.copy()
 
-    def to_bytes(self) -> bytes:
-        """The sketch as bytes with magic, version, parameters, cells and checksum."""
-        header = {
-            "kind": type(self).__name__,
-            "version": self.version,
-            "parameters": self.parameters,
-            "state": {name: getattr(self, name) for name in self._scalars},
-        }
-        return _format.pack(header, self._arrays())
+    def release(self, *args: Any, **options: Any) -> Any:
+        """A private release; refused here, with the reason."""
+        self._refuse_release()
 
-    @classmethod
-    def from_bytes(cls, data: Any) -> Self:
-        """The sketch in these bytes; SketchFormatError when they are not a whole, intact one."""
-        packed = _format.Packed(data)
-        kind = Sketch.KINDS.get(packed.kind)
-        if kind is None or not issubclass(kind, cls):
-            raise SketchFormatError(f"{cls.__name__}: the bytes hold a {packed.kind!r}.")
-        if packed.version != kind.version:
-            raise SketchFormatError(
-                f"{packed.kind}: version {packed.version} of the format cannot be read, only "
-                f"{kind.version}."
-            )
-        sketch: Self = kind.__new__(kind)
-        try:
-            sketch._restore(packed)
-        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
-            raise SketchFormatError(f"{packed.kind}: damaged content: {error}") from None
-        return sketch
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the sketch to a file that is either complete or not there."""
-        _format.write_whole(Path(path), self.to_bytes())
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self).from_bytes, (self.to_bytes(),)
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        assert isinstance(other, Sketch)
-        mine, yours = self._arrays(), other._arrays()
-        return (
-            self.parameters == other.parameters
-            and all(getattr(self, name) == getattr(other, name) for name in self._scalars)
-            and all(np.array_equal(mine[name], yours[name]) for name in mine)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        inside = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
-        return f"{type(self).__name__}({inside})"
-
-    def _set_parameters(self, **values: Any) -> None:
-        for name, limit in self._limits.items():
-            setattr(self, name, limit.check(type(self).__name__, name, values.pop(name)))
-        if values:
-            raise TypeError(f"{type(self).__name__}: unknown parameter {next(iter(values))!r}.")
-        self._check_parameters()
-
-    def _check_parameters(self) -> None:
-        """Raise ValueError where parameters that are fine alone do not go together."""
+    def _refuse_release(self) -> NoReturn:
+        raise ValueError(f"{type(self).__name__}: cannot be released, {self._no_release}")
 
     def _allocate(self) -> None:
         for name, value in self._scalars.items():
@@ -198,27 +93,6 @@ class Sketch:
             if cells.start:
                 array.fill(cells.start)
             setattr(self, name, array)
-
-    def _layout(self) -> dict[str, Cells]:
-        """The arrays, from parameters and scalar state alone; nothing is allocated here."""
-        raise NotImplementedError
-
-    def _arrays(self) -> dict[str, np.ndarray]:
-        return {name: getattr(self, name) for name in self._layout()}
-
-    def _restore(self, packed: "_format.Packed") -> None:
-        self._set_parameters(**packed.parameters)
-        for name, start in self._scalars.items():
-            value = packed.state[name]
-            if type(value) is not type(start) or value != value:
-                raise ValueError(f"{name} has the wrong type.")
-            setattr(self, name, TOTAL.check("state", name, value) if type(value) is int else value)
-        for name, array in packed.arrays(self._layout()).items():
-            setattr(self, name, array)
-        self._check_state()
-
-    def _check_state(self) -> None:
-        """Raise ValueError where cells read from a file break what the kernels rely on."""
 
     def _check_mergeable(self, other: "Sketch") -> None:
         self._check_same(other, "merge")
@@ -252,15 +126,3 @@ class Sketch:
             JOINS[cells.join](mine, getattr(other, name), out=mine)
         for name, total in totals.items():
             setattr(self, name, total)
-
-
-def load(source: Any) -> Any:
-    """Any sketch, from its bytes or from a file's path.
-
-    >>> from sfumato.sketch import CountMin
-    >>> load(CountMin(64).update([1, 1, 2]).to_bytes()).estimate([1])
-    array([2])
-    """
-    if isinstance(source, str | os.PathLike):
-        source = Path(source).read_bytes()
-    return Sketch.from_bytes(source)

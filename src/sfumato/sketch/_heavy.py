@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.hashing import KeyColumn
+from sfumato.hashing import KeyColumn, hash_column
 
-__all__ = ["Candidates"]
+__all__ = ["Candidates", "largest", "shown"]
 
 Estimate = Callable[[np.ndarray], np.ndarray]
 
@@ -64,6 +64,26 @@ class Candidates:
         best = np.argsort(-np.abs(estimate(hashes)), kind="stable")[: self.size]
         best = best[np.argsort(hashes[best])]
         self.hashes, self.names = hashes[best], [names[i] for i in best]
+
+
+def largest(
+    k: int, column: KeyColumn, seed: int, estimate: Estimate
+) -> tuple[list[Any], np.ndarray]:
+    """The k keys of a column with the largest estimates in size, each once, and the estimates."""
+    hashes, rows = np.unique(hash_column(column, seed), return_index=True)
+    value = estimate(hashes)
+    best = np.argsort(-np.abs(value), kind="stable")[:k]
+    return [shown(name, column.kind) for name in column.take(rows[best])], value[best]
+
+
+def shown(name: Any, kind: str) -> Any:
+    """A key as its user gave it; text that is not UTF-8 as bytes."""
+    if kind == "integers":
+        return int(name)
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        return name
 
 
 def _name(key: Any) -> bytes:

@@ -1,6 +1,6 @@
 """AMS: the sum of squared counts of a stream, and inner products of two, in fixed memory."""
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, Unpack
 
 import numpy as np
 
@@ -10,7 +10,11 @@ from sfumato.kernels import counters, moments
 from sfumato.sketch._base import SEED, Cells
 from sfumato.sketch._chebyshev import median_rows, row_miss
 from sfumato.sketch._columns import whole_weights
+from sfumato.sketch._heaviest import bounded_weight, check_heaviest, heaviest
 from sfumato.sketch._keyed import KeyedSketch
+from sfumato.sketch._noisy_table import Touched, planned
+from sfumato.sketch._release import Options, Terms
+from sfumato.sketch.released_ams import ReleasedAMS
 
 __all__ = ["AMS"]
 
@@ -36,9 +40,11 @@ class AMS(KeyedSketch):
     seed: Annotated[int, SEED]
     kind: Annotated[str, one_of(("fast", "tug-of-war"))]
     mass: int
+    heaviest: int
     keys: str
     _table: np.ndarray
-    _scalars = {"mass": 0, "keys": ""}
+    version = 2  # the heaviest weight is kept
+    _scalars = {"mass": 0, "heaviest": 0, "keys": ""}
 
     def __init__(
         self, width: int = 1024, depth: int = 5, *, seed: int = 0, kind: str = "fast"
@@ -58,8 +64,10 @@ class AMS(KeyedSketch):
         """Add every key's weight, or one; a negative weight removes."""
         column = self._key_column(keys)
         weighted = whole_weights("AMS", weights, column.size, low=-(2**31) + 1)
-        added = column.size if weighted is None else int(np.abs(weighted).sum())
+        sizes = None if weighted is None else np.abs(weighted)
+        added = column.size if sizes is None else int(sizes.sum())
         self.mass = whole(0).check("AMS", "mass", self.mass + added)
+        self.heaviest = max(self.heaviest, heaviest(sizes, column.size))
         scratch = np.empty(min(BLOCK, column.size), np.uint32)
         for rows, hashes in self._hashes(column):
             each = np.ones(hashes.size, np.int64) if weighted is None else weighted[rows]
@@ -89,14 +97,47 @@ class AMS(KeyedSketch):
         miss = 1 - fraction.check("AMS", "confidence", confidence)
         return float(np.sqrt(2 / (self.width * row_miss(self.depth, miss))))
 
-    def _rows(self) -> np.ndarray:
+    def release(
+        self, epsilon: float, delta: float = 0.0, *, weight: int = 1, **options: Unpack[Options]
+    ) -> ReleasedAMS:
+        """A private copy with noise on every cell.
+
+        Guarantee: (epsilon, delta)-private for one unit: an event of weight at most w in size
+        changes by at most w one cell in each row ("fast") or all cells ("tug-of-war", whose noise
+        is that much larger), so L1 is w times that number and L2 w times its root. At delta 0 the
+        noise is discrete Laplace, else whichever of that and discrete Gaussian has the smaller
+        variance.
+        Parameters: epsilon above 0; delta from 0 to 1; weight, the most that one event weighs in
+        size, 1 to 2**31 - 1, refused where the sketch holds a heavier one; options, see `Terms`.
+
+        >>> AMS(256).update([1, 1, 1, 2]).release(epsilon=1, delta=1e-9).statement.unit
+        'event'
+        """
+        weight = bounded_weight("AMS", weight, self.heaviest)
+        terms = Terms.of("AMS", epsilon, delta, options)
+        cells = self.depth * (1 if self.kind == "fast" else self.width)
+        shape = dict(width=self.width, depth=self.depth, seed=self.seed, kind=self.kind)
+        touched = Touched(cells, weight, times=terms.events)
+        return planned(ReleasedAMS, shape, self._used(), terms, touched).publish(terms)
+
+    def _used(self) -> np.ndarray:
+        """The cells without those that only fill up a word of signs."""
         cells = self._table.reshape(-1)[: self.depth * self.width]
-        return cells.reshape(self.depth, self.width).astype(np.float64)
+        return cells.reshape(self.depth, self.width)
+
+    def _rows(self) -> np.ndarray:
+        return self._used().astype(np.float64)
+
+    def _join(self, other: Self) -> None:
+        most = max(self.heaviest, other.heaviest)
+        super()._join(other)
+        self.heaviest = most
 
     def _check_state(self) -> None:
         super()._check_state()
         if self.mass < 0 or self._table.min() < -self.mass or self._table.max() > self.mass:
             raise ValueError("a cell is out of range.")
+        check_heaviest(self.heaviest, self.mass)
 
     def _layout(self) -> dict[str, Cells]:
         shape: tuple[int, ...] = self.depth, self.width

@@ -1,7 +1,7 @@
 """Cosine sketch: the angle between vectors from short codes of bits, each the side of a plane."""
 
 import math
-from typing import Annotated, Self
+from typing import Annotated, Any, Self, Unpack
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from sfumato.kernels import bits as kernels
 from sfumato.sketch._base import SEED, Cells
 from sfumato.sketch._code_table import DIMENSION, _CodeTable
 from sfumato.sketch._directions import dense
+from sfumato.sketch._release import Options
+from sfumato.sketch._rows import rows as checked
+from sfumato.sketch.released_cosine import ReleasedCosineSketch, plan, rows_terms
 
 __all__ = ["CosineSketch"]
 
@@ -45,6 +48,11 @@ class CosineSketch(_CodeTable):
     directions: Annotated[str, one_of(KINDS)]
     seed: Annotated[int, SEED]
     _measure = "bits"
+    _no_release = (
+        "its codes are exact signs, and flipping them costs epsilon once for every bit, since one "
+        "number of a row may turn them all; use release_rows(rows, ...), which adds noise before "
+        "the signs are taken."
+    )
     _reason = "the signs of a sum are no function of the signs of its parts; update with the rows."
 
     def __init__(
@@ -116,6 +124,50 @@ class CosineSketch(_CodeTable):
             batches = math.sqrt(batch * math.log(2 / miss) / (2 * self.bits))
             return math.pi * min(math.sqrt(share * (1 - share) / (self.bits * miss)), batches)
         raise ValueError(UNPROVED.format(self.directions))
+
+    def release_rows(
+        self,
+        rows: Any,
+        epsilon: float,
+        delta: float,
+        *,
+        bound: float,
+        step: float | None = None,
+        **options: Unpack[Options],
+    ) -> ReleasedCosineSketch:
+        """Private codes of rows, one a user: signs of projections that got noise before.
+
+        The sketch lends its parameters and is not changed; its directions are "random" and its
+        dimension is given when it is built. Guarantee: (epsilon, delta)-private for one unit, with
+        a public seed. Numbers are cut to -bound..bound and rounded toward 0 to a multiple of the
+        step; directions are rounded to 2**-12; so projections are whole numbers, which get discrete
+        Gaussian noise for their exact L2 sensitivity (Canonne, Kamath and Steinke 2020, theorem
+        14); the signs are computed from those alone. Units:
+        - "item of a profile" (unless the ledger says otherwise), one number of a row that is 0 or
+          not: it moves the projections by bound times the longest column of the directions at most;
+        - "user", a row that is zero or not: by the sum of |inner products| of all pairs of columns
+          (or of their lengths, beyond 2048), as a square, times bound**2.
+        Exchanging moves twice as far. How many rows there are, and their order, is public.
+        Parameters: rows, a matrix; epsilon above 0; delta between 0 and 1; bound, of a number's
+        size, public; step, at most bound, 1/256 of it by default; options, see `Terms`.
+
+        >>> sketch = CosineSketch(64, dimension=3)
+        >>> told = sketch.release_rows([[1, 0, 0], [1, 1, 0]], 2, 1e-6, bound=1)
+        >>> told.codes.shape, told.statement.unit
+        ((2, 1), 'item of a profile')
+
+        Thesis 3.2 (noise on projections): Kenthapadi, Korolova, Mironov and Mishra 2013.
+        """
+        terms = rows_terms("CosineSketch", epsilon, delta, options)
+        if self.directions != "random":
+            raise ValueError(
+                f"CosineSketch: directions must be 'random' to be released, not "
+                f"{self.directions!r}: what noise does to the angle is known for Gaussian ones."
+            )
+        normals = self.normals  # raises where the dimension is not known
+        matrix = checked("CosineSketch", rows, self.dimension)
+        shape = dict(bits=self.bits, dimension=self.dimension, seed=self.seed)
+        return plan(matrix, normals, shape, bound, step, terms).publish(terms)
 
     def _write_codes(self, values: np.ndarray, start: int, out: np.ndarray) -> None:
         kernels.pack_signs(values, out)

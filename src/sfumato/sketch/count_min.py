@@ -1,7 +1,7 @@
 """Count-Min: how often each key was seen, in fixed memory, never too low."""
 
 import math
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, Unpack
 
 import numpy as np
 
@@ -10,7 +10,11 @@ from sfumato.hashing import BLOCK
 from sfumato.kernels import compact, conservative, counters
 from sfumato.sketch._base import EXACT, SEED, Cells, Merging, refused
 from sfumato.sketch._columns import whole_weights
+from sfumato.sketch._heaviest import bounded_weight, check_heaviest, heaviest
 from sfumato.sketch._keyed import KeyedSketch
+from sfumato.sketch._noisy_table import Touched, planned
+from sfumato.sketch._release import Options, Terms
+from sfumato.sketch.released_count_min import ReleasedCountMin
 
 __all__ = ["CountMin"]
 
@@ -18,6 +22,11 @@ WIDEN = 2**31  # a total from here on needs 64-bit cells
 SPANS = ((2**8, 1), (2**16, 2), (2**32, 4))  # below this total, a compact cell joins so many
 UNPROVED = "CountMin: no bound is proved for logarithmic cells; use compact ones."
 REFUSED = "{} cells depend on the order of the stream; build one sketch over all of it."
+UNRELEASED = {
+    "compact": "which cells are joined depends on the counts, so that one event may change many",
+    "conservative": "what an event changes depends on all events before it",
+    "logarithmic": "what an event changes depends on all events before it",
+}
 
 
 class CountMin(KeyedSketch):
@@ -47,11 +56,13 @@ class CountMin(KeyedSketch):
     seed: Annotated[int, SEED]
     cells: Annotated[str, one_of(("plain", "compact", "conservative", "logarithmic"))]
     total: int
+    heaviest: int
     keys: str
     _table: np.ndarray
     _joined: np.ndarray
     _draws: np.ndarray
-    _scalars = {"total": 0, "keys": ""}
+    version = 2  # the heaviest weight is kept
+    _scalars = {"total": 0, "heaviest": 0, "keys": ""}
 
     def __init__(self, width: int, depth: int = 4, *, seed: int = 0, cells: str = "plain") -> None:
         self._set_parameters(width=width, depth=depth, seed=seed, cells=cells)
@@ -88,6 +99,7 @@ class CountMin(KeyedSketch):
         added = column.size if weighted is None else int(weighted.sum())
         # No cell exceeds the total, so guarding the total keeps every cell from wrapping.
         self._grow(whole(0).check("CountMin", "total", self.total + added))
+        self.heaviest = max(self.heaviest, heaviest(weighted, column.size))
         scratch = np.empty(min(BLOCK, column.size), np.uint32)
         for rows, hashes in self._hashes(column):
             self._add(hashes, scratch, None if weighted is None else weighted[rows])
@@ -118,6 +130,32 @@ class CountMin(KeyedSketch):
         if self.cells == "logarithmic":
             raise ValueError(UNPROVED)
         return float(self._span() * self.total / self.width * miss ** (-1 / self.depth))
+
+    def release(
+        self, epsilon: float, delta: float = 0.0, *, weight: int = 1, **options: Unpack[Options]
+    ) -> ReleasedCountMin:
+        """A private copy with noise on every cell; plain cells only.
+
+        Guarantee: (epsilon, delta)-private for one unit: an event of weight at most w changes one
+        cell in each row by at most w, so L1 = depth w and L2 = sqrt(depth) w (Pagh and
+        Thorup 2022); an exchanged event changes two cells a row. At delta 0 the noise is discrete
+        Laplace, else whichever of that and discrete Gaussian has the smaller variance.
+        Parameters: epsilon above 0; delta from 0 to 1; weight, the most that one event weighs, 1 to
+        2**31 - 1, refused where the sketch holds a heavier one; options, see `Terms`.
+
+        >>> told = CountMin(1024).update(["tea", "milk", "tea"]).release(epsilon=1)
+        >>> told.statement.epsilon, told.statement.ledger
+        (1.0, 'unaccounted')
+        """
+        if self.cells in UNRELEASED:
+            reason = UNRELEASED[self.cells]
+            raise ValueError(f"CountMin: cannot be released, {reason}; count in plain cells.")
+        weight = bounded_weight("CountMin", weight, self.heaviest)
+        terms = Terms.of("CountMin", epsilon, delta, options)
+        both = 2 if terms.relation == "replace" else 1  # weights are not negative: none adds up
+        touched = Touched(both * self.depth, weight, times=terms.contributions)
+        shape = dict(width=self.width, depth=self.depth, seed=self.seed)
+        return planned(ReleasedCountMin, shape, self._table, terms, touched).publish(terms)
 
     def _span(self) -> int:
         if self.cells != "compact":
@@ -171,6 +209,7 @@ class CountMin(KeyedSketch):
             self._grow(total)
             self._table += theirs
         self.total, self.keys = total, kind
+        self.heaviest = max(self.heaviest, other.heaviest)
 
     def _check_state(self) -> None:
         super()._check_state()
@@ -182,3 +221,4 @@ class CountMin(KeyedSketch):
             )
         if self.total < 0 or not fits:
             raise ValueError("a cell holds more than the total.")
+        check_heaviest(self.heaviest, self.total)

@@ -1,7 +1,7 @@
 """Count sketch: signed counts of keys under additions and removals, unbiased, in fixed memory."""
 
 import math
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, Unpack
 
 import numpy as np
 
@@ -11,8 +11,12 @@ from sfumato.kernels import counters
 from sfumato.sketch._base import EXACT, SEED, Cells, Merging, rounding
 from sfumato.sketch._chebyshev import norm_shortfall, row_miss, smallest_width
 from sfumato.sketch._columns import real_weights, whole_weights
-from sfumato.sketch._heavy import Candidates
+from sfumato.sketch._heaviest import bounded_weight, check_heaviest, heaviest
+from sfumato.sketch._heavy import Candidates, largest, shown
 from sfumato.sketch._keyed import KeyedSketch
+from sfumato.sketch._noisy_table import Touched, planned
+from sfumato.sketch._release import Options, Terms
+from sfumato.sketch.released_count_sketch import ReleasedCountSketch
 
 __all__ = ["CountSketch"]
 
@@ -50,12 +54,14 @@ class CountSketch(KeyedSketch):
     cells: Annotated[str, one_of(("integer", "real"))]
     track: Annotated[int, whole(0, 2**20)]
     mass: int
+    heaviest: int
     keys: str
     _table: np.ndarray
     _hashes_kept: np.ndarray
     _ends: np.ndarray
     _letters: np.ndarray
-    _scalars = {"mass": 0, "keys": ""}
+    version = 2  # the heaviest weight is kept
+    _scalars = {"mass": 0, "heaviest": 0, "keys": ""}
 
     def __init__(
         self,
@@ -133,21 +139,13 @@ class CountSketch(KeyedSketch):
         """
         k = whole(1).check("CountSketch", "k", k)
         if candidates is not None:
-            column = self._key_column(candidates)
-            hashes, rows = np.unique(hash_column(column, self.seed), return_index=True)
-        elif self.track:
-            tracked = self._candidates()
-            hashes, rows = tracked.hashes, np.arange(len(tracked.names))
-        else:
+            return largest(k, self._key_column(candidates), self.seed, self._median)
+        if not self.track:
             raise ValueError("CountSketch: track is 0; build it with track=k or give candidates.")
-        value = self._median(hashes)
+        tracked = self._candidates()
+        value = self._median(tracked.hashes)
         best = np.argsort(-np.abs(value), kind="stable")[:k]
-        if candidates is not None:
-            names = column.take(rows[best])
-        else:
-            names = [tracked.names[i] for i in best]
-        kind = self.keys if candidates is None else column.kind
-        return [_shown(name, kind) for name in names], value[best]
+        return [shown(tracked.names[i], self.keys) for i in best], value[best]
 
     def error_bound(self, confidence: float = 0.99) -> float:
         """What an estimate may be off by, with this probability for each key (Chebyshev).
@@ -164,6 +162,33 @@ class CountSketch(KeyedSketch):
         certain = self.mass / math.sqrt(self.width * _share(self.depth, self.combine, miss))
         return certain if math.isnan(told) else min(certain, told)
 
+    def release(
+        self, epsilon: float, delta: float = 0.0, *, weight: int = 1, **options: Unpack[Options]
+    ) -> ReleasedCountSketch:
+        """A private copy with noise on every cell and without tracked keys; integer cells only.
+
+        Guarantee: (epsilon, delta)-private for one unit: an event of weight at most w in size
+        changes one cell in each row by at most w, so L1 = depth w and L2 = sqrt(depth) w (Pagh and
+        Thorup 2022); several events may all change one cell. At delta 0 the noise is discrete
+        Laplace, else whichever of that and discrete Gaussian has the smaller variance.
+        Parameters: epsilon above 0; delta from 0 to 1; weight, the most that one event weighs in
+        size, 1 to 2**31 - 1, refused where the sketch holds a heavier one; options, see `Terms`.
+
+        >>> told = CountSketch(1024).update(["tea", "milk", "tea"]).release(epsilon=1)
+        >>> told.heavy_hitters(1, candidates=["tea", "milk", "rum"])[1].size
+        1
+        """
+        if self.cells == "real":
+            raise ValueError(
+                "CountSketch: cannot be released, float64 sums round by amounts that depend on "
+                "other events; count whole weights in integer cells."
+            )
+        weight = bounded_weight("CountSketch", weight, self.heaviest)
+        terms = Terms.of("CountSketch", epsilon, delta, options)
+        touched = Touched(self.depth, weight, times=terms.events)
+        shape = dict(width=self.width, depth=self.depth, seed=self.seed, combine=self.combine)
+        return planned(ReleasedCountSketch, shape, self._table, terms, touched).publish(terms)
+
     def _layout(self) -> dict[str, Cells]:
         integer = np.int32 if self.mass < WIDEN else np.int64
         dtype = integer if self.cells == "integer" else np.float64
@@ -178,9 +203,11 @@ class CountSketch(KeyedSketch):
         if self.cells == "real":
             return real_weights("CountSketch", weights, size)
         weighted = whole_weights("CountSketch", weights, size, low=-(2**31) + 1)
-        added = size if weighted is None else int(np.abs(weighted).sum())
+        sizes = None if weighted is None else np.abs(weighted)
+        added = size if sizes is None else int(sizes.sum())
         # No cell exceeds the sum of the weights' sizes, so guarding that keeps cells from wrapping.
         self._grow(whole(0).check("CountSketch", "mass", self.mass + added))
+        self.heaviest = max(self.heaviest, heaviest(sizes, size))
         return weighted
 
     def _grow(self, mass: int) -> None:
@@ -205,6 +232,7 @@ class CountSketch(KeyedSketch):
         self._grow(mass)
         self._table += theirs
         self.keys = self.keys or other.keys
+        self.heaviest = max(self.heaviest, other.heaviest)
         if self.track:
             heavy = self._candidates()
             heavy.absorb(other._candidates(), self._median)
@@ -215,6 +243,7 @@ class CountSketch(KeyedSketch):
         largest = self.mass if self.cells == "integer" else LARGEST_SUM
         if self.mass < 0 or not (-largest <= self._table.min() and self._table.max() <= largest):
             raise ValueError("a cell is out of range.")
+        check_heaviest(self.heaviest, self.mass)
         if self.track:
             self._check_tracked()
 
@@ -232,15 +261,6 @@ class CountSketch(KeyedSketch):
         hashes = hash_column(keys, self.seed) if names else self._hashes_kept
         if (hashes != self._hashes_kept).any() or (hashes[1:] <= hashes[:-1]).any():
             raise ValueError("the tracked keys are not those of their hashes, in order.")
-
-
-def _shown(name: Any, kind: str) -> Any:
-    if kind == "integers":
-        return int(name)
-    try:
-        return name.decode()
-    except UnicodeDecodeError:
-        return name
 
 
 def _share(depth: int, combine: str, miss: float) -> float:

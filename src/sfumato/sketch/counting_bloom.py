@@ -37,6 +37,10 @@ class CountingBloomFilter(KeyedSketch):
     keys: str
     _counts: np.ndarray
     _scalars = {"keys": ""}
+    _no_release = (
+        "a counter that reached 255 stays there when keys are removed, so that one event may "
+        "change it by far more than one; release a CountMin instead."
+    )
 
     def __init__(self, cells: int, hashes: int = 7, *, seed: int = 0) -> None:
         self._set_parameters(cells=cells, hashes=hashes, seed=seed)

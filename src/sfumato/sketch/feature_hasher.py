@@ -41,6 +41,10 @@ class FeatureHasher(_LinearSketch, KeyedSketch):
     seed: Annotated[int, SEED]
     keys: str
     _scalars = {"mass": 0.0, "keys": ""}
+    _no_release = (
+        "its cells are float64 sums, whose rounding depends on all other events; count whole "
+        "weights in a CountSketch and release that."
+    )
 
     def __init__(self, width: int, *, seed: int = 0) -> None:
         self._set_parameters(width=width, seed=seed)

@@ -2,14 +2,24 @@
 
 import math
 from statistics import NormalDist
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, Unpack
 
 import numpy as np
 
-from sfumato._require import fraction, whole
+from sfumato._require import fraction
 from sfumato.kernels import distinct
+from sfumato.privacy import noise
+from sfumato.privacy._source import Source
 from sfumato.sketch._base import SEED, Cells
 from sfumato.sketch._keyed import KeyedSketch
+from sfumato.sketch._release import Options, Plan, Terms
+from sfumato.sketch._responses import response
+from sfumato.sketch.released_hyper_log_log import (
+    LARGEST_COUNT,
+    PRECISION,
+    ReleasedHyperLogLog,
+    levels,
+)
 
 __all__ = ["HyperLogLog"]
 
@@ -31,7 +41,7 @@ class HyperLogLog(KeyedSketch):
     Flajolet et al. 2007; the estimator, free of thresholds and tables, is Ertl 2017, algorithm 6.
     """
 
-    precision: Annotated[int, whole(4, 18)]
+    precision: Annotated[int, PRECISION]
     seed: Annotated[int, SEED]
     keys: str
     _registers: np.ndarray
@@ -76,6 +86,37 @@ class HyperLogLog(KeyedSketch):
         confidence = fraction.check("HyperLogLog", "confidence", confidence)
         off = NormalDist().inv_cdf((1 + confidence) / 2) * SPREAD / 2 ** (self.precision / 2)
         return off / (1 - off) if off < 1 else math.inf
+
+    def release(
+        self, epsilon: float, delta: float = 0.0, *, largest: int, **options: Unpack[Options]
+    ) -> ReleasedHyperLogLog:
+        """A private copy: one bit a register, whether it reached a public level, perhaps flipped.
+
+        Guarantee: epsilon-private for one unit, with a public seed. A key that is added or removed
+        changes one register at most, hence one bit, which is flipped with probability
+        p = 1 / (1 + exp(epsilon)), rounded up; an exchanged key changes two. Registers themselves
+        would tell: a high one is nearly proof of its key.
+        Parameters: epsilon above 0; delta, which is not spent; largest, the largest count expected,
+        from public knowledge (each doubling adds a level and so a little noise); options, see
+        `Terms`.
+
+        >>> HyperLogLog(10).update(range(99)).release(epsilon=1, largest=1000).statement.delta
+        0.0
+        """
+        terms = Terms.of("HyperLogLog", epsilon, delta, options)
+        largest = LARGEST_COUNT.check("HyperLogLog", "largest", largest)
+        size = 2**self.precision
+        loss = response(terms, 2, min(terms.events, size))
+        how = f"one bit a register, flipped with probability {loss.probability}"
+
+        def flipped(source: Source) -> dict[str, np.ndarray]:
+            bits = np.zeros(-(-size // 64) * 64, np.uint8)
+            bits[:size] = self._registers >= levels(self.precision, largest)
+            words = np.packbits(bits, bitorder="little").view(np.uint64)
+            return {"_words": words ^ noise.flips(loss.probability, size, source=source)}
+
+        parameters = {**self.parameters, "largest": largest}
+        return Plan(ReleasedHyperLogLog, parameters, loss, how, flipped).publish(terms)
 
     def _layout(self) -> dict[str, Cells]:
         return {"_registers": Cells(np.uint8, (2**self.precision,), "max")}

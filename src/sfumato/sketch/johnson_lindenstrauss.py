@@ -57,6 +57,10 @@ class JohnsonLindenstrauss(_LinearSketch, KeyedSketch):
     seed: Annotated[int, SEED]
     keys: str
     _scalars = {"mass": 0.0, "keys": ""}
+    _no_release = (
+        "its cells are float64 sums, whose rounding depends on all other events; count whole "
+        "weights in a CountSketch and release that."
+    )
     _map: FastMap | None = None
 
     def __init__(

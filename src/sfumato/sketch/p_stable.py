@@ -44,6 +44,10 @@ class PStableSketch(_CodeTable):
     p: Annotated[int, whole(1, 2)]
     seed: Annotated[int, SEED]
     _measure = "hashes"
+    _no_release = (
+        "a row decides every number of its own code, and by how much is not bounded; no mechanism "
+        "is proved that keeps such codes useful."
+    )
     _reason = "the code of a sum is no function of the codes of its parts; update with the rows."
 
     def __init__(

@@ -42,6 +42,10 @@ class ScalableBloomFilter(KeyedSketch):
     held: int
     keys: str
     _scalars = {"layers": 1, "held": 0, "keys": ""}
+    _no_release = (
+        "which layers are open and where a key lies depends on all keys before it, so that one "
+        "may change many bits; release a BloomFilter instead."
+    )
 
     def __init__(
         self, capacity: int = 1 << 16, *, false_positive_rate: float = 0.01, seed: int = 0

@@ -41,6 +41,10 @@ class TensorSketch(_LinearSketch):
     degree: Annotated[int, whole(1, 8)]
     seed: Annotated[int, SEED]
     _scalars = {"mass": 0.0}
+    _no_release = (
+        "its cells are float64 sums of products without a bound, whose rounding depends on all "
+        "other rows; bound the rows and release their vector in fixed point."
+    )
 
     def __init__(self, width: int, *, dimension: int, degree: int = 2, seed: int = 0) -> None:
         self._set_parameters(width=width, dimension=dimension, degree=degree, seed=seed)

@@ -1,0 +1,56 @@
+"""A release on the command line: its options, and the ledger that pays for it, if any."""
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+__all__ = ["released"]
+
+
+def released(
+    sketch: Any,
+    cost: tuple[float, float],
+    ledger: Path | None,
+    settings: list[str],
+    **options: Any,
+) -> Any:
+    """The release of a sketch at (epsilon, delta); options that are None were not given."""
+    if not hasattr(sketch, "release"):
+        raise ValueError(f"{type(sketch).__name__}: is a release already.")
+    given = {name: value for name, value in options.items() if value is not None}
+    given |= _settings(sketch, settings)
+    if ledger is None:
+        return sketch.release(*cost, **given)
+    if not ledger.exists():
+        raise FileNotFoundError(f"{ledger}: there is no ledger; make one with budget create.")
+    from sfumato.privacy import Ledger
+
+    with Ledger(ledger) as paying:
+        return sketch.release(*cost, ledger=paying, **given)
+
+
+def _settings(sketch: Any, settings: list[str]) -> dict[str, int]:
+    """NAME=VALUE for what this kind of sketch also wants to know, whole numbers all."""
+    takes = inspect.signature(sketch.release).parameters
+    known = [
+        name
+        for name, each in takes.items()
+        if each.kind is each.KEYWORD_ONLY and name not in ("epsilon", "delta")
+    ]
+    values = {}
+    for setting in settings:
+        name, _, written = setting.partition("=")
+        if name not in known:
+            there = ", ".join(known) or "nothing more"
+            kind = type(sketch).__name__
+            raise ValueError(f"{kind}: its release has no setting {name!r}; it has {there}.")
+        try:
+            values[name] = int(written)
+        except ValueError:
+            raise ValueError(f"--set {name} must be a whole number, not {written!r}.") from None
+    needed = [name for name in known if takes[name].default is inspect.Parameter.empty]
+    for name in needed:
+        if name not in values:
+            kind = type(sketch).__name__
+            raise ValueError(f"{kind}: its release needs --set {name}=VALUE, a public number.")
+    return values

@@ -1,0 +1,143 @@
+"""Bounded real numbers as whole numbers on a grid: clip, round toward zero, exact sensitivities."""
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sfumato._require import one_of, whole
+from sfumato.privacy.loss import RELATIONS
+
+__all__ = ["FixedPoint"]
+
+EXACT = 2**53  # whole numbers up to here are floats
+MOST = 2**31  # steps to a bound, and rows, so that sums of them fit 64 bits
+
+
+class _Number:
+    """A finite number, taken exactly."""
+
+    def check(self, owner: str, name: str, value: Any) -> Fraction:
+        try:
+            number = Fraction(value)
+        except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+            number = Fraction(2 * EXACT)
+        if isinstance(value, bool | str) or abs(number) > EXACT:
+            raise ValueError(f"{owner}: {name} must be a number within 2**53, not {value!r}.")
+        return number
+
+    def bad(self) -> list[Any]:
+        return [math.nan, math.inf, -math.inf, 2.0**54, "much", None, True]
+
+
+class _PowerOfTwo:
+    def check(self, owner: str, name: str, value: Any) -> Fraction:
+        try:
+            step = Fraction(value)
+        except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+            step = Fraction(0)
+        terms = (step.numerator, step.denominator)
+        if isinstance(value, bool | str) or step <= 0 or any(term & (term - 1) for term in terms):
+            wanted = "a power of two, as 0.25 or 2**-10, so that rounding is exact"
+            raise ValueError(f"{owner}: {name} must be {wanted}, not {value!r}.")
+        return step
+
+    def bad(self) -> list[Any]:
+        return [0, -0.5, 0.1, 3, math.nan, math.inf, "much", None, True]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedPoint:
+    """Real numbers from low to high as whole multiples of a step, and back.
+
+    Guarantee: `encode` is monotone and exact, clip(x) / step rounded toward zero, so a number that
+    one unit holds is at most `change("add/remove")` from 0, which stands for its absence, and at
+    most `change("replace")` from any other; sums of encoded rows then have the sensitivities `l1`
+    and `l2_squared`. Floats are only scaled by a power of two, cut toward zero and clipped to whole
+    numbers below 2**31, none of which rounds; up to 2**31 rows are taken, so no sum can wrap.
+    Parameters: low and high, public bounds within 2**53; step, a power of two, fewer than 2**31 of
+    which reach a bound; coordinates, how many numbers one unit holds at most. Infinite numbers are
+    clipped, NaN is refused.
+
+    >>> grid = FixedPoint(low=-1, high=1, step=2**-10, coordinates=2)
+    >>> people = grid.encode([[0.5, -0.25], [9.0, 0.0], [-0.1, 0.3]])
+    >>> from sfumato.privacy.additive import Laplace
+    >>> noisy = Laplace(grid.l1("add/remove"), epsilon=1, cells=2).run(people.sum(axis=0))
+    >>> grid.decode(people.sum(axis=0))
+    array([1.40039062, 0.04980469])
+    """
+
+    low: Any
+    high: Any
+    step: Any
+    coordinates: int = field(default=1)
+    LIMITS: ClassVar[dict[str, Any]] = {
+        "low": _Number(),
+        "high": _Number(),
+        "step": _PowerOfTwo(),
+        "coordinates": whole(1, 2**53),
+    }
+
+    def __post_init__(self) -> None:
+        for name, limit in self.LIMITS.items():
+            value = limit.check("FixedPoint", name, getattr(self, name))
+            object.__setattr__(self, name, value)
+        if self.low >= self.high:
+            raise ValueError("FixedPoint: low must be below high.")
+        if self._lowest == self._highest:
+            raise ValueError("FixedPoint: step must be smaller: all numbers would be one.")
+        if max(abs(self._lowest), abs(self._highest)) >= MOST:
+            raise ValueError(
+                "FixedPoint: step must be larger: a bound is 2**31 steps away, or more."
+            )
+
+    @property
+    def _lowest(self) -> int:
+        return int(self.low / self.step)  # int cuts toward zero
+
+    @property
+    def _highest(self) -> int:
+        return int(self.high / self.step)
+
+    def encode(self, numbers: Any) -> np.ndarray:
+        """Each number's multiple of the step, as int64: clipped, then rounded toward zero."""
+        numbers = np.asarray(numbers)
+        if numbers.dtype.kind not in "iuf" or numbers.dtype.itemsize > 8:
+            raise ValueError(f"FixedPoint: numbers must be real, not of type {numbers.dtype}.")
+        if len(np.atleast_1d(numbers)) > MOST:
+            raise ValueError("FixedPoint: numbers must be at most 2**31 rows, or sums might wrap.")
+        if np.isnan(numbers).any():
+            raise ValueError("FixedPoint: numbers must not be NaN: it has no place on the grid.")
+        # Whole numbers past 2**53 may round to floats, but stay past it, where no bound is.
+        with np.errstate(over="ignore", under="ignore"):  # to infinity, clipped; to below 1, cut
+            steps = np.ldexp(numbers.astype(np.float64), -self._exponent)
+        # Rounding toward zero is monotone, so to clip after it is to clip before it.
+        whole_steps = np.clip(np.trunc(steps), self._lowest, self._highest)
+        return np.asarray(whole_steps, np.int64)
+
+    def decode(self, steps: Any) -> Any:
+        """The real numbers of whole ones, noisy or not: a float, or an array of them."""
+        steps = np.asarray(steps)
+        if steps.dtype.kind not in "iu":
+            raise ValueError(f"FixedPoint: steps must be whole numbers, not {steps.dtype}.")
+        return np.ldexp(steps.astype(np.float64), self._exponent)[()]
+
+    def change(self, relation: str) -> int:
+        """The most that one unit changes a sum of encoded numbers by, in steps."""
+        if one_of(RELATIONS).check("FixedPoint", "relation", relation) == "replace":
+            return self._highest - self._lowest
+        return max(abs(self._lowest), abs(self._highest))
+
+    def l1(self, relation: str) -> int:
+        """The L1 sensitivity of a sum of encoded rows, in steps."""
+        return self.coordinates * self.change(relation)
+
+    def l2_squared(self, relation: str) -> int:
+        """The square of the L2 sensitivity of a sum of encoded rows, in steps."""
+        return int(self.coordinates * self.change(relation) ** 2)
+
+    @property
+    def _exponent(self) -> int:
+        return int(self.step.numerator.bit_length() - self.step.denominator.bit_length())

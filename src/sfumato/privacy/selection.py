@@ -1,0 +1,173 @@
+"""One of a public list of candidates, chosen by private scores: exact laws, no float.
+
+The promises are about the answer. The time that an answer takes grows with the number of different
+scores, so whoever can time the curator learns about the data: answer where nobody can.
+"""
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sfumato._require import one_of, positive, whole
+from sfumato.privacy._checked import Checked
+from sfumato.privacy._choose import exp_choices, exp_coins, uniform_below
+from sfumato.privacy._declared import LARGEST, flag, whole_numbers
+from sfumato.privacy._source import Source, SystemSource
+from sfumato.privacy.loss import Loss, Pure
+from sfumato.privacy.noise import LARGEST as WIDEST
+from sfumato.privacy.noise import discrete_laplace
+
+__all__ = ["Exponential", "PermuteAndFlip", "ReportNoisyMax"]
+
+
+@dataclass(frozen=True)
+class _Selection(Checked):
+    """Scores in, the index of the chosen candidate out; high scores are good.
+
+    Parameters: sensitivity, the most that one unit changes any score by, a whole number from 1 up;
+    epsilon above 0; candidates, how many there are, a public number; monotone=True, if one unit
+    more never lowers a score or never raises one (then half the noise suffices; not for "replace").
+    """
+
+    sensitivity: int = 0
+    epsilon: float = 0.0
+    candidates: int = field(kw_only=True)
+    monotone: bool = field(default=False, kw_only=True)
+    domain = "one whole score per candidate, below 2**62 in size"
+    LIMITS: ClassVar[dict[str, Any]] = {
+        "sensitivity": whole(1, LARGEST),
+        "epsilon": positive,
+        "candidates": whole(1, 2**31),
+        "monotone": flag,
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.monotone and self.relation == "replace":
+            owner = type(self).__name__
+            raise ValueError(
+                f"{owner}: monotone needs add/remove: a replaced unit moves both ways."
+            )
+
+    @property
+    def scale(self) -> Fraction:
+        """The difference of scores that counts as a factor e."""
+        return (1 if self.monotone else 2) * self.sensitivity / Fraction(self.epsilon)
+
+    def run(self, value: Any, *, source: Source | None = None) -> int:
+        """The index of the chosen candidate."""
+        return int(self.sample(value, 1, source=source)[0])
+
+    def sample(self, value: Any, trials: int, *, source: Source | None = None) -> np.ndarray:
+        owner, trials = type(self).__name__, self._trials(trials)
+        scores = whole_numbers(owner, value)
+        if scores.shape != (self.candidates,):
+            raise ValueError(f"{owner}: value must be {self.candidates} scores, one per candidate.")
+        return self._choose(scores, trials, source or SystemSource())
+
+    def _sentence(self) -> str:
+        scale = f"{float(self.scale):.6g}"
+        return f"{self._name()}, one of {self.candidates} candidates, scale {scale}"
+
+    def _loss(self) -> Loss:
+        return Pure(self.epsilon, relation=self.relation)
+
+    def _costs(self, scores: np.ndarray) -> list[Fraction]:
+        """How far each score is from the best one, in scales."""
+        best, scale = int(scores.max()), self.scale
+        return [(best - score) / scale for score in scores.tolist()]
+
+    def _name(self) -> str:
+        raise NotImplementedError
+
+    def _choose(self, scores: np.ndarray, trials: int, source: Source) -> np.ndarray:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Exponential(_Selection):
+    """The exponential mechanism: the chance of a candidate is proportional to exp(score / scale).
+
+    Guarantee: pure epsilon, with scale = 2 sensitivity / epsilon: a score moves its weight by at
+    most exp(epsilon / 2), and the sum of weights by no more (McSherry and Talwar 2007, theorem 6).
+    If monotone, all weights move the same way, so scale = sensitivity / epsilon. The chances are
+    exact: a uniform number is compared with certain bounds of their running sums. To accept random
+    candidates with chance exp(-(best - score) / scale) has the same law, but takes long, and a time
+    that tells, where most scores are poor. Parameters: sensitivity, epsilon, candidates, monotone,
+    relation; scores that mean costs are given with a minus (2.4.6.2 of the thesis that we follow
+    writes exp(-epsilon u / (2 du)) for a utility u; the sign there fits a cost only).
+
+    >>> teas = ["green", "black", "white"]
+    >>> liked = teas[Exponential(1, epsilon=2, candidates=3).run([12, 90, 31])]
+    """
+
+    def _name(self) -> str:
+        return "exponential mechanism"
+
+    def _choose(self, scores: np.ndarray, trials: int, source: Source) -> np.ndarray:
+        return exp_choices(self._costs(scores), trials, source)
+
+
+@dataclass(frozen=True)
+class PermuteAndFlip(_Selection):
+    """Candidates in random order, the first whose coin of exp((score - best) / scale) shows heads.
+
+    Guarantee: pure epsilon, with the scales of `Exponential`, and an expected score never below
+    that of `Exponential` (McKenna and Sheldon 2020). The law is that of the highest score with
+    exponential noise (Ding et al. 2021): a candidate wins if its noise passes a threshold that one
+    unit moves by at most 2 sensitivities, or by one sensitivity if monotone.
+    All coins are flipped and one head is drawn evenly: coins do not depend on the order, so the
+    first head of a random order is any of the heads. That takes no longer for poor scores.
+    Parameters: sensitivity, epsilon, candidates, monotone, relation.
+
+    >>> winner = PermuteAndFlip(1, epsilon=2, candidates=3).run([12, 90, 31])
+    """
+
+    def _name(self) -> str:
+        return "permute and flip"
+
+    def _choose(self, scores: np.ndarray, trials: int, source: Source) -> np.ndarray:
+        heads = exp_coins(self._costs(scores), trials, source)
+        drawn = uniform_below(heads.sum(axis=1), source)
+        return np.asarray(np.argmax(heads.cumsum(axis=1) > drawn[:, np.newaxis], axis=1))
+
+
+@dataclass(frozen=True)
+class ReportNoisyMax(_Selection):
+    """The candidate whose score with noise is highest, the first of them where several are.
+
+    Guarantee: pure epsilon = 2 sensitivity / scale (sensitivity / scale if monotone), ties
+    included. Fix the other candidates' noise: a candidate wins if its own is at least t, a whole
+    number (with the scores, and 1 more than an earlier rival has), and one unit moves t by at most
+    2 sensitivity (monotone: by at most one). P(noise >= t) falls by at most exp(1 / scale) per
+    step of t: exactly that for t >= 0 and geometric noise, less for Laplace noise near 0, its tail
+    being log-concave. For noise on a coarser grid than the scores this would be false.
+    Dwork and Roth 2014, claim 3.9, prove continuous noise, where ties have no chance.
+    Parameters: sensitivity, epsilon, candidates, monotone, relation; noise, "geometric" (k >= 0
+    with chance proportional to exp(-k / scale), less noise for the same promise) or "laplace".
+
+    >>> winner = ReportNoisyMax(1, epsilon=2, candidates=3).run([12, 90, 31])
+    """
+
+    noise: str = field(default="geometric", kw_only=True)
+    LIMITS = {**_Selection.LIMITS, "noise": one_of(("geometric", "laplace"))}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.scale > WIDEST:
+            raise ValueError(
+                "ReportNoisyMax: epsilon is too small for the sensitivity: the scale of the noise, "
+                "2 sensitivity / epsilon, must be at most 2**40. Scale the scores down."
+            )
+
+    def _name(self) -> str:
+        return f"report noisy max by discrete {self.noise} noise"
+
+    def _choose(self, scores: np.ndarray, trials: int, source: Source) -> np.ndarray:
+        noisy = discrete_laplace(self.scale, (trials, self.candidates), source=source)
+        if self.noise == "geometric":
+            # k and -1 - k become k: the masses exp(-k / s) and exp(-(k + 1) / s) keep their ratio.
+            noisy ^= noisy >> 63
+        return np.asarray(np.argmax(scores + noisy, axis=1))

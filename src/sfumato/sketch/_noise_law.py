@@ -1,0 +1,95 @@
+"""What discrete noise is like: its moments, and how far one number or a mean of many may go."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from statistics import NormalDist
+
+import numpy as np
+
+__all__ = ["LAWS", "NoiseLaw"]
+
+LAWS = ("Laplace", "Gaussian")
+SUMMED = 1024  # a Gaussian up to this sigma is summed number by number
+TILTS = np.linspace(0.002, 0.998, 499)  # of the exponential in Chernoff's bound, times 1 / scale
+
+
+@dataclass(frozen=True)
+class NoiseLaw:
+    """Discrete Laplace or Gaussian noise of a scale (its sigma, for the Gaussian).
+
+    Estimates and error bounds read it; the noise itself is drawn without floats, by
+    `sfumato.privacy.noise`.
+
+    >>> NoiseLaw("Laplace", 2.0).reach(0.01)  # P(|noise| > 9) <= 0.01
+    9.0
+    """
+
+    kind: str
+    scale: float
+
+    @cached_property
+    def variance(self) -> float:
+        """E noise**2; with x = exp(-1 / scale), Laplace has 2 x / (1 - x)**2."""
+        if self.kind == "Laplace":
+            x, rest = math.exp(-1 / self.scale), -math.expm1(-1 / self.scale)
+            return 2 * x / rest**2
+        return self._moment(2) if self.scale <= SUMMED else self.scale**2
+
+    @cached_property
+    def fourth(self) -> float:
+        """E noise**4; Laplace has 2 x (1 + 10 x + x**2) / (1 - x)**4."""
+        if self.kind == "Laplace":
+            x, rest = math.exp(-1 / self.scale), -math.expm1(-1 / self.scale)
+            return 2 * x * (1 + 10 * x + x * x) / rest**4
+        return self._moment(4) if self.scale <= SUMMED else 3 * self.scale**4
+
+    def reach(self, miss: float) -> float:
+        """The least whole number that the size of the noise passes with at most this chance."""
+        if self.kind == "Laplace":  # P(|noise| > n) = 2 x**(n + 1) / (1 + x)
+            x = math.exp(-1 / self.scale)
+            return float(max(0, math.ceil(self.scale * math.log(2 / ((1 + x) * miss)) - 1)))
+        if self.scale <= SUMMED:
+            return float(np.argmax(_gaussian_tail(self.scale) <= miss))
+        # P(noise >= n + 1) is at most the continuous one's P(>= n): Canonne, Kamath and Steinke.
+        return float(math.ceil(-self.scale * NormalDist().inv_cdf(miss / 2)))
+
+    def mean_reach(self, count: int, miss: float) -> float:
+        """What the size of the mean of so many numbers passes with at most this chance.
+
+        Chernoff: the mean passes s with chance at most 2 (M(t) exp(-t s))**count at every t, where
+        M(t) = E exp(t noise); a Gaussian's is at most exp(sigma**2 t**2 / 2) (Canonne, Kamath and
+        Steinke 2020).
+        """
+        if count == 1:
+            return self.reach(miss)
+        each = math.log(2 / miss) / count
+        if self.kind == "Gaussian":
+            return self.scale * math.sqrt(2 * each)
+        rate = 1 / self.scale
+        log = 2 * np.log(-math.expm1(-rate)) - np.log(np.expm1((TILTS - 1) * rate) * -1)
+        log -= np.log(-np.expm1(-(1 + TILTS) * rate))
+        return float(((log + each) / (TILTS * rate)).min())
+
+    def _moment(self, power: int) -> float:
+        sizes = np.arange(_end(self.scale))
+        mass = _mass(self.scale)
+        return float((mass * sizes**power).sum())
+
+
+def _end(sigma: float) -> int:
+    return math.ceil(12 * sigma) + 12
+
+
+def _mass(sigma: float) -> np.ndarray:
+    """The chances of the sizes 0, 1, 2, ... of the noise; past their end is less than 1e-30."""
+    mass = np.exp(-(np.arange(_end(sigma)) ** 2) / (2 * sigma**2))
+    mass[1:] *= 2
+    return np.asarray(mass / mass.sum())
+
+
+@lru_cache(64)
+def _gaussian_tail(sigma: float) -> np.ndarray:
+    """The chance of a size above n, for n = 0, 1, 2, ..."""
+    above = np.cumsum(_mass(sigma)[::-1])[::-1]
+    return np.append(above[1:], 0.0)

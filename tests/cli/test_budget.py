@@ -1,0 +1,136 @@
+"""The budget commands end to end: what they print, what they refuse, and that help stays light."""
+
+import json
+import subprocess
+import sys
+from fractions import Fraction
+
+import pytest
+from typer.testing import CliRunner
+
+from sfumato.cli import app, budget
+from sfumato.privacy import Ledger
+from sfumato.privacy.loss import GaussianNoise, LaplaceNoise, Sampled
+from sfumato.privacy.statement import UNITS
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return "shop.ledger"
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["budget", *map(str, arguments)])
+
+
+def printed(*arguments):
+    result = run(*arguments)
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == ""
+    return result.stdout
+
+
+def answer(*arguments):
+    return json.loads(printed(*arguments, "--json"))
+
+
+def refused(*arguments):
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith("sfumato: ")
+    return result.stderr
+
+
+def test_create_makes_the_ledger_and_tells_the_budget(file):
+    told = answer("create", file, "views", "--epsilon", 1, "--delta", 1e-6, "--unit", "user")
+    assert told == dict(
+        dataset="views",
+        epsilon=1.0,
+        delta=1e-6,
+        unit="user",
+        relation="add/remove",
+        parent=None,
+        spent=0.0,
+        spent_delta=0.0,
+        remaining=1.0,
+        releases=0,
+    )
+    part = answer("create", file, "train", "--epsilon", 0.5, "--parent", "views")
+    assert (part["parent"], part["unit"]) == ("views", "user")
+    other = answer("create", file, "swap", "--epsilon", 2, "--relation", "replace")
+    assert other["relation"] == "replace"
+    assert [each.name for each in Ledger(file).datasets()] == ["views", "train", "swap"]
+    assert "views" in printed("show", file)
+
+
+def test_show_tells_what_is_spent_and_draws_it(file):
+    printed("create", file, "views", "--epsilon", 2)
+    printed("create", file, "other", "--epsilon", 1)
+    Ledger(file).charge("views", LaplaceNoise(Fraction(2)), "a count")
+    told = answer("show", file, "views")
+    assert (told["spent"], told["remaining"], told["releases"]) == (0.5, 1.5, 1)
+    assert "budget" not in told
+    assert "██████░░░░░░░░░░░░░░░░░░ 25%" in printed("show", file, "views")
+    rows = answer("show", file)["rows"]
+    assert [(row["dataset"], row["spent"]) for row in rows] == [("views", 0.5), ("other", 0.0)]
+    assert "░" * 24 + " 0%" in printed("show", file)
+
+
+@pytest.mark.parametrize(
+    ("spent", "bar"), [(0.001, "█" + "░" * 23), (0.999, "█" * 23 + "░"), (1, "█" * 24)]
+)
+def test_the_bar_is_empty_or_full_only_when_the_budget_is(file, spent, bar):
+    printed("create", file, "views", "--epsilon", 1)
+    Ledger(file).charge("views", spent, "a count")
+    assert bar in printed("show", file, "views")
+
+
+def test_history_tells_the_charges_and_those_of_the_splits(file):
+    printed("create", file, "views", "--epsilon", 3, "--delta", 1e-6)
+    printed("create", file, "train", "--epsilon", 1, "--parent", "views")
+    ledger = Ledger(file)
+    ledger.release("train", 0.5, "a greeting", lambda release_id: b"hello", release_id="one")
+    ledger.charge("views", Sampled(0.1, GaussianNoise(Fraction(9))), "sums [bold]")
+    first, second = answer("history", file, "views")["rows"]
+    assert (first["dataset"], first["what"], first["nbytes"]) == ("train", "a greeting", 5)
+    assert first["release_id"] == "one"
+    assert first["released"] is not None
+    assert second["released"] is None
+    assert second["loss"]["of"]["kind"] == "GaussianNoise"
+    text = printed("history", file, "views")
+    assert "Sampled(rate=0.1, of=GaussianNoise(variance=9, change=1, cells=1))" in text
+    assert "sums [bold]" in text
+    assert answer("history", file, "train")["rows"] == [first]
+
+
+def test_errors_are_one_line_and_looking_makes_no_ledger(file, tmp_path):
+    assert "there is no such ledger" in refused("show", file)
+    assert "there is no such ledger" in refused("history", file, "views")
+    assert not (tmp_path / file).exists()
+    printed("create", file, "views", "--epsilon", 1)
+    assert "epsilon must be" in refused("create", file, "new", "--epsilon", "nan")
+    assert "delta must be" in refused("create", file, "new", "--epsilon", 1, "--delta", 1)
+    assert "unit must be" in refused("create", file, "new", "--epsilon", 1, "--unit", "person")
+    assert "is there already" in refused("create", file, "views", "--epsilon", 1)
+    assert "no data set 'nobody'" in refused("show", file, "nobody")
+    assert "no data set 'nobody'" in refused("history", file, "nobody")
+    assert "--epsilon" in refused("create", file, "new")
+    (tmp_path / "notes.txt").write_text("plain text " * 100)
+    assert "not a ledger of ours" in refused("show", "notes.txt")
+    assert "no folder" in refused("create", "nowhere/x.ledger", "views", "--epsilon", 1)
+
+
+def test_help_names_the_units_and_loads_nothing_heavy():
+    assert tuple(budget.UNITS.split(", ")) == UNITS
+    code = (
+        "import sys; from sfumato.cli import app\n"
+        "try: app(['budget', 'create', '--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = 'numpy numba scipy dp_accounting sqlite3 rich duckdb pyarrow'.split()\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.splitlines()[-1] == "[]"

@@ -1,0 +1,457 @@
+"""Budgets hold whatever happens: two processes at once, a killed one, a retry, a wrong file."""
+
+import json
+import math
+import pickle
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from fractions import Fraction
+
+import pytest
+
+from sfumato.privacy import Accountant, BudgetExceeded, Ledger, _ledger_file
+from sfumato.privacy.loss import Flips, GaussianNoise, LaplaceNoise, Pure
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    found = Ledger(tmp_path / "shop.ledger")
+    found.create("views", epsilon=1)
+    found.create("rough", epsilon=1, delta=1e-6, unit="user", relation="replace")
+    return found
+
+
+def entries(ledger):
+    """Everything that is stored."""
+    with sqlite3.connect(ledger.path) as file:
+        return [
+            file.execute(f"SELECT * FROM {table}").fetchall() for table in ("dataset", "charge")
+        ]
+
+
+def never(release_id):
+    raise AssertionError("made again")
+
+
+def test_charges_add_up_to_the_budget_and_no_further(ledger):
+    for _ in range(10):
+        ledger.charge("views", 0.1, "a count")
+    assert ledger.spent("views").epsilon == pytest.approx(1)
+    assert ledger.spent("views").delta == 0
+    before = entries(ledger)
+    with pytest.raises(BudgetExceeded, match=r"'views' has epsilon 0 left of 1") as error:
+        ledger.charge("views", 1e-6, "one more")
+    assert entries(ledger) == before
+    assert error.value.remaining == ledger.remaining("views")
+    assert isinstance(error.value, ValueError)
+    again = pickle.loads(pickle.dumps(error.value))
+    assert (str(again), again.remaining) == (str(error.value), error.value.remaining)
+
+
+def test_a_refusal_says_what_is_left_and_that_much_fits(ledger):
+    ledger.charge("views", LaplaceNoise(Fraction(4), 1, 3), "three cells")
+    with pytest.raises(BudgetExceeded) as error:
+        ledger.charge("views", 0.2500001, "too much")
+    assert error.value.remaining.epsilon == 0.25
+    assert error.value.dataset == "views"
+    ledger.charge("views", error.value.remaining.epsilon, "the rest")
+    assert ledger.remaining("views").epsilon == 0
+
+
+def test_a_delta_budget_composes_tightly(ledger):
+    noise = GaussianNoise(Fraction(400), relation="replace")
+    mine = Accountant(relation="replace")
+    count = 0
+    while mine.compose(noise).delta(1) <= 1e-6:
+        count += 1
+        ledger.charge("rough", noise, f"round {count}")
+    with pytest.raises(BudgetExceeded, match="at delta 1e-06"):
+        ledger.charge("rough", noise, "one too many")
+    assert count == 22
+    assert ledger.spent("rough").delta == 1e-6
+    assert 0.97 < ledger.spent("rough").epsilon <= 1
+    pure = 20 * Accountant(relation="replace").compose(noise).epsilon(1e-6)
+    assert pure > 3  # what adding up epsilons would claim
+
+
+def test_pure_charges_in_a_delta_budget_are_their_sum_while_that_fits(ledger):
+    for _ in range(3):
+        ledger.charge("rough", 0.3, "a count")
+    assert ledger.spent("rough").epsilon == pytest.approx(0.9)
+    assert ledger.spent("rough").delta == 0
+    ledger.create("wide", epsilon=3, delta=1e-3)
+    for _ in range(40):
+        ledger.charge("wide", 0.1, "a count")
+    assert ledger.spent("wide").delta == 1e-3
+    assert ledger.spent("wide").epsilon == Accountant().compose(0.1, 40).epsilon(1e-3)
+    left = ledger.remaining("wide").epsilon
+    ledger.charge("wide", left, "the rest")
+
+
+@pytest.mark.parametrize("loss", [(0.1, 1e-9), GaussianNoise(Fraction(10**6))])
+def test_delta_zero_takes_pure_losses_only(ledger, loss):
+    with pytest.raises(BudgetExceeded, match="and only pure losses"):
+        ledger.charge("views", loss, "a count")
+    assert ledger.history("views") == []
+
+
+def test_a_loss_of_another_relation_is_refused(ledger):
+    with pytest.raises(ValueError, match="'replace', and data set 'views' under 'add/remove'"):
+        ledger.charge("views", Pure(0.1, relation="replace"), "a count")
+    with pytest.raises(ValueError, match="'add/remove', and data set 'rough' under 'replace'"):
+        ledger.release("rough", Pure(0.1), "a count", never)
+    assert entries(ledger)[1] == []
+    ledger.charge("rough", 0.1, "a plain epsilon is one of the data set's relation")
+    assert ledger.history("rough")[0].loss == Pure(0.1, relation="replace")
+
+
+def test_a_release_is_charged_before_it_is_made_and_stored_before_it_is_returned(ledger):
+    def make(release_id):
+        (charge,) = ledger.history("views")
+        assert (charge.release_id, charge.released, charge.nbytes) == (release_id, None, 0)
+        return b"noisy " + release_id.encode()
+
+    made = ledger.release("views", 0.5, "a count", make)
+    (charge,) = ledger.history("views")
+    assert made == b"noisy " + charge.release_id.encode()
+    assert charge.nbytes == len(made)
+    assert charge.released is not None
+
+
+def test_a_retry_returns_the_stored_bytes_and_costs_nothing(ledger):
+    first = ledger.release("views", 0.9, "a count", lambda release_id: b"first", release_id="one")
+    again = Ledger(ledger.path).release("views", 0.9, "a count", never, release_id="one")
+    assert first == again == b"first"
+    assert ledger.spent("views").epsilon == 0.9
+    assert ledger.charge("views", 0.1, "kept elsewhere", release_id="two") == "two"
+    assert ledger.charge("views", 0.1, "kept elsewhere", release_id="two") == "two"
+    assert len(ledger.history("views")) == 2
+
+
+def test_a_failed_make_leaves_the_charge_and_a_retry_completes_it(ledger):
+    with pytest.raises(ZeroDivisionError):
+        ledger.release("views", 0.9, "a count", lambda release_id: 1 // 0, release_id="one")
+    with pytest.raises(TypeError, match="make must return bytes, not str"):
+        ledger.release("views", 0.9, "a count", lambda release_id: "text", release_id="one")
+    assert ledger.spent("views").epsilon == 0.9
+    made = ledger.release("views", 0.9, "a count", lambda release_id: b"done", release_id="one")
+    assert made == b"done"
+    assert ledger.spent("views").epsilon == 0.9
+
+
+def test_of_two_that_make_the_same_release_the_first_stored_wins(ledger):
+    def slow(release_id):
+        ledger.release("views", 0.5, "a count", lambda same: b"quick", release_id=release_id)
+        return b"slow"
+
+    assert ledger.release("views", 0.5, "a count", slow, release_id="one") == b"quick"
+
+
+def test_a_release_id_is_one_release_only(ledger):
+    ledger.create("other", epsilon=1)
+    ledger.release("views", 0.5, "a count", lambda release_id: b"x", release_id="one")
+    for dataset, loss, what, name in [
+        ("other", 0.5, "a count", "dataset"),
+        ("views", 0.4, "a count", "loss"),
+        ("views", 0.5, "a sum", "what"),
+    ]:
+        with pytest.raises(ValueError, match=f"'one' was charged with another {name}"):
+            ledger.release(dataset, loss, what, never, release_id="one")
+    with pytest.raises(ValueError, match="the other of charge and release"):
+        ledger.charge("views", 0.5, "a count", release_id="one")
+    ledger.charge("views", 0.1, "mine", release_id="two")
+    with pytest.raises(ValueError, match="the other of charge and release"):
+        ledger.release("views", 0.1, "mine", never, release_id="two")
+
+
+def test_a_split_charges_what_it_is_a_part_of(ledger):
+    ledger.create("train", epsilon=0.6, parent="views")
+    ledger.create("fold", epsilon=0.5, parent="train")
+    ledger.create("test", epsilon=0.9, parent="views")
+    ledger.charge("fold", 0.4, "a model")
+    assert [ledger.spent(name).epsilon for name in ("fold", "train", "test", "views")] == [
+        *(0.4, 0.4, 0.0, 0.4),
+    ]
+    with pytest.raises(BudgetExceeded, match=r"'fold' has epsilon 0.1 left of 0.5"):
+        ledger.charge("fold", 0.2, "another")
+    ledger.charge("train", 0.15, "another")
+    with pytest.raises(BudgetExceeded, match=r"'train' has epsilon 0.05 left of 0.6"):
+        ledger.charge("fold", 0.1, "another")
+    with pytest.raises(BudgetExceeded, match=r"'views' has epsilon 0.45 left of 1"):
+        ledger.charge("test", 0.5, "a score")
+    assert ledger.remaining("fold").epsilon == pytest.approx(0.05)
+    assert ledger.remaining("test").epsilon == pytest.approx(0.45)
+    assert [charge.dataset for charge in ledger.history("views")] == ["fold", "train"]
+    assert ledger.dataset("fold").parent == "train"
+
+
+def test_a_split_has_the_unit_and_relation_of_its_parent(ledger):
+    ledger.create("part", epsilon=0.5, parent="rough")
+    assert (ledger.dataset("part").unit, ledger.dataset("part").relation) == ("user", "replace")
+    for wrong in (dict(unit="event"), dict(relation="add/remove")):
+        with pytest.raises(ValueError, match="of a split must be that of its parent"):
+            ledger.create("other", epsilon=0.5, parent="rough", **wrong)
+    with pytest.raises(ValueError, match="no data set 'nobody'"):
+        ledger.create("other", epsilon=0.5, parent="nobody")
+    assert [each.name for each in ledger.datasets()] == ["views", "rough", "part"]
+
+
+def test_a_budget_is_given_once(ledger):
+    before = entries(ledger)
+    with pytest.raises(ValueError, match="'views' is there already; its budget stays"):
+        ledger.create("views", epsilon=100)
+    assert entries(ledger) == before
+
+
+NUMBERS = [0, -1, math.nan, math.inf, "1", None, True]
+TEXTS = ["", " ", "two\nlines", "\x1b[0m", None, 7, "x" * 2001]
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "bad"),
+    [
+        ("create", "epsilon", NUMBERS),
+        ("create", "delta", [-1e-9, 1, math.nan, "0", None, True]),
+        ("create", "unit", ["person", "", 1]),
+        ("create", "relation", ["both", "", 1]),
+        ("create", "dataset", TEXTS),
+        ("charge", "dataset", [*TEXTS, "nobody"]),
+        ("charge", "loss", [*NUMBERS, (1,), (0.1, 1), (0.1, 0.1, 0.1), b"x", {}]),
+        ("charge", "what", TEXTS),
+        ("charge", "release_id", [text for text in TEXTS if text is not None]),
+    ],
+)
+def test_bad_input_raises_before_anything_is_stored(ledger, call, name, bad):
+    good = dict(
+        create=dict(dataset="new", epsilon=1),
+        charge=dict(dataset="views", loss=0.1, what="a count"),
+    )[call]
+    before = entries(ledger)
+    for value in bad:
+        with pytest.raises(ValueError, match="Ledger: "):
+            getattr(ledger, call)(**{**good, name: value})
+    with pytest.raises(TypeError, match="make must be a function"):
+        ledger.release("views", 0.1, "a count", b"bytes")
+    assert entries(ledger) == before
+    getattr(ledger, call)(**good)
+
+
+def test_a_loss_that_could_not_be_read_again_is_not_stored(ledger):
+    with pytest.raises(ValueError, match="ratio"):
+        ledger.charge("views", Flips(Fraction(10**4200 - 1, 3 * 10**4200)), "a bit")
+    assert ledger.history("views") == []
+
+
+def test_history_tells_losses_as_they_were(ledger):
+    loss = LaplaceNoise(Fraction(21, 2), 2, 3)
+    ledger.charge("views", loss, "three cells", release_id="one")
+    (charge,) = ledger.history("views")
+    assert (charge.release_id, charge.dataset, charge.what) == ("one", "views", "three cells")
+    assert charge.loss == loss
+    assert charge.charged.endswith("+00:00")
+    assert ledger.history("rough") == []
+    with pytest.raises(ValueError, match="no data set 'nobody'"):
+        ledger.history("nobody")
+
+
+def test_the_file_is_durable_and_append_only(ledger):
+    ledger.release("views", 0.1, "a count", lambda release_id: b"x", release_id="one")
+    with sqlite3.connect(ledger.path) as file:
+        assert file.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        for change in ("DELETE FROM charge", "UPDATE charge SET bytes = x'00'"):
+            with pytest.raises(sqlite3.IntegrityError, match="never"):
+                file.execute(change)
+    with _ledger_file.writing(ledger.path) as file:
+        assert file.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
+
+
+def test_a_file_that_is_no_ledger_is_refused_and_left_alone(tmp_path):
+    text, other = tmp_path / "notes.txt", tmp_path / "other.db"
+    text.write_text("not a database, and longer than a header of SQLite would be " * 20)
+    with sqlite3.connect(other) as file:
+        file.execute("CREATE TABLE mine (x)")
+    for path in (text, other):
+        before = path.read_bytes()
+        with pytest.raises(ValueError, match="is not a ledger of ours"):
+            Ledger(path)
+        assert path.read_bytes() == before
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        Ledger(tmp_path)
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        Ledger(tmp_path / "nowhere" / "x.ledger")
+
+
+def test_another_version_is_refused(ledger):
+    with sqlite3.connect(ledger.path) as file:
+        file.execute("PRAGMA user_version = 2")
+    for use in (lambda: Ledger(ledger.path), lambda: ledger.charge("views", 0.1, "x")):
+        with pytest.raises(ValueError, match="has version 2, and this program reads 1"):
+            use()
+
+
+def test_a_ledger_that_is_gone_is_not_made_anew(ledger, tmp_path):
+    shutil.move(ledger.path, tmp_path / "elsewhere")
+    with pytest.raises(FileNotFoundError, match="is gone"):
+        ledger.charge("views", 0.1, "x")
+    assert not (tmp_path / "shop.ledger").exists()
+
+
+def test_it_is_a_context_manager_and_has_a_name(tmp_path):
+    with Ledger(tmp_path / "shop.ledger") as ledger:
+        ledger.create("views", 1)
+    assert ledger.name == "shop.ledger"
+    assert repr(ledger) == "Ledger('shop.ledger')"
+    assert Ledger(ledger.path).dataset("views").epsilon == 1
+
+
+def test_threads_together_cannot_overspend(ledger):
+    taken = []
+
+    def spend():
+        for _ in range(5):
+            try:
+                taken.append(ledger.charge("views", 0.125, "a count"))
+            except BudgetExceeded:
+                return
+
+    threads = [threading.Thread(target=spend) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(taken) == len(set(taken)) == 8
+    assert ledger.spent("views").epsilon == 1
+
+
+def run(code, *arguments):
+    """A process of its own that runs this code."""
+    start = "import os, signal, sys\nfrom sfumato.privacy import Ledger, BudgetExceeded, ledger\n"
+    code = start + textwrap.dedent(code)
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)], stdout=subprocess.PIPE, text=True
+    )
+
+
+SPEND = """
+    mine, taken = Ledger(sys.argv[1]), 0
+    print("ready", flush=True)
+    while not os.path.exists(sys.argv[2]):
+        pass
+    try:
+        while True:
+            mine.charge("views", 0.05, "a count")
+            taken += 1
+    except BudgetExceeded:
+        pass
+    same = mine.release("rough", 0.5, "one", lambda i: os.urandom(8), release_id="same")
+    print(taken, same.hex())
+"""
+
+
+def test_processes_together_cannot_overspend_and_share_one_release(ledger, tmp_path):
+    go = tmp_path / "go"
+    children = [run(SPEND, ledger.path, go) for _ in range(3)]
+    for child in children:
+        assert child.stdout.readline() == "ready\n"
+    go.touch()
+    told = [child.communicate(timeout=120)[0].split() for child in children]
+    assert sum(int(taken) for taken, _ in told) == 20
+    assert len({same for _, same in told}) == 1
+    assert ledger.spent("views").epsilon == pytest.approx(1)
+    assert len(ledger.history("rough")) == 1
+
+
+KILLED = """
+    def die(*_):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def make(release_id):
+        if sys.argv[2] == "in make":
+            die()
+        if sys.argv[2] == "while storing":
+            ledger._now = die
+        return b"made"
+
+    store = Ledger._store
+    if sys.argv[2] == "while charging":
+        ledger._now = die
+    if sys.argv[2] == "before making":
+        Ledger._charge = lambda self, *a, _charge=Ledger._charge, **k: die(_charge(self, *a, **k))
+    if sys.argv[2] == "after storing":
+        Ledger._store = lambda self, *a: die(store(self, *a))
+    Ledger(sys.argv[1]).release("views", 0.75, "a count", make, release_id="one")
+    print("returned")
+"""
+# Where it was killed: how many charges stand, and what a retry returns.
+POINTS = {
+    "while charging": (0, b"retry"),
+    "before making": (1, b"retry"),
+    "in make": (1, b"retry"),
+    "while storing": (1, b"retry"),
+    "after storing": (1, b"made"),
+}
+
+
+def test_a_killed_process_leaves_its_charge_standing_and_a_retry_never_pays_twice(tmp_path):
+    ledgers = {point: Ledger(tmp_path / f"{point}.ledger") for point in POINTS}
+    for each in ledgers.values():
+        each.create("views", epsilon=1)
+    children = {point: run(KILLED, ledgers[point].path, point) for point in POINTS}
+    for point, child in children.items():
+        assert child.communicate(timeout=120)[0] == "", point
+        assert child.returncode == -signal.SIGKILL, point
+        mine, (standing, answer) = ledgers[point], POINTS[point]
+        assert len(mine.history("views")) == standing, point
+        assert mine.spent("views").epsilon == 0.75 * standing, point
+        if standing:
+            with pytest.raises(BudgetExceeded):
+                mine.charge("views", 0.5, "another")
+        made = mine.release("views", 0.75, "a count", lambda i: b"retry", release_id="one")
+        assert made == answer, point
+        assert mine.spent("views").epsilon == 0.75, point
+
+
+TINY = Fraction(497, 1000)
+
+
+def fill(ledger, dataset, losses):
+    """Charges straight into the file, as charging each of them durably would take minutes."""
+    with sqlite3.connect(ledger.path) as file:
+        file.executemany(
+            "INSERT INTO charge (release_id, dataset, loss, what, stores, charged) "
+            "VALUES (?, ?, ?, 'a count', 0, 'now')",
+            [
+                (f"{dataset} {place}", dataset, json.dumps(loss.to_dict(), sort_keys=True))
+                for place, loss in enumerate(losses)
+            ],
+        )
+
+
+# Each data set with a thousand charges, and a budget that only the tightest bound finds enough.
+MANY = {
+    "sum": (16, 0, [Pure(0.01 + 1e-5 * k) for k in range(1000)]),
+    "equal": (2.2, 1e-6, [LaplaceNoise(Fraction(65)) for k in range(1000)]),
+    "three kinds": (2.2, 1e-6, [LaplaceNoise(Fraction(60)), Pure(0.015), Flips(TINY)] * 333),
+    "all different": (2.2, 1e-6, [Pure(0.01 + 1e-5 * k) for k in range(1000)]),
+}
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_a_thousand_charges_are_checked_in_a_second(ledger, name):
+    epsilon, delta, losses = MANY[name]
+    ledger.create(name, epsilon=epsilon, delta=delta)
+    fill(ledger, name, losses)
+    begin = time.process_time()
+    ledger.charge(name, 0.0123, "the next one")
+    assert time.process_time() - begin < 1
+    if delta:
+        simple = Accountant("rdp")
+        for loss in losses:
+            simple.compose(loss)
+        assert simple.delta(epsilon) > delta

@@ -1,0 +1,167 @@
+"""A statement tells everything it must, survives its JSON, and cannot be forged by its fields."""
+
+import json
+import math
+from dataclasses import fields
+from fractions import Fraction
+
+import pytest
+
+from sfumato.privacy import PrivacyStatement
+from sfumato.privacy.loss import GaussianNoise, LaplaceNoise, Pure
+from sfumato.privacy.statement import INSECURE, SCHEMA, SYSTEM, UNITS
+
+LOSS = LaplaceNoise(Fraction(8), 1, 4)
+GOOD = dict(
+    unit="event",
+    relation="add/remove",
+    mechanism="discrete Laplace, scale 8 on each cell",
+    epsilon=0.5,
+    loss=LOSS.to_dict(),
+)
+BUDGET = dict(dataset="views", ledger="shop.ledger", release="r1", audit="epsilon above 0.4")
+
+
+def valid(schema, value):
+    """Whether a value has a schema, of the words that ours uses; an unknown word is an error."""
+    known = {"$schema", "title", "type", "additionalProperties", "required", "properties", "enum"}
+    known |= {"exclusiveMinimum", "minimum", "exclusiveMaximum"}
+    assert set(schema) <= known
+    kinds = {"object": dict, "string": str, "number": int | float}
+    if not isinstance(value, kinds[schema["type"]]) or isinstance(value, bool):
+        return False
+    if schema["type"] == "number" and not (
+        value > schema.get("exclusiveMinimum", -math.inf)
+        and value >= schema.get("minimum", -math.inf)
+        and value < schema.get("exclusiveMaximum", math.inf)
+    ):
+        return False
+    if "enum" in schema and value not in schema["enum"]:
+        return False
+    inside = schema.get("properties", {})
+    if schema.get("additionalProperties") is False and set(value) - set(inside):
+        return False
+    if set(schema.get("required", ())) - set(value if isinstance(value, dict) else ()):
+        return False
+    return all(valid(inside[name], value[name]) for name in inside)
+
+
+STATEMENTS = [
+    PrivacyStatement(**GOOD),
+    PrivacyStatement(**GOOD, **BUDGET),
+    PrivacyStatement(**{**GOOD, "loss": {}, "delta": 1e-6, "proof": "measured"}),
+    PrivacyStatement(**GOOD, source=INSECURE, covers="the whole file"),
+    *(PrivacyStatement(**{**GOOD, "unit": unit}) for unit in UNITS),
+]
+
+
+@pytest.mark.parametrize("told", STATEMENTS, ids=range(len(STATEMENTS)))
+def test_json_has_the_schema_and_comes_back_as_it_was(told):
+    text = told.to_json()
+    assert valid(SCHEMA, json.loads(text))
+    assert json.loads(text) == told.to_dict()
+    assert PrivacyStatement.from_json(text) == told
+    assert PrivacyStatement.from_dict(told.to_dict()) == told
+
+
+def test_the_schema_names_every_field_and_is_json():
+    names = {field.name for field in fields(PrivacyStatement)}
+    assert set(SCHEMA["properties"]) == set(SCHEMA["required"]) == names
+    assert json.loads(json.dumps(SCHEMA)) == SCHEMA
+    assert SCHEMA["additionalProperties"] is False
+
+
+WRONG = {
+    "unit": ["person", "", None, 1],
+    "relation": ["both", "", None],
+    "mechanism": [None, 1, "two\nlines", "\x1b[2J"],
+    "epsilon": [0, -1, math.nan, math.inf, "1", None, True],
+    "delta": [-1e-9, 1, math.nan, "0", None, True],
+    "loss": [None, "Pure", [], {"kind": "Free"}, {"kind": "Pure", "epsilon": 1}],
+    "proof": ["believed", "", None],
+    "covers": [None, 1, "a\nb"],
+    "source": ["dice", "", None],
+    "dataset": [None, 1, "a\nb"],
+    "ledger": [None, 1, "a\nb"],
+    "release": [None, 1, "a\nb"],
+    "audit": [None, 1, "a\nb"],
+}
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(PrivacyStatement)])
+def test_every_field_is_checked(name):
+    for bad in WRONG[name]:
+        with pytest.raises(ValueError, match=f"PrivacyStatement: {name} must be|Loss: "):
+            PrivacyStatement(**{**GOOD, name: bad})
+
+
+@pytest.mark.parametrize("name", ["unit", "relation", "epsilon", "delta", "proof", "source"])
+def test_the_schema_refuses_what_the_statement_refuses(name):
+    told = STATEMENTS[0].to_dict()
+    for bad in WRONG[name]:
+        if not (isinstance(bad, float) and not math.isfinite(bad)):  # JSON has no such number
+            assert not valid(SCHEMA, {**told, name: bad}), bad
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(PrivacyStatement)])
+def test_a_missing_or_strange_field_is_refused(name):
+    told = STATEMENTS[0].to_dict()
+    strange = {**told, name + "_": "x"}
+    missing = {key: value for key, value in told.items() if key != name}
+    for wrong in (strange, missing):
+        assert not valid(SCHEMA, wrong)
+        with pytest.raises(ValueError, match="fields are not those of a statement"):
+            PrivacyStatement.from_dict(wrong)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "1", '"x"'])
+def test_damaged_json_is_a_value_error(text):
+    with pytest.raises(ValueError, match=r".+"):
+        PrivacyStatement.from_json(text)
+
+
+def test_a_statement_cannot_claim_less_than_its_own_loss():
+    assert PrivacyStatement(**{**GOOD, "epsilon": 0.6}).epsilon == 0.6
+    with pytest.raises(ValueError, match="epsilon must not be below that of the loss"):
+        PrivacyStatement(**{**GOOD, "epsilon": 0.49})
+    with pytest.raises(ValueError, match="epsilon must not be below that of the loss"):
+        PrivacyStatement(**{**GOOD, "loss": GaussianNoise(Fraction(4)).to_dict()})
+    with pytest.raises(ValueError, match="under the relation of the statement"):
+        PrivacyStatement(**{**GOOD, "loss": Pure(0.1, relation="replace").to_dict()})
+
+
+def test_an_insecure_source_is_visible_everywhere():
+    told = PrivacyStatement(**GOOD, source=INSECURE)
+    assert told.insecure
+    assert "insecure" in repr(told)
+    assert "insecure" in told.to_dict()["source"]
+    assert "insecure" in told.to_json()
+    safe = PrivacyStatement(**GOOD)
+    assert not safe.insecure
+    assert safe.source == SYSTEM
+    assert "insecure" not in repr(safe)
+
+
+def test_repr_tells_every_part_of_the_promise():
+    told = repr(PrivacyStatement(**GOOD, **BUDGET, proof="measured", covers="the counts"))
+    for part in ("measured", "epsilon 0.5", "event", "add/remove", GOOD["mechanism"], "the counts"):
+        assert part in told
+    for part in ("operating system", "'views'", "'r1'", "'shop.ledger'", "epsilon above 0.4"):
+        assert part in told
+    assert "delta" not in told
+    assert "unaccounted" in repr(PrivacyStatement(**GOOD))
+
+
+def test_repr_never_rounds_a_cost_down():
+    told = repr(
+        PrivacyStatement(**{**GOOD, "loss": {}, "epsilon": 1.00000049, "delta": 1.00000001e-6})
+    )
+    assert "epsilon 1.00001, delta 1.00001e-06" in told
+
+
+def test_a_statement_does_not_change():
+    told = PrivacyStatement(**GOOD)
+    with pytest.raises(AttributeError):
+        told.epsilon = 9
+    told.to_dict()["loss"]["scale"] = "1"
+    assert told.loss == LOSS.to_dict()

@@ -1,0 +1,98 @@
+"""Every public release keeps the contract of tests/releases.py; other sketches refuse, with why."""
+
+import contextlib
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sfumato.sketch
+from checks import SKETCHES, feed
+from releases import CHECKS, RELEASES, use
+from sfumato.privacy.noise import InsecureSeededSource
+from sfumato.sketch import CountMin, Release, SketchFormatError, load
+from sfumato.sketch._format import _checksum, pack
+
+PUBLIC = [getattr(sfumato.sketch, name) for name in sfumato.sketch.__all__]
+CASES = [
+    pytest.param(check, case, id=f"{name}-{at}-{check.__name__[6:]}")
+    for name, cases in RELEASES.items()
+    for at, case in enumerate(cases)
+    for check in CHECKS
+]
+SAMPLES = [case.release().to_bytes() for cases in RELEASES.values() for case in cases]
+SAMPLES = [data for data in SAMPLES if len(data) < 30_000]
+
+
+def test_every_public_release_has_joined():
+    kinds = {c.__name__ for c in PUBLIC if isinstance(c, type) and issubclass(c, Release)}
+    assert kinds - {"Release"} == set(RELEASES)
+    assert all(
+        type(case.release()).__name__ == name for name in RELEASES for case in RELEASES[name]
+    )
+
+
+@pytest.mark.parametrize(("check", "case"), CASES)
+def test_contract(check, case, tmp_path):
+    check(case, tmp_path)
+
+
+@pytest.mark.parametrize("name", SKETCHES)
+def test_every_sketch_releases_or_says_why_not(name):
+    cases = [case for cases in RELEASES.values() for case in cases]
+    fitting = [case.arguments for case in cases if type(case.make()).__name__ == name]
+    arguments = {"epsilon": 1.0, "source": InsecureSeededSource(1), **(fitting or [{}])[0]}
+    told = [outcome(feed(make(1)), arguments) for make in SKETCHES[name]]
+    for why in (each for each in told if isinstance(each, str)):
+        assert why.startswith(f"{name}: cannot be released, ")
+        assert "no mechanism is proved for it." not in why
+    assert any(isinstance(each, Release) for each in told) == bool(fitting)
+
+
+def outcome(sketch, arguments):
+    """The release, or the sentence why there is none."""
+    try:
+        return sketch.release(**arguments)
+    except ValueError as refused:
+        return str(refused)
+
+
+def resealed(body):
+    """The bytes with a checksum that fits them, so that only the content can be wrong."""
+    return bytes(body) + _checksum(memoryview(bytes(body)))
+
+
+@settings(max_examples=600)
+@given(
+    st.integers(0, len(SAMPLES) - 1),
+    st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), max_size=4),
+    st.integers(-3, 3),
+)
+def test_mutated_bytes_load_whole_or_are_refused(which, changes, resize):
+    body = bytearray(SAMPLES[which][:-8])
+    for share, value in changes:
+        body[int(share**3 * len(body))] = value  # most changes hit the header
+    body = body[:resize] if resize < 0 else body + bytes(resize)
+    with contextlib.suppress(SketchFormatError):
+        release = load(resealed(body))
+        assert load(release.to_bytes()) == release
+        list(use(release))
+
+
+def test_a_statement_that_lies_or_nests_without_end_is_refused():
+    release = CountMin(8, 1).release(1.0)
+    data = release.to_bytes()
+    header = json.loads(data[16 : 16 + int.from_bytes(data[8:16], "little")])
+    header.pop("arrays")
+    nested = {"kind": "Pure", "epsilon": 1.0, "relation": "add/remove"}
+    for _ in range(300):
+        nested = {"kind": "Sampled", "rate": 0.5, "of": nested, "relation": "add/remove"}
+    told = header["state"]["statement"]
+    for change in ({"epsilon": 0.0}, {"source": "dice"}, {"loss": {"kind": "None"}}, {"more": 1}):
+        header["state"] = {"statement": {**told, **change}}
+        with pytest.raises(SketchFormatError):
+            load(pack(header, release._arrays()))
+    header["state"] = {"statement": {**told, "loss": nested}}
+    with contextlib.suppress(SketchFormatError):
+        load(pack(header, release._arrays()))

@@ -1,0 +1,199 @@
+"""Released Bloom filters keep their epsilon exactly, and say how far their answers may be off."""
+
+import itertools
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from sfumato.privacy import noise
+from sfumato.privacy.loss import Flips, Loss
+from sfumato.privacy.noise import InsecureSeededSource
+from sfumato.sketch import BloomFilter, ReleasedBloomFilter, SketchFormatError, load
+from sfumato.sketch._format import pack
+
+LAYOUTS = [("plain", 2048), ("blocked", 2048)]
+
+
+def below_exp(ratio, epsilon):
+    """Whether an exact ratio is at most exp(epsilon), in 60 digits."""
+    with localcontext(prec=60):
+        return Decimal(ratio.numerator) / ratio.denominator <= Decimal(epsilon).exp()
+
+
+def law(truth, bits, p):
+    """The exact probability of every possible release of these bits."""
+    return [
+        p ** (truth ^ out).bit_count() * (1 - p) ** (bits - (truth ^ out).bit_count())
+        for out in range(2**bits)
+    ]
+
+
+def worst_ratio(truths, neighbours, bits, p):
+    laws = {truth: law(truth, bits, p) for truth in set(truths.values())}
+    return max(
+        a / b
+        for left, right in neighbours
+        for a, b in zip(laws[truths[left]], laws[truths[right]], strict=True)
+    )
+
+
+@pytest.mark.parametrize(("hashes", "epsilon"), [(1, 1.0), (2, 1.0), (3, 2.5)])
+def test_no_release_tells_neighbouring_sets_apart_by_more_than_epsilon(hashes, epsilon):
+    sets = [s for size in range(5) for s in itertools.combinations(range(4), size)]
+    truths = {s: int(BloomFilter(8, hashes, seed=9).update(list(s))._words[0]) for s in sets}
+    added = [(s, t) for s in sets for t in sets if len(set(s) ^ set(t)) == 1]
+    swapped = [(s, t) for s in sets for t in sets if len(s) == len(t) and len(set(s) - set(t)) == 1]
+    empty = BloomFilter(8, hashes, seed=9)
+    for relation, neighbours in (("add/remove", added), ("replace", swapped)):
+        told = empty.release(epsilon, relation=relation)
+        assert told.statement.epsilon <= epsilon
+        assert told.statement.relation == relation
+        ratio = worst_ratio(truths, neighbours, 8, told.flip_probability)
+        assert below_exp(ratio, told.statement.epsilon)
+        assert below_exp(1 / ratio, -0.9 * epsilon)  # so that no noise is wasted either
+
+
+def test_cells_are_the_bits_flipped_by_that_probability():
+    # 16,000 bits: a share 6 deviations off has p < 1e-8.
+    seen = BloomFilter(100, 2).update(range(20))
+    p = seen.release(1).flip_probability
+    assert p.denominator <= 2**32
+    told = [seen.release(1, source=InsecureSeededSource(seed))._words for seed in range(160)]
+    flipped = sum(int(np.bitwise_count(words ^ seen._words).sum()) for words in told)
+    assert abs(flipped / 16000 - float(p)) < 6 * (0.25 / 16000) ** 0.5
+    again = seen._words ^ noise.flips(p, 100, source=InsecureSeededSource(9))
+    np.testing.assert_array_equal(told[9], again)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 7 * np.log(3), 20.0, 1e4])
+def test_probability_is_rounded_toward_one_half(epsilon):
+    told = BloomFilter(64, 7).update([1]).release(epsilon)
+    p = told.flip_probability
+    assert told.statement.epsilon == Loss.from_dict(told.statement.loss).epsilon <= epsilon
+    assert below_exp(((1 - p) / p) ** 7, told.statement.epsilon)
+    lower = p - Fraction(1, 2**32)
+    if lower > 0:  # one step less would cost more than was asked for, or nearly
+        assert Flips(lower, 7).epsilon > epsilon * (1 - 1e-9)
+
+
+def test_cost_counts_hashes_contributions_and_both_keys_of_an_exchange():
+    seen = BloomFilter(4096, 3).update(range(50))
+    assert Loss.from_dict(seen.release(3).statement.loss).cells == 3
+    assert Loss.from_dict(seen.release(3, relation="replace").statement.loss).cells == 6
+    user = seen.release(30, unit="user", contributions=10)
+    assert Loss.from_dict(user.statement.loss).cells == 30
+    assert BloomFilter(8, 3).release(3, unit="user", contributions=10).flip_probability < 0.5
+    with pytest.raises(ValueError, match="BloomFilter: epsilon must be more than 1e-09"):
+        seen.release(1e-9)
+
+
+@pytest.mark.parametrize("bits", [8, 63, 64, 65, 127])
+def test_spare_bits_stay_zero(bits):
+    for seed in range(20):
+        told = BloomFilter(bits, 1).update(range(9)).release(1, source=InsecureSeededSource(seed))
+        assert sum(int(word) << (64 * at) for at, word in enumerate(told._words)) < 2**bits
+    header = {
+        "kind": "ReleasedBloomFilter",
+        "version": 1,
+        "parameters": told.parameters,
+        "state": {"statement": told.statement.to_dict()},
+    }
+    if bits % 64:
+        with pytest.raises(SketchFormatError, match="beyond the last"):
+            load(pack(header, {"_words": np.full_like(told._words, 2**64 - 1)}))
+    header["state"]["statement"]["loss"] = {}
+    with pytest.raises(SketchFormatError):
+        load(pack(header, {"_words": told._words}))
+
+
+@pytest.mark.parametrize(("layout", "bits"), LAYOUTS)
+def test_size_is_unbiased_and_within_its_bound(layout, bits):
+    # 300 releases of as many filters. Deviation about 19, so a mean off by 7 has p < 1e-9. At 90 %
+    # more than 56 misses have p < 1e-5, and fewer than 9 too.
+    errors, misses = [], 0
+    for seed in range(300):
+        seen = BloomFilter(bits, 3, layout=layout, seed=seed).update(range(150))
+        told = seen.release(3, source=InsecureSeededSource(seed))
+        errors.append(told.estimate_size() - 150)
+        misses += abs(errors[-1]) > told.error_bound(0.9)
+    assert abs(np.mean(errors)) < 7
+    assert 9 <= misses <= 56
+
+
+def test_size_of_a_full_filter_has_no_bound():
+    full = BloomFilter(64, 3).update(range(5000)).release(6, source=InsecureSeededSource(1))
+    assert full.error_bound() == np.inf
+    assert BloomFilter(4096, 1).release(8, source=InsecureSeededSource(1)).estimate_size() < 20
+
+
+@pytest.mark.parametrize(("layout", "bits"), LAYOUTS)
+@pytest.mark.parametrize("threshold", [-0.5, 0.0, 1.0])
+def test_contains_errs_as_often_as_its_rates_say(layout, bits, threshold):
+    # Per release 4000 other keys, given the bits, and 100 keys of the set over the flips of 40
+    # releases: 6 deviations of binomial counts, p < 1e-8 (keys share flips: twice that width).
+    wrong, missed, expected = [], [], []
+    for seed in range(40):
+        seen = BloomFilter(bits, 4, layout=layout, seed=seed).update(range(100))
+        told = seen.release(6, source=InsecureSeededSource(seed))
+        wrong.append(told.contains(range(1000, 5000), threshold).mean())
+        missed.append(1 - told.contains(range(100), threshold).mean())
+        expected.append(told.rates(threshold))
+    false_positive, false_negative = np.mean(expected, axis=0)
+    assert abs(np.mean(wrong) - false_positive) < 6 * (0.25 / 160_000) ** 0.5
+    assert abs(np.mean(missed) - false_negative) < 12 * (0.25 / 4000) ** 0.5
+    assert false_positive + false_negative < 0.95
+
+
+def test_misses_are_exact_in_tiny_filters():
+    # 8 bits, 6 places: they meet often, and one flip hides several. 40,000 keys, each with its own
+    # flips, at each threshold; 6 deviations.
+    told = BloomFilter(8, 6).update([1]).release(9, source=InsecureSeededSource(0))
+    flips = noise.coins(told.flip_probability, 320_000, source=InsecureSeededSource(2))
+    places = np.random.default_rng(0).integers(0, 8, (40_000, 6))
+    met = 6 - np.take_along_axis(flips.reshape(40_000, 8), places, axis=1).sum(axis=1)
+    assert (np.diff(told._scores) > 0).all()
+    for ones, threshold in enumerate(told._scores):
+        missed = (met < ones).mean()
+        assert abs(missed - told.rates(threshold)[1]) < 6 * (0.25 / 40_000) ** 0.5
+
+
+def test_scores_are_log_likelihood_ratios():
+    told = BloomFilter(4096, 3).update(range(300)).release(6, source=InsecureSeededSource(4))
+    share = np.bitwise_count(told._words).sum() / 4096
+    p = float(told.flip_probability)
+    best, worst = 3 * np.log((1 - p) / share), 3 * np.log(p / (1 - share))
+    scores = told.scores(range(2000))
+    assert set(np.round(scores, 9)) <= set(np.round(np.linspace(worst, best, 4), 9))
+    for bad in (np.nan, np.inf, "1", True):
+        with pytest.raises(ValueError, match="threshold must be a finite number"):
+            told.contains([1], bad)
+
+
+@pytest.mark.parametrize(("layout", "bits"), [("plain", 8192), ("blocked", 8192)])
+def test_similarity_and_shared_bits_are_debiased(layout, bits):
+    # 60 pairs at different epsilon. Deviations, measured: shared bits 34, intersection 21; means
+    # off by 6 of their deviations have p < 1e-8.
+    shared, both, alike = [], [], []
+    for seed in range(60):
+        left = BloomFilter(bits, 2, layout=layout, seed=seed).update(range(400))
+        right = BloomFilter(bits, 2, layout=layout, seed=seed).update(range(200, 600))
+        a = left.release(4, source=InsecureSeededSource(2 * seed))
+        b = right.release(3, source=InsecureSeededSource(2 * seed + 1))
+        truth = int(np.bitwise_count(left._words & right._words).sum())
+        shared.append(a.inner(b) - truth)
+        both.append(a.intersection(b) - 200)
+        alike.append(a.similarity(b) - 1 / 3)
+    assert abs(np.mean(shared)) < 6 * 40 / 60**0.5
+    assert abs(np.mean(both)) < 6 * 30 / 60**0.5
+    assert abs(np.mean(alike)) < 0.06
+
+
+def test_comparison_needs_the_same_hashes():
+    told = BloomFilter(64, 2, seed=1).release(1)
+    with pytest.raises(ValueError, match="cannot compare, seed is 1 here and 2 there"):
+        told.similarity(BloomFilter(64, 2, seed=2).release(1))
+    with pytest.raises(TypeError, match="cannot compare with BloomFilter"):
+        told.similarity(BloomFilter(64, 2, seed=1))
+    assert isinstance(told, ReleasedBloomFilter)
