@@ -6,7 +6,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
 
-__all__ = ["Limit", "between", "fraction", "one_of", "positive", "rational", "whole"]
+__all__ = [
+    "Limit",
+    "between",
+    "flag",
+    "fraction",
+    "one_of",
+    "optional",
+    "positive",
+    "rational",
+    "whole",
+]
 
 
 class Limit(Protocol):
@@ -123,3 +133,29 @@ class one_of:
 
     def bad(self) -> list[Any]:
         return ["no such choice", "", None, 1]
+
+
+@dataclass(frozen=True)
+class optional:
+    """What another limit lets through, or None."""
+
+    limit: Limit
+
+    def check(self, owner: str, name: str, value: Any) -> Any:
+        return None if value is None else self.limit.check(owner, name, value)
+
+    def bad(self) -> list[Any]:
+        return [value for value in self.limit.bad() if value is not None]
+
+
+class _Flag:
+    def check(self, owner: str, name: str, value: Any) -> bool:
+        if not isinstance(value, bool):
+            raise _refuse(owner, name, "True or False", value)
+        return value
+
+    def bad(self) -> list[Any]:
+        return [None, 1, "yes"]
+
+
+flag = _Flag()

@@ -1,4 +1,4 @@
-"""Columns of private numbers: checked as a whole, and refused without telling a value."""
+"""Private numbers: checked as a whole, and refused without telling a value."""
 
 from typing import Any
 
@@ -6,7 +6,9 @@ import numpy as np
 
 from sfumato.hashing import KeyColumn
 
-__all__ = ["real_column", "whole_column"]
+__all__ = ["LARGEST", "real_column", "whole_column", "whole_numbers"]
+
+LARGEST = 2**62 - 1  # so that a number and its noise fit 64 bits
 
 
 def whole_column(owner: str, name: str, column: Any) -> np.ndarray:
@@ -30,3 +32,17 @@ def real_column(owner: str, name: str, column: Any) -> np.ndarray:
     if not finite.all():
         raise ValueError(f"{owner}: {name} must be finite; row {int(finite.argmin())} is not.")
     return values
+
+
+def whole_numbers(owner: str, value: Any, low: int = -LARGEST, high: int = LARGEST) -> np.ndarray:
+    """The value as a fresh int64 array, all from low to high; a sentence without data if not."""
+    wanted = f"{owner}: value must be whole numbers from {low} to {high}"
+    try:
+        numbers = np.asarray(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{wanted}, in one regular array.") from None
+    if numbers.size and numbers.dtype.kind not in "iu":
+        raise ValueError(f"{wanted}, not of type {numbers.dtype}.")
+    if numbers.size and not (low <= int(numbers.min()) and int(numbers.max()) <= high):
+        raise ValueError(f"{wanted}, and some are not.")
+    return numbers.astype(np.int64)

@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sfumato._require import fraction, positive, rational, whole
+from sfumato._require import flag, fraction, optional, positive, rational, whole
 from sfumato.privacy import calibrate, noise
-from sfumato.privacy._checked import Checked
-from sfumato.privacy._declared import LARGEST, flag, optional, whole_numbers
+from sfumato.privacy._columns import LARGEST, whole_numbers
 from sfumato.privacy._source import Source
 from sfumato.privacy.loss import Concentrated, GaussianNoise, LaplaceNoise, Loss, round_up
+from sfumato.privacy.mechanism import Mechanism
 from sfumato.privacy.statement import PrivacyStatement
 
 __all__ = ["Gaussian", "Laplace"]
@@ -22,7 +22,7 @@ WIDEST = noise.LARGEST  # 2**40; such noise passes 2**61 with a chance below exp
 
 
 @dataclass(frozen=True)
-class _Additive(Checked):
+class _Additive(Mechanism):
     """Whole numbers in, whole numbers out, with fresh noise on each.
 
     A value and its noise fit 64 bits but for a chance below exp(-2**20). Were the sum to wrap, that

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from sfumato._require import between, fraction, positive, whole
-from sfumato.privacy._checked import Checked
 from sfumato.privacy._columns import whole_column
 from sfumato.privacy._source import Source
 from sfumato.privacy.loss import GaussianNoise, LaplaceNoise, Loss
+from sfumato.privacy.mechanism import Mechanism
 from sfumato.privacy.noise import LARGEST, discrete_gaussian, discrete_laplace
 
 __all__ = ["BinaryTreeCounter", "TreeCount"]
@@ -27,7 +27,7 @@ ROOM = 2**62  # the running total stays below, so that noise cannot make it wrap
 
 
 @dataclass(frozen=True)
-class BinaryTreeCounter(Checked):
+class BinaryTreeCounter(Mechanism):
     """Running totals of events, one told after every step up to a public horizon.
 
     Guarantee: all totals together are epsilon-differentially private for one event of weight 1

@@ -15,10 +15,10 @@ import numpy as np
 
 from sfumato._require import rational, whole
 from sfumato.hashing import hash_column
-from sfumato.privacy._checked import Checked
 from sfumato.privacy._columns import whole_column
 from sfumato.privacy._source import Source, SystemSource
 from sfumato.privacy.loss import UP, Pure, round_up
+from sfumato.privacy.mechanism import Mechanism
 from sfumato.privacy.noise import LARGEST, coins, discrete_laplace
 
 __all__ = ["NoisyCells", "NoisyCount", "PanPrivateCounter", "PanPrivateDistinct"]
@@ -27,7 +27,7 @@ ROOM = 2**62
 
 
 @dataclass(frozen=True)
-class _PanPrivate(Checked):
+class _PanPrivate(Mechanism):
     epsilon_state: Any
     epsilon_output: Any
     outputs: int = 1

@@ -17,11 +17,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from sfumato._require import rational
-from sfumato.privacy._checked import Checked
 from sfumato.privacy._cks import Bits, bernoulli_exp
 from sfumato.privacy._source import Source, SystemSource
 from sfumato.privacy.conjugate import STEP
 from sfumato.privacy.loss import Loss, Pure, round_up
+from sfumato.privacy.mechanism import Mechanism
 
 __all__ = ["PosteriorSample"]
 
@@ -46,7 +46,7 @@ class Model(Protocol):
 
 
 @dataclass(frozen=True)
-class PosteriorSample(Checked):
+class PosteriorSample(Mechanism):
     """One draw from the posterior of a model, tempered to a wanted epsilon.
 
     Guarantee: pure differential privacy at the epsilon of `loss()`, which is the wanted one, or

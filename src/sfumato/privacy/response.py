@@ -11,10 +11,10 @@ import numpy as np
 
 from sfumato._require import positive, whole
 from sfumato.privacy import noise
-from sfumato.privacy._checked import Checked
-from sfumato.privacy._declared import whole_numbers
+from sfumato.privacy._columns import whole_numbers
 from sfumato.privacy._source import Source, SystemSource
 from sfumato.privacy.loss import UP, Flips, Loss, Pure
+from sfumato.privacy.mechanism import Mechanism
 
 __all__ = ["BinaryResponse", "KaryResponse"]
 
@@ -22,7 +22,7 @@ GRID = 2**32  # chances are multiples of its inverse
 
 
 @dataclass(frozen=True)
-class _Response(Checked):
+class _Response(Mechanism):
     """A column in, a column of the same length out; its length is public."""
 
     relation: str = field(default="replace", kw_only=True)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from sfumato._require import between, one_of, rational, whole
-from sfumato.privacy._checked import Checked
 from sfumato.privacy._source import Source, SystemSource
 from sfumato.privacy.loss import LaplaceNoise, Loss
+from sfumato.privacy.mechanism import Mechanism
 from sfumato.privacy.noise import LARGEST, discrete_laplace, uniform
 from sfumato.privacy.smooth import SmoothMedian
 
@@ -19,7 +19,7 @@ __all__ = ["SampleAndAggregate"]
 
 
 @dataclass(frozen=True)
-class SampleAndAggregate(Checked):
+class SampleAndAggregate(Mechanism):
     """The mean or the median of what a function says about random blocks of the rows.
 
     Guarantee: pure epsilon-differential privacy, add/remove or replace, of one row; with `units`

@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sfumato._require import one_of, positive, whole
-from sfumato.privacy._checked import Checked
+from sfumato._require import flag, one_of, positive, whole
 from sfumato.privacy._choose import exp_choices, exp_coins, uniform_below
-from sfumato.privacy._declared import LARGEST, flag, whole_numbers
+from sfumato.privacy._columns import LARGEST, whole_numbers
 from sfumato.privacy._source import Source, SystemSource
 from sfumato.privacy.loss import Loss, Pure
+from sfumato.privacy.mechanism import Mechanism
 from sfumato.privacy.noise import LARGEST as WIDEST
 from sfumato.privacy.noise import discrete_laplace
 
@@ -23,7 +23,7 @@ __all__ = ["Exponential", "PermuteAndFlip", "ReportNoisyMax"]
 
 
 @dataclass(frozen=True)
-class _Selection(Checked):
+class _Selection(Mechanism):
     """Scores in, the index of the chosen candidate out; high scores are good.
 
     Parameters: sensitivity, the most that one unit changes any score by, a whole number from 1 up;

@@ -21,11 +21,11 @@ import numpy as np
 
 from sfumato._require import between, rational, whole
 from sfumato.privacy._cauchy import cauchy, scale_cost, shift_cost
-from sfumato.privacy._checked import Checked
 from sfumato.privacy._cks import Bits
 from sfumato.privacy._columns import whole_column
 from sfumato.privacy._source import Source, SystemSource
 from sfumato.privacy.loss import Pure
+from sfumato.privacy.mechanism import Mechanism
 
 __all__ = ["SmoothMedian"]
 
@@ -36,7 +36,7 @@ UP = 1 + 2**-40  # floats of a few operations, rounded up for certain
 
 
 @dataclass(frozen=True)
-class SmoothMedian(Checked):
+class SmoothMedian(Mechanism):
     """The median of bounded whole numbers, with less noise where the data agree about it.
 
     Guarantee: pure epsilon-differential privacy, add/remove or replace alike, for every column. The
