@@ -41,7 +41,7 @@ def test_epsilon_told_is_that_of_the_law_that_runs(epsilon, symbols):
     with mpmath.workdps(60):
         runs = mpmath.log(mpmath.mpf(worst.numerator) / worst.denominator)
         assert runs <= mechanism.loss().epsilon <= epsilon
-        assert mechanism.loss().epsilon < runs * (1 + mpmath.mpf(2) ** -45)
+        assert mechanism.loss().epsilon < runs * (1 + mpmath.mpf(2) ** -35)
 
 
 def test_an_epsilon_that_would_tell_nothing_is_refused():
@@ -122,3 +122,46 @@ def test_counts_that_cannot_be_are_refused():
             BinaryResponse(1.0).estimate(count, n)
     with pytest.raises(ValueError, match="counts must be 3 numbers"):
         KaryResponse(3, 1.0).estimate([1, 2])
+
+
+class Given:
+    """A source of the words it was given."""
+
+    name = InsecureSeededSource.name
+
+    def __init__(self, words):
+        self.words = words
+
+    def fill(self, out):
+        out[:] = self.words
+
+
+@pytest.mark.parametrize("symbols", [2, 3, 5, 129])
+def test_symbols_are_answered_with_exactly_the_stated_chances(symbols):
+    # Words are uniform below 2**32; those from s wrong to (s + 1) wrong - 1 lead to s, others to
+    # the true symbol. The ends of every stretch show that.
+    mechanism = KaryResponse(symbols, 1.5)
+    wrong = mechanism.wrong_probability * 2**32
+    assert wrong.denominator == 1
+    words = [at for s in range(symbols) for at in (s * wrong, (s + 1) * wrong - 1)]
+    words = [int(word) for word in (*words, symbols * wrong, 2**32 - 1)]
+    for true in (0, symbols - 1):
+        got = mechanism.run(np.full(len(words), true), source=Given(words))
+        assert got.tolist() == [s for s in range(symbols) for _ in "ab"] + [true, true]
+    right = 1 - (symbols - 1) * mechanism.wrong_probability
+    assert mechanism.change_probability == 1 - right
+    assert mechanism.loss().probability == mechanism.wrong_probability / (
+        right + mechanism.wrong_probability
+    )
+
+
+def test_an_answer_between_two_symbols_is_a_function_of_one_flipped_bit():
+    # The law given each of the two symbols, made up from the flipped bit and shared chances alone.
+    mechanism = KaryResponse(5, 1.2, cells=3)
+    wrong, flip = mechanism.wrong_probability, mechanism.loss().probability
+    right = 1 - mechanism.change_probability
+    told = right + wrong  # the chance that the bit decides
+    assert told * (1 - flip) == right
+    assert told * flip == wrong
+    assert 1 - told == 3 * wrong  # else one of the other three, all alike
+    assert mechanism.loss().cells == 3

@@ -1,6 +1,5 @@
 """Randomized response: every bit or symbol is noised by itself, before anybody sees it."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -13,7 +12,7 @@ from sfumato._require import positive, whole
 from sfumato.privacy import noise
 from sfumato.privacy._columns import whole_numbers
 from sfumato.privacy._source import Source, SystemSource
-from sfumato.privacy.loss import UP, Flips, Loss, Pure
+from sfumato.privacy.loss import Flips, Loss
 from sfumato.privacy.mechanism import Mechanism
 
 __all__ = ["BinaryResponse", "KaryResponse"]
@@ -115,10 +114,13 @@ class BinaryResponse(_Response):
 class KaryResponse(_Response):
     """Every symbol is kept, or else becomes one of the others, all equally likely.
 
-    Guarantee: pure epsilon = ln((1 - q) (symbols - 1) / q) for the chance of change q that runs, a
-    multiple of 2**-32 rounded up, so never above the epsilon asked for (Kairouz, Oh and Viswanath
-    2014, who show that at high epsilon no other answer is more useful).
-    Parameters: symbols, how many there are, 2 to 65536; epsilon above 0; relation.
+    Guarantee: each other symbol has a chance c, a multiple of 2**-32 rounded up, and the true one a
+    chance a, so pure epsilon = cells ln(a / c), never above the epsilon asked for (Kairouz, Oh and
+    Viswanath 2014, who show that at high epsilon no other answer is more useful). Between two
+    symbols an answer is a function of a bit flipped with probability c / (a + c), and that is the
+    loss: with chance a + c it is the symbol that the bit says, else one of the others, all alike.
+    Parameters: symbols, how many there are, 2 to 65536; epsilon above 0; cells, how many symbols
+    one unit changes at most; relation.
 
     >>> answers = KaryResponse(4, epsilon=2).run([0, 3, 1, 1, 2])
     >>> about, error = KaryResponse(4, epsilon=2).estimate([120, 80, 70, 30])
@@ -128,8 +130,13 @@ class KaryResponse(_Response):
 
     symbols: int
     epsilon: float
+    cells: int = field(default=1, kw_only=True)
     domain = "a symbol or an array of them, 0 to symbols - 1; the shape is public"
-    LIMITS: ClassVar[dict[str, Any]] = {"symbols": whole(2, 2**16), "epsilon": positive}
+    LIMITS: ClassVar[dict[str, Any]] = {
+        "symbols": whole(2, 2**16),
+        "epsilon": positive,
+        "cells": whole(1, 2**31),
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -138,13 +145,18 @@ class KaryResponse(_Response):
 
     @property
     def sensitivity(self) -> int:
-        """How many symbols one unit changes."""
-        return 1
+        """How many symbols one unit changes, at most."""
+        return self.cells
 
     @cached_property
-    def change_probability(self) -> Fraction:
-        """The chance that runs: the least multiple of 2**-32 that keeps the promise."""
+    def wrong_probability(self) -> Fraction:
+        """The chance of each other symbol: the least multiple of 2**-32 that keeps the promise."""
         return Fraction(_least(self._fits, self._most), GRID)
+
+    @property
+    def change_probability(self) -> Fraction:
+        """The chance that a symbol is not kept."""
+        return (self.symbols - 1) * self.wrong_probability
 
     def estimate(self, counts: Any) -> tuple[np.ndarray, np.ndarray]:
         """How often each symbol was meant, without bias, given how often it was answered.
@@ -155,8 +167,7 @@ class KaryResponse(_Response):
         if counts.shape != (self.symbols,):
             raise ValueError(f"KaryResponse: counts must be {self.symbols} numbers, one a symbol.")
         counts, n = _counts("KaryResponse", counts, counts.sum())
-        kept = 1 - float(self.change_probability)
-        other = float(self.change_probability) / (self.symbols - 1)
+        kept, other = 1 - float(self.change_probability), float(self.wrong_probability)
         meant = (counts - n * other) / (kept - other)
         likely = np.clip(meant, 0, n)
         spread = likely * kept * (1 - kept) + (n - likely) * other * (1 - other)
@@ -168,26 +179,28 @@ class KaryResponse(_Response):
 
     @property
     def _most(self) -> int:
-        """The largest change, in grid steps, that still favours the true symbol."""
-        return (GRID * (self.symbols - 1) - 1) // self.symbols
+        """The largest chance of each other symbol, in grid steps, that still favours the true."""
+        return (GRID - 1) // self.symbols
 
     def _loss(self) -> Loss:
-        return Pure(self._told(self.change_probability), relation=self.relation)
+        return self._told(int(self.wrong_probability * GRID))
 
-    def _told(self, q: Fraction) -> float:
-        return _log_up((1 - q) * (self.symbols - 1) / q)
+    def _told(self, wrong: int) -> Flips:
+        right = GRID - (self.symbols - 1) * wrong
+        return Flips(Fraction(wrong, right + wrong), self.cells, relation=self.relation)
 
-    def _fits(self, n: int) -> bool:
-        return self._told(Fraction(n, GRID)) <= self.epsilon
+    def _fits(self, wrong: int) -> bool:
+        return self._told(wrong).epsilon <= self.epsilon
 
     def _entries(self, value: Any) -> np.ndarray:
         return whole_numbers("KaryResponse", value, 0, self.symbols - 1)
 
     def _answer(self, entries: np.ndarray, source: Source) -> np.ndarray:
-        changed = noise.coins(self.change_probability, entries.size, source=source)
-        # Drawn for all entries, so that the time tells nothing about who changed.
-        further = 1 + noise.uniform(self.symbols - 1, entries.size, source=source)
-        return np.asarray((entries + changed * further) % self.symbols)
+        """Of GRID equally likely words, `wrong` lead to each symbol, and the rest to the true."""
+        words = np.empty(entries.size, np.uint32)
+        source.fill(words)
+        drawn = (words // np.uint32(self.wrong_probability * GRID)).astype(np.int64)
+        return np.where(drawn < self.symbols, drawn, entries)
 
 
 def _least(fits: Callable[[int], bool], most: int) -> int:
@@ -197,11 +210,6 @@ def _least(fits: Callable[[int], bool], most: int) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if fits(middle) else (middle, high)
     return high
-
-
-def _log_up(ratio: Fraction) -> float:
-    """ln(ratio) for a ratio above 1, rounded up; near 1, ln of the rounded ratio would not be."""
-    return math.log1p(float(ratio - 1)) * UP
 
 
 def _too_small(response: BinaryResponse | KaryResponse) -> str:

@@ -1,23 +1,21 @@
-"""Randomised response on bits and symbols: chances rounded the safe way, and answers undone."""
+"""Releases by randomised response: what answers, and what the answers say, undone."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from functools import cached_property
 from statistics import NormalDist
 from typing import Any, Literal
 
-import numpy as np
-
 from sfumato._require import fraction
-from sfumato.privacy._source import Source
 from sfumato.privacy.loss import Flips, Loss
+from sfumato.privacy.response import GRID, BinaryResponse, KaryResponse
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.sketch._release import Release, Terms
 
-__all__ = ["GRID", "_Answered", "answers", "chance_of", "limits", "response"]
+__all__ = ["_Answered", "bits_answered", "chance_of", "limits", "symbols_answered"]
 
-GRID = 2**32  # chances are whole multiples of 1 / GRID
 LARGEST = 2.0**64  # no set has more keys
 
 Law = Callable[[float], tuple[float, float]]
@@ -52,44 +50,34 @@ class _Answered(Release):
                 )
 
 
-def response(terms: Terms, symbols: int, cells: int) -> Flips:
-    """The cost of answering `cells` questions about a unit, each one of so many symbols.
+def bits_answered(terms: Terms, cells: int) -> BinaryResponse:
+    """What answers for a unit that changes so many bits, at most."""
+    with _told_by(terms, cells):
+        return BinaryResponse(terms.epsilon, cells=cells, relation=terms.relation)
 
-    Guarantee: a wrong symbol has a chance c, a multiple of 1 / GRID, the right one a >= c, and
-    cells ln(a / c) <= epsilon: c is rounded up, so the answers tell less. Between two symbols an
-    answer is a function of a bit flipped with probability q = c / (a + c), which is the loss: with
-    chance a + c it is the symbol that the flipped bit says, else one of the others, all alike.
-    """
-    each = min(terms.epsilon / cells, 64.0)  # beyond, a wrong symbol has the least chance anyway
-    wrong = math.ceil(GRID / (math.exp(each) + symbols - 1))
-    while wrong * symbols < GRID:
-        right = GRID - (symbols - 1) * wrong
-        loss = Flips(Fraction(wrong, right + wrong), cells, relation=terms.relation)
-        if loss.epsilon <= terms.epsilon:
-            return loss
-        wrong += 1
-    raise ValueError(
-        f"{terms.owner}: epsilon must be more than {terms.epsilon!r} for {cells} answers about "
-        "one unit, or nothing is told; raise it, or lower contributions."
-    )
+
+def symbols_answered(terms: Terms, symbols: int, cells: int) -> KaryResponse:
+    """What answers for a unit that changes so many symbols, at most."""
+    with _told_by(terms, cells):
+        return KaryResponse(symbols, terms.epsilon, cells=cells, relation=terms.relation)
+
+
+@contextmanager
+def _told_by(terms: Terms, cells: int) -> Iterator[None]:
+    """An epsilon that is too small is told by the sketch that is released."""
+    try:
+        yield
+    except ValueError:
+        raise ValueError(
+            f"{terms.owner}: epsilon must be more than {terms.epsilon!r} for {cells} answers about "
+            "one unit, or nothing is told; raise it, or lower contributions."
+        ) from None
 
 
 def chance_of(loss: Flips, symbols: int) -> Fraction:
-    """The chance of each wrong symbol: `response` the other way round."""
+    """The chance of each wrong symbol, from the loss of `KaryResponse`."""
     odds = loss.probability / (1 - loss.probability)
     return odds / (1 + (symbols - 1) * odds)
-
-
-def answers(values: np.ndarray, symbols: int, loss: Flips, source: Source) -> np.ndarray:
-    """Every value below `symbols`, or a uniform one in its place; exact, a word each.
-
-    Of GRID equally likely words, `wrong` lead to each symbol and the rest to the true one.
-    """
-    wrong = int(chance_of(loss, symbols) * GRID)
-    words = np.empty(values.size, np.uint32)
-    source.fill(words)
-    drawn = words.astype(np.uint64) // np.uint64(wrong)
-    return np.where(drawn < symbols, drawn, values).astype(values.dtype)
 
 
 def limits(law: Law, observed: float, confidence: float, owner: str) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from sfumato.privacy._source import Source
 from sfumato.sketch._base import SEED, Cells
 from sfumato.sketch._keyed import KeyedSketch
 from sfumato.sketch._release import Options, Plan, Terms
-from sfumato.sketch._responses import response
+from sfumato.sketch._responses import bits_answered
 from sfumato.sketch.released_bloom import BITS, HASHES, LAYOUT, LINE, ReleasedBloomFilter
 
 __all__ = ["BloomFilter", "best_size"]
@@ -127,13 +127,15 @@ class BloomFilter(KeyedSketch):
         0.2689
         """
         terms = Terms.of("BloomFilter", epsilon, delta, options)
-        loss = response(terms, 2, min(self.hashes * terms.events, self.bits))
-        how = f"every bit flipped with probability {loss.probability}, {loss.cells} bits a unit"
+        answer = bits_answered(terms, min(self.hashes * terms.events, self.bits))
+        p = answer.flip_probability
+        how = f"every bit flipped with probability {p}, {answer.cells} bits a unit"
 
         def flipped(source: Source) -> dict[str, np.ndarray]:
-            return {"_words": self._words ^ noise.flips(loss.probability, self.bits, source=source)}
+            return {"_words": self._words ^ noise.flips(p, self.bits, source=source)}
 
-        return Plan(ReleasedBloomFilter, self.parameters, loss, how, flipped).publish(terms)
+        plan = Plan(ReleasedBloomFilter, self.parameters, answer.loss(), how, flipped)
+        return plan.publish(terms)
 
     def _ones(self) -> int:
         return int(np.bitwise_count(self._words).sum())

@@ -13,7 +13,7 @@ from sfumato.privacy._source import Source
 from sfumato.sketch._base import SEED, Cells
 from sfumato.sketch._keyed import KeyedSketch
 from sfumato.sketch._release import Options, Plan, Terms
-from sfumato.sketch._responses import response
+from sfumato.sketch._responses import bits_answered
 from sfumato.sketch.released_hyper_log_log import (
     LARGEST_COUNT,
     PRECISION,
@@ -106,17 +106,19 @@ class HyperLogLog(KeyedSketch):
         terms = Terms.of("HyperLogLog", epsilon, delta, options)
         largest = LARGEST_COUNT.check("HyperLogLog", "largest", largest)
         size = 2**self.precision
-        loss = response(terms, 2, min(terms.events, size))
-        how = f"one bit a register, flipped with probability {loss.probability}"
+        answer = bits_answered(terms, min(terms.events, size))
+        p = answer.flip_probability
+        how = f"one bit a register, flipped with probability {p}"
 
         def flipped(source: Source) -> dict[str, np.ndarray]:
             bits = np.zeros(-(-size // 64) * 64, np.uint8)
             bits[:size] = self._registers >= levels(self.precision, largest)
             words = np.packbits(bits, bitorder="little").view(np.uint64)
-            return {"_words": words ^ noise.flips(loss.probability, size, source=source)}
+            return {"_words": words ^ noise.flips(p, size, source=source)}
 
         parameters = {**self.parameters, "largest": largest}
-        return Plan(ReleasedHyperLogLog, parameters, loss, how, flipped).publish(terms)
+        plan = Plan(ReleasedHyperLogLog, parameters, answer.loss(), how, flipped)
+        return plan.publish(terms)
 
     def _layout(self) -> dict[str, Cells]:
         return {"_registers": Cells(np.uint8, (2**self.precision,), "max")}

@@ -13,7 +13,7 @@ from sfumato.kernels.minhash import EMPTY
 from sfumato.privacy._source import Source
 from sfumato.sketch._minima import WHOLE, _Minima, coefficients
 from sfumato.sketch._release import Options, Plan, Terms
-from sfumato.sketch._responses import answers, response
+from sfumato.sketch._responses import symbols_answered
 from sfumato.sketch._set_size import evidence, limits
 from sfumato.sketch._sets import as_sets, runs
 from sfumato.sketch.released_min_hash import CODE_BITS, ReleasedMinHash
@@ -215,14 +215,14 @@ class MinHash(_Minima):
         bits = CODE_BITS.check("MinHash", "bits", bits)
         codes = self._codes(bits)
         symbols = 2**bits + 1
-        loss = response(terms, symbols, cells)
+        answer = symbols_answered(terms, symbols, cells)
         how = f"{bits} bits of each bin's minimum or 'empty', by {symbols}-ary randomised response"
 
         def answered(source: Source) -> dict[str, np.ndarray]:
-            return {"_codes": answers(codes, symbols, loss, source)}
+            return {"_codes": answer.run(codes, source=source).astype(np.uint8)}
 
         parameters = dict(permutations=self.permutations, seed=self.seed, bits=bits)
-        return Plan(ReleasedMinHash, parameters, loss, how, answered).publish(terms)
+        return Plan(ReleasedMinHash, parameters, answer.loss(), how, answered).publish(terms)
 
     def _codes(self, bits: int) -> np.ndarray:
         """So many bits of each minimum, 2**bits where there is none."""
