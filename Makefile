@@ -36,6 +36,7 @@ bench: .venv/bench
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/audits.py
+	$(BIN)/python benchmarks/accounting.py
 
 docs: .venv/bench
 	$(BIN)/python docs/commands.py

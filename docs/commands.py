@@ -21,7 +21,10 @@ def described(parameter):
     if parameter.param_type_name == "argument":
         names = f"`{parameter.name.upper()}`"
     default = parameter.default
-    shown = default not in (None, False, (), []) and not callable(default)
+    if isinstance(getattr(parameter, "show_default", None), str):  # said in words
+        default = parameter.show_default
+    nothing = default is None or default is False or default == () or default == []
+    shown = not nothing and not callable(default)
     help_text = " ".join((getattr(parameter, "help", None) or "").split())
     return f"| {names} | {help_text} | {f'`{default}`' if shown else ''} |"
 

@@ -5,8 +5,11 @@ import re
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
+import sfumato.attack
+import sfumato.privacy.mechanisms
 import sfumato.sketch
 from sfumato.sketch import Sketch
 
@@ -21,11 +24,25 @@ def module(path):
     return loaded
 
 
-def test_the_code_of_the_readme_runs():
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+@pytest.mark.parametrize("name", ["README.md", "docs/privacy.md", "docs/sketches.md"])
+def test_the_code_of_the_pages_runs(name):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), re.S)
     assert blocks
     for block in blocks:
-        exec(compile(block, "README.md", "exec"), {})
+        exec(compile(block, name, "exec"), {})
+
+
+@pytest.mark.parametrize("room", [sfumato.privacy, sfumato.privacy.mechanisms, sfumato.attack])
+def test_every_public_name_of_privacy_is_explained(room):
+    text = (ROOT / "docs" / "privacy.md").read_text()
+    assert [name for name in room.__all__ if not re.search(rf"`[^`\n]*\b{name}\b", text)] == []
+
+
+def test_every_release_has_its_row():
+    text = (ROOT / "docs" / "privacy.md").read_text()
+    released = [name for name in sfumato.sketch.__all__ if name.startswith("Released")]
+    assert released
+    assert [name for name in released if f"`{name}`" not in text] == []
 
 
 def test_every_sketch_has_a_row():
@@ -76,6 +93,8 @@ def test_the_demo_runs_and_its_answers_are_near_the_truth():
 def test_every_command_answers_help():
     from sfumato.cli import app
 
-    runner = CliRunner()
-    for command in ([], ["sketch"], ["sketch", "build"], ["demo"], ["inspect"]):
-        assert runner.invoke(app, [*command, "--help"]).exit_code == 0
+    commands = module(ROOT / "docs" / "commands.py").commands
+    paths = [path for path, _ in commands(typer.main.get_command(app), "")]
+    assert len(paths) > 12
+    for path in paths:
+        assert CliRunner().invoke(app, [*path.split(), "--help"]).exit_code == 0

@@ -2,21 +2,30 @@
 
 import math
 import operator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
 
+import numpy as np
+
 __all__ = [
+    "DELTA",
     "Limit",
     "between",
+    "checked",
     "flag",
     "fraction",
+    "number",
     "one_of",
     "optional",
     "positive",
+    "power_of_two",
     "rational",
     "whole",
 ]
+
+_NO_NUMBER = (bool, np.bool_, str, bytes)  # though float() takes them
 
 
 class Limit(Protocol):
@@ -25,6 +34,13 @@ class Limit(Protocol):
     def check(self, owner: str, name: str, value: Any) -> Any: ...
 
     def bad(self) -> list[Any]: ...
+
+
+def checked(record: Any, limits: Mapping[str, Limit]) -> None:
+    """Check fields of a frozen dataclass that is being built, and keep each in its plain type."""
+    for name, limit in limits.items():
+        value = limit.check(type(record).__name__, name, getattr(record, name))
+        object.__setattr__(record, name, value)
 
 
 def _refuse(owner: str, name: str, wanted: str, value: Any) -> ValueError:
@@ -56,68 +72,94 @@ class whole:
 
 
 @dataclass(frozen=True)
-class _Real:
-    low: float
-    high: float
-    wanted: str
-
-    def check(self, owner: str, name: str, value: Any) -> float:
-        try:
-            number = float(value)
-        except (TypeError, ValueError, OverflowError):
-            raise _refuse(owner, name, self.wanted, value) from None
-        if isinstance(value, bool | str) or not self.low < number < self.high:
-            raise _refuse(owner, name, self.wanted, value)
-        return number
-
-    def bad(self) -> list[Any]:
-        return [self.low, self.high, math.nan, -math.inf, "much", None, True]
-
-
-fraction = _Real(0.0, 1.0, "a number between 0 and 1, both excluded")
-positive = _Real(0.0, math.inf, "a finite number above 0")
-
-
-@dataclass(frozen=True)
 class between:
-    """A number from low, included, to high, excluded: a delta, or a rate."""
+    """A number from low to high: high is excluded, and so is low where `above` says so."""
 
     low: float
     high: float
+    above: bool = False
 
     def check(self, owner: str, name: str, value: Any) -> float:
         try:
-            number = float(value)
+            number = math.nan if isinstance(value, _NO_NUMBER) else float(value)
         except (TypeError, ValueError, OverflowError):
             number = math.nan
-        if isinstance(value, bool | str) or not self.low <= number < self.high:
-            wanted = f"a number from {self.low:g} to {self.high:g}, {self.high:g} excluded"
-            raise _refuse(owner, name, wanted, value)
-        return number
-
-    def bad(self) -> list[Any]:
-        return [self.low - 1, self.high, math.nan, math.inf, "much", None, True]
-
-
-@dataclass(frozen=True)
-class _Rational:
-    def check(self, owner: str, name: str, value: Any) -> Fraction:
-        try:
-            number = Fraction(value)
-        except (TypeError, ValueError, OverflowError, ZeroDivisionError):
-            raise _refuse(owner, name, self._wanted(), value) from None
-        if isinstance(value, bool) or not number > 0:
+        if not self.low <= number < self.high or (self.above and number == self.low):
             raise _refuse(owner, name, self._wanted(), value)
         return number
 
     def bad(self) -> list[Any]:
-        return [0, -1, math.nan, math.inf, "much", None, True]
+        low = self.low if self.above else self.low - 1
+        return [low, self.high, math.nan, math.inf, -math.inf, "much", None, True]
 
     def _wanted(self) -> str:
-        return "a finite number above 0 (a float is taken exactly as it is, or give a Fraction)"
+        if self.high == math.inf:
+            return (
+                f"a finite number above {self.low}"
+                if self.above
+                else f"a number from {self.low} up"
+            )
+        if self.above:
+            return f"a number between {self.low} and {self.high}, both excluded"
+        return f"a number from {self.low} to {self.high}, {self.high} excluded"
 
 
-rational = _Rational()
+fraction = between(0, 1, above=True)
+positive = between(0, math.inf, above=True)
+DELTA = between(0, 1)
+
+
+def _exactly(value: Any) -> Fraction | None:
+    """The number that was given, in Python's integers (those of NumPy would wrap), or None."""
+    if isinstance(value, bool | np.bool_):
+        return None
+    try:
+        number = Fraction(value.item() if isinstance(value, np.generic) else value)
+    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+        return None
+    return Fraction(int(number.numerator), int(number.denominator))
+
+
+class _Rational:
+    def check(self, owner: str, name: str, value: Any) -> Fraction:
+        number = _exactly(value)
+        if number is None or number <= 0:
+            wanted = (
+                "a finite number above 0 (a float is taken exactly as it is, or give a Fraction)"
+            )
+            raise _refuse(owner, name, wanted, value)
+        return number
+
+    def bad(self) -> list[Any]:
+        return [0, -1, math.nan, math.inf, "much", "1/0", None, True]
+
+
+class _Number:
+    def check(self, owner: str, name: str, value: Any) -> Fraction:
+        number = None if isinstance(value, str) else _exactly(value)
+        if number is None or abs(number) > 2**53:
+            raise _refuse(owner, name, "a number within 2**53", value)
+        return number
+
+    def bad(self) -> list[Any]:
+        return [math.nan, math.inf, -math.inf, 2.0**54, "much", "1/0", None, False, True]
+
+
+class _PowerOfTwo:
+    def check(self, owner: str, name: str, value: Any) -> Fraction:
+        step = None if isinstance(value, str) else _exactly(value)
+        if step is None or step <= 0 or any(n & (n - 1) for n in step.as_integer_ratio()):
+            wanted = "a power of two, as 0.25 or 2**-10, so that rounding is exact"
+            raise _refuse(owner, name, wanted, value)
+        return step
+
+    def bad(self) -> list[Any]:
+        return [0, -0.5, 0.1, 3, math.nan, math.inf, "much", None, True]
+
+
+rational = _Rational()  # above 0, taken exactly
+number = _Number()  # of either sign, within 2**53, taken exactly
+power_of_two = _PowerOfTwo()  # 1, 2, 4 or 1/2, 1/4 and so on
 
 
 @dataclass(frozen=True)

@@ -128,6 +128,23 @@ class ReplacingPricedAsAdding(Published):
         return np.array(value) + discrete_laplace(scale, (trials, 3), source=source)
 
 
+@flaw
+class StateAndOutputEachForAll(Published):
+    """A pan-private counter whose state and whose output each spend the whole epsilon.
+
+    The output was made from the state before the event, and an intruder sees both: neither tells
+    more than it should, the state beside their difference tells twice as much.
+    """
+
+    weight = 16  # of an event; on so wide a lattice no pair of numbers is frequent
+    neighbours = (0, weight)  # is there an event between the output and the look?
+
+    def sample(self, value, trials, *, source):
+        scale = Fraction(self.weight * (2 if self.repaired else 1), CLAIM)
+        start, fresh = discrete_laplace(scale, (2, trials), source=source)
+        return np.stack([start + fresh, start + value], axis=1)
+
+
 def measured(mechanism):
     source = InsecureSeededSource(6)
     return audit(mechanism, mechanism.neighbours, 40_000, confidence=1 - 1e-9, source=source)
@@ -145,6 +162,13 @@ def test_the_repaired_version_passes(kind):
     result = measured(kind(repaired=True))
     assert result.passed, result
     assert result.epsilon > 0.4 * CLAIM  # the audit looked where the difference is
+
+
+def test_what_only_two_columns_tell_together_is_what_gives_a_stolen_state_away():
+    result = measured(StateAndOutputEachForAll())
+    assert result.score == "columns together"
+    assert result.epsilon > 1.5 * CLAIM
+    assert measured(StateAndOutputEachForAll(repaired=True)).epsilon > 0.6 * CLAIM
 
 
 def test_exposed_low_bits_are_what_gives_float_noise_away():

@@ -93,7 +93,7 @@ def test_history_tells_the_charges_and_those_of_the_splits(file):
     printed("create", file, "train", "--epsilon", 1, "--parent", "views")
     ledger = Ledger(file)
     ledger.release("train", 0.5, "a greeting", lambda release_id: b"hello", release_id="one")
-    ledger.charge("views", Sampled(0.1, GaussianNoise(Fraction(9))), "sums [bold]")
+    ledger.charge("views", Sampled(0.1, GaussianNoise(Fraction(9))), "sums", "two [bold]")
     first, second = answer("history", file, "views")["rows"]
     assert (first["dataset"], first["what"], first["nbytes"]) == ("train", "a greeting", 5)
     assert first["release_id"] == "one"
@@ -101,8 +101,11 @@ def test_history_tells_the_charges_and_those_of_the_splits(file):
     assert second["released"] is None
     assert second["loss"]["of"]["kind"] == "GaussianNoise"
     text = printed("history", file, "views")
-    assert "Sampled(rate=0.1, of=GaussianNoise(variance=9, change=1, cells=1))" in text
-    assert "sums [bold]" in text
+    assert "5 bytes stored" in text
+    assert "nothing stored" in text
+    assert first["epsilon"] == 0.5
+    assert 0 < second["epsilon"] < 1
+    assert "two [bold]" in text
     assert answer("history", file, "train")["rows"] == [first]
 
 
@@ -134,3 +137,12 @@ def test_help_names_the_units_and_loads_nothing_heavy():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_refused_budget_and_a_look_make_no_ledger(file, tmp_path):
+    refused("create", file, "views", "--epsilon", "nan")
+    refused("create", file, "views", "--epsilon", 1, "--delta", 2)
+    assert not (tmp_path / file).exists()
+    (tmp_path / file).touch()
+    assert "is empty, and no ledger" in refused("show", file)
+    assert (tmp_path / file).stat().st_size == 0

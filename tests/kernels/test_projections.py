@@ -31,6 +31,15 @@ def test_project_sums_alike_however_rows_and_columns_are_split():
     np.testing.assert_array_equal(parts, whole)
 
 
+def test_whole_products_are_exact_beyond_the_digits_of_a_float():
+    rows, directions = (RNG.integers(-(2**30), 2**30, size) for size in ((3, 7), (7, 5)))
+    rows[:, ::2] = 0
+    out = np.full((3, 5), 9)
+    projections.project_whole(rows, directions.astype(np.int32), out)
+    assert out.tolist() == (rows.astype(object) @ directions.astype(object)).tolist()
+    assert np.abs(out).max() > 2**53
+
+
 def test_scatter_and_place_follow_the_rows_of_the_hash():
     rows, hashes = RNG.normal(size=(3, 20)), hash_column(range(20), seed=4)
     out, want = np.zeros((3, 2, 7)), np.zeros((3, 2, 7))

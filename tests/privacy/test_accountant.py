@@ -339,3 +339,48 @@ def test_bad_parameters_are_named():
         Accountant("best")
     with pytest.raises(ValueError, match="Accountant: relation must be"):
         Accountant(relation="both")
+
+
+@pytest.mark.parametrize(("rate", "sigma", "count"), [(0.01, 4, 1000), (0.1, 2, 100), (1e-3, 1, 9)])
+def test_renyi_of_a_sample_is_that_of_the_peer_and_above_the_distribution(rate, sigma, count):
+    import dp_accounting
+
+    one = Sampled(rate, GaussianNoise(Fraction(sigma**2)))
+    peer = dp_accounting.rdp.RdpAccountant()
+    event = dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(sigma))
+    peer.compose(dp_accounting.SelfComposedDpEvent(event, count))
+    renyi = Accountant("rdp").compose(one, count).epsilon(1e-6)
+    # Whole orders only, so a little above the peer, which takes fractions too.
+    assert 0.99 * peer.get_epsilon(1e-6) < renyi < 1.05 * peer.get_epsilon(1e-6)
+    assert Accountant("pld").compose(one, count).epsilon(1e-6) < renyi
+
+
+@pytest.mark.parametrize("noise", [LaplaceNoise(Fraction(2), 3), Flips(Fraction(1, 4)), Pure(1.0)])
+def test_renyi_of_a_sample_covers_both_directions_of_the_exact_mixture(noise):
+    from sfumato.privacy import _renyi
+    from sfumato.privacy._pld import atoms
+
+    # The worst pair itself, mixed, at some orders: exact sums over its atoms.
+    pair, rate = atoms(noise), 0.3
+    p, q = pair.masses, pair.masses * np.exp(-pair.losses)
+    mixed = (1 - rate) * q + rate * p
+    told = _renyi.curve(Sampled(rate, noise))
+    for at in np.searchsorted(_renyi.ORDERS, [1.5, 2, 3, 7.3, 20, 100]):
+        order = _renyi.ORDERS[at]
+        for one, other in ((mixed, q), (q, mixed)):
+            exact = np.log((one**order * other ** (1 - order)).sum()) / (order - 1)
+            assert exact <= told[at] * (1 + 1e-9) + 1e-12
+
+
+def test_a_group_after_parallel_is_refused_since_its_units_may_lie_in_several_parts():
+    # Flips(0.16834, 3) beside Flips(0.39291, 12): one unit in each costs more than two in either.
+    parts = [Flips(Fraction(16834, 10**5), 3), Flips(Fraction(39291, 10**5), 12)]
+    with pytest.raises(ValueError, match="group cannot follow parallel"):
+        Accountant().parallel(parts).group(2)
+    assert Accountant().parallel(parts).group(1).epsilon() == Accountant().parallel(parts).epsilon()
+    assert Accountant().parallel([Pure(1.0), Pure(1.0)]).group(2).epsilon() == 2
+
+
+def test_a_window_that_would_fill_the_memory_is_left_to_simpler_bounds():
+    many = Accountant().compose(1e-9, count=2**62)
+    assert many.epsilon(1e-6) <= 1e-9 * 2**62

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import pickle
 from fractions import Fraction
 
 import mpmath
@@ -151,9 +152,13 @@ def test_cells_divide_the_sensitivity_into_whole_changes():
 
 def test_too_little_noise_for_the_epsilon_is_refused():
     assert Laplace(2, epsilon=1, scale=3).epsilon == pytest.approx(2 / 3)
-    with pytest.raises(ValueError, match="Laplace: scale must be at least 2"):
+    with pytest.raises(
+        ValueError, match="Laplace: scale must be at least 2 for that epsilon, not 3/2"
+    ):
         Laplace(2, epsilon=1, scale=1.5)
-    with pytest.raises(ValueError, match="Gaussian: sigma must be larger"):
+    with pytest.raises(
+        ValueError, match=r"Gaussian: sigma must be at least [\d/]+ for that .* not 4;"
+    ):
         Gaussian(1, 1, 1e-6, sigma=4)
     assert Gaussian(1, 1, 1e-6, sigma=5).sigma == 5
     for missing in ({}, {"delta": 1e-6}):
@@ -167,8 +172,10 @@ def test_too_little_noise_for_the_epsilon_is_refused():
 
 def test_noise_that_might_leave_64_bits_is_refused_before_it_is_drawn(monkeypatch):
     for build in (lambda: Laplace(2**41, 1), lambda: Gaussian(2**41, 1, 1e-6)):
-        with pytest.raises(ValueError, match=r"above 2\*\*40"):
+        with pytest.raises(ValueError, match=r"at most 2\*\*40, not about 2\*\*4"):
             build()
+    with pytest.raises(ValueError, match=r"Laplace: scale .* not about 2\*\*1135"):
+        Laplace(2**61, 5e-324)  # wider than any float
     widest = Laplace(2**40, 1)
     edge = np.array([2**62 - 1, 1 - 2**62])
     noisy = widest.sample(edge, 1000, source=InsecureSeededSource(4))
@@ -201,7 +208,7 @@ def test_sentences_about_values_tell_no_value():
 
 
 def test_statement_tells_what_runs():
-    told = Gaussian(1, sigma=3).statement("event", delta=1e-5)
+    told = Gaussian(1, sigma=3, delta=1e-5).statement("event")
     assert told.delta == 1e-5
     assert 1 < told.epsilon < 1.5
     assert Gaussian(1, 1, 1e-6).statement("user").epsilon <= 1
@@ -210,3 +217,25 @@ def test_statement_tells_what_runs():
     assert Laplace(1, 0.5).statement("event").epsilon == 0.5
     with pytest.raises(TypeError, match="epsilon"):
         Laplace(1, 0.5).statement("event", epsilon=0.1)
+
+
+def test_sensitivity_has_no_default():
+    for build in (Laplace, Gaussian):
+        with pytest.raises(TypeError, match="sensitivity"):
+            build(epsilon=1)
+    assert pickle.loads(pickle.dumps(Laplace(3, 1))).sensitivity == 3
+
+
+@pytest.mark.parametrize("mechanism", [Laplace(1, 1), Gaussian(1, 1, 1e-6)], ids=["L", "G"])
+def test_masked_arrays_are_refused(mechanism):
+    with pytest.raises(ValueError, match="value must not be a masked array"):
+        mechanism.run(np.ma.array([1, 2], mask=[True, False]))
+
+
+def test_scales_of_numpy_do_not_wrap():
+    # NumPy's integers inside a Fraction would.
+    wide = Laplace(1, scale=np.int64(2**39))
+    assert wide.scale * 2**40 == 2**79
+    assert Laplace(1, Fraction(np.int64(1), 3)).scale * 2**70 == 3 * 2**70
+    with pytest.raises(ValueError, match="Laplace: epsilon"):
+        Laplace(1, np.True_)

@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.privacy.bounding import ContributionBound, bound_contributions
+from sfumato.privacy import bounding
+from sfumato.privacy.bounding import ContributionBound, ContributionSample, bound_contributions
 
 LIMITS = [(1, 1), (2, 1), (2, 2), (3, 2), (3, 1)]
 
@@ -19,6 +20,22 @@ def streamed(users, items, per_user, per_item, seed=5):
     return ContributionBound(per_user, per_item).keep(users, items)
 
 
+def gathered(users, items, per_user, per_item, seed=5):
+    """The one-pass sample of small and uneven batches, sampled anew after each."""
+    sample = ContributionSample(per_user, per_item, seed=seed)
+    start = 0
+    while start < len(users):
+        stop = start + 1 + (start * 7 + seed) % 5 + len(users) // 8
+        sample.update(users[start:stop], items[start:stop]).kept()
+        start = stop
+    keep = np.zeros(len(users), bool)
+    keep[sample.kept()] = True
+    return keep
+
+
+WAYS = [sampled, streamed, gathered]
+
+
 def kept_rows(way, events, limits, seed=5):
     """The rows that are kept, each told apart by a name of its own."""
     if not events:
@@ -28,7 +45,7 @@ def kept_rows(way, events, limits, seed=5):
     return {name for name, stays in zip(names, keep, strict=True) if stays}
 
 
-@pytest.mark.parametrize("way", [sampled, streamed])
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("limits", LIMITS)
 def test_one_event_more_brings_in_one_row_and_puts_out_one_at_most(way, limits):
     # Every stream of up to 4 events of one user with 3 items, and every event at every place.
@@ -44,7 +61,7 @@ def test_one_event_more_brings_in_one_row_and_puts_out_one_at_most(way, limits):
     assert (1, 1) in seen  # so the distance of an event is 2, not 1
 
 
-@pytest.mark.parametrize("way", [sampled, streamed])
+@pytest.mark.parametrize("way", WAYS)
 def test_one_event_more_among_several_users_and_many_events(way):
     rng = np.random.default_rng(3)
     for seed in range(150):
@@ -59,18 +76,7 @@ def test_one_event_more_among_several_users_and_many_events(way):
         assert len(before - after) <= 1
 
 
-def test_priorities_by_occurrence_alone_would_move_many_rows():
-    # What a careless rule does: hash the number of the event within its user, keep the lowest.
-    def careless(size, limit):
-        rank = np.argsort(np.random.default_rng(0).random(100)[:size])
-        return set(rank[:limit].tolist())
-
-    before = careless(40, 10)
-    after = {row - 1 for row in careless(41, 10)}  # one event more in front
-    assert len(before - after) > 1
-
-
-@pytest.mark.parametrize("way", [sampled, streamed])
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("limits", LIMITS)
 def test_limits_hold_and_no_room_is_left_unused(way, limits):
     rng = np.random.default_rng(1)
@@ -85,7 +91,7 @@ def test_limits_hold_and_no_room_is_left_unused(way, limits):
     assert (kept.sum(axis=1) == np.minimum(np.minimum(pairs, per_item).sum(axis=1), per_user)).all()
 
 
-@pytest.mark.parametrize("way", [sampled, streamed])
+@pytest.mark.parametrize("way", WAYS)
 def test_one_user_less_changes_no_row_of_others(way):
     rng = np.random.default_rng(2)
     users, items = rng.integers(0, 20, 2000), rng.integers(0, 30, 2000)
@@ -116,7 +122,8 @@ def test_every_item_is_as_likely_to_be_kept():
 
 
 @pytest.mark.parametrize("size", [5, 64, 65, 400])
-def test_a_user_of_any_size_follows_the_stated_rule(size):
+@pytest.mark.parametrize(("per_user", "per_item"), [(6, 2), (12, 4), (25, 3), (1, 1), (300, 300)])
+def test_a_user_of_any_size_follows_the_stated_rule(size, per_user, per_item):
     from sfumato.hashing import hash_column
 
     mask, golden = 2**64 - 1, 0x9E3779B97F4A7C15
@@ -129,13 +136,16 @@ def test_a_user_of_any_size_follows_the_stated_rule(size):
     items = np.random.default_rng(size).integers(0, 9, size)
     of_user, of_item = int(hash_column([3], 5)[0]), hash_column(items, 5).tolist()
     names = [(h * golden + of_user) & mask for h in of_item]
-    slots = [(name, k) for name in set(names) for k in range(names.count(name))]
-    quota = dict.fromkeys(names, 0)
-    for _, name in sorted((mix((name + k * golden) & mask), name) for name, k in slots):
-        if sum(quota.values()) < 6 and quota[name] < 2:
-            quota[name] += 1
-    expected = [names[:at].count(name) < quota[name] for at, name in enumerate(names)]
-    assert sampled([3] * size, items, 6, 2).tolist() == expected
+    number = [names[:at].count(name) for at, name in enumerate(names)]
+    slots = sorted(
+        (k, mix((name + k * golden) & mask), at)
+        for at, (name, k) in enumerate(zip(names, number, strict=True))
+        if k < per_item
+    )
+    chosen = {at for _, _, at in slots[:per_user]}
+    expected = [at in chosen for at in range(size)]
+    assert sampled([3] * size, items, per_user, per_item).tolist() == expected
+    assert gathered([3] * size, items, per_user, per_item).tolist() == expected
 
 
 def test_without_items_the_first_events_of_a_user_are_kept():
@@ -152,6 +162,54 @@ def test_batches_may_be_cut_anywhere():
     parts = [bound.keep(users[cut], items[cut]) for cut in cuts]
     assert (np.concatenate(parts) == whole).all()
     assert np.bincount(users[whole] + 50).max() == 6
+
+
+@pytest.mark.parametrize("block", [1, 50, 2**16])
+def test_one_pass_keeps_what_the_whole_column_keeps_however_it_is_cut(block, monkeypatch):
+    monkeypatch.setattr(bounding, "BLOCK", block)
+    rng = np.random.default_rng(block)
+    for seed in range(40):
+        size = int(rng.integers(0, 3000))
+        users, items = rng.zipf(1.3, size) % 40 - 20, rng.zipf(1.4, size) % 30
+        limits = int(rng.integers(1, 40)), int(rng.integers(1, 9))
+        sample = ContributionSample(*limits, seed=seed)
+        for cut in np.split(np.arange(size), np.sort(rng.integers(0, size + 1, 9))):
+            sample.update(users[cut], items[cut])
+            if rng.random() < 0.3:  # to ask in between changes nothing
+                seen = slice(0, sample.seen)
+                keep = sampled(users[seen], items[seen], *limits, seed)
+                assert sample.kept().tolist() == np.flatnonzero(keep).tolist()
+        assert sample.seen == size
+        keep = sampled(users, items, *limits, seed)
+        assert sample.kept().tolist() == np.flatnonzero(keep).tolist()
+
+
+def test_one_pass_takes_text_items_and_columns_without_items():
+    users, items = [3, 1, 3, 3, 1, 3], ["a", "b", "c", "a", "b", "d"]
+    sample = ContributionSample(2, 1, seed=4).update(users[:3], items[:3])
+    sample.update(users[3:], items[3:])
+    keep = sampled(users, items, 2, 1, 4)
+    assert sample.kept().tolist() == np.flatnonzero(keep).tolist()
+    alike = ContributionSample(2, seed=4).update(users[:3]).update(users[3:])
+    keep = bound_contributions(users, per_user=2, seed=4)
+    assert alike.kept().tolist() == np.flatnonzero(keep).tolist()
+
+
+def test_one_pass_holds_what_users_may_keep_and_little_more(monkeypatch):
+    monkeypatch.setattr(bounding, "BLOCK", 100)
+    rng, sample, most = np.random.default_rng(6), ContributionSample(5, 2, seed=1), 0
+    for _ in range(200):  # 100,000 rows of 20 users with 90,000 pairs
+        sample.update(rng.integers(0, 20, 500), rng.integers(0, 10**6, 500))
+        most = max(most, sum(rows.size for _, _, rows in sample._held))
+    assert most <= 2 * 20 * 5 + 500
+    assert sample.kept().size == 20 * 5
+
+
+def test_different_items_come_before_repeated_ones():
+    items = [1] * 50 + [2, 3, 4]
+    for seed in range(20):
+        keep = sampled([7] * 53, items, 4, 3, seed)
+        assert sorted(np.array(items)[keep]) == [1, 2, 3, 4]
 
 
 def test_columns_of_any_type_give_the_same_sample():
@@ -175,13 +233,15 @@ def test_empty_columns_keep_nothing():
     assert bound_contributions([], [], per_user=1, seed=0).size == 0
     assert bound_contributions([], per_user=1, seed=0).size == 0
     assert ContributionBound(1).keep([], []).size == 0
+    assert ContributionSample(1, seed=0).kept().size == 0
+    assert ContributionSample(1, seed=0).update([], []).kept().size == 0
 
 
 def test_distances_are_those_of_the_guarantee():
-    bound = ContributionBound(per_user=7)
-    assert (bound.distance("event"), bound.distance("user")) == (2, 7)
-    with pytest.raises(ValueError, match="ContributionBound: unit"):
-        bound.distance("basket")
+    for bound in (ContributionBound(per_user=7), ContributionSample(per_user=7, seed=1)):
+        assert (bound.distance("event"), bound.distance("user")) == (2, 7)
+        with pytest.raises(ValueError, match=f"{type(bound).__name__}: unit"):
+            bound.distance("basket")
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, True, None, "many", 2**31])
@@ -190,6 +250,10 @@ def test_bad_limits_are_named(wrong):
         bound_contributions([1], per_user=wrong, seed=0)
     with pytest.raises(ValueError, match="ContributionBound: per_user"):
         ContributionBound(wrong)
+    with pytest.raises(ValueError, match="ContributionSample: per_user"):
+        ContributionSample(wrong, seed=1)
+    with pytest.raises(ValueError, match="ContributionSample: seed"):
+        ContributionSample(1, seed=-1 if wrong in (0, 2**31) else wrong)
     if wrong is not None:
         with pytest.raises(ValueError, match="per_item"):
             bound_contributions([1], per_user=1, per_item=wrong, seed=0)
@@ -198,7 +262,7 @@ def test_bad_limits_are_named(wrong):
 
 
 def test_bad_columns_are_refused_and_leave_the_bound_as_it_was():
-    bound = ContributionBound(1)
+    bound, sample = ContributionBound(1), ContributionSample(1, seed=1)
     for users, items, error in [
         ([1, 2], [1], ValueError),
         (["a"], [1], TypeError),
@@ -207,8 +271,11 @@ def test_bad_columns_are_refused_and_leave_the_bound_as_it_was():
     ]:
         with pytest.raises(error, match="ContributionBound"):
             bound.keep(users, items)
+        with pytest.raises(error, match="ContributionSample"):
+            sample.update(users, items)
     assert bound.keep([1, 2]).all()
-    with pytest.raises(ValueError, match="2 users have 1 items"):
+    assert sample.update([1, 2]).kept().tolist() == [0, 1]
+    with pytest.raises(ValueError, match="items must be one for each of 2 users, not 1"):
         bound_contributions([1, 2], [1], per_user=1, seed=0)
     with pytest.raises(ValueError, match="seed"):
         bound_contributions([1, 2], per_user=1, seed=-1)

@@ -130,8 +130,9 @@ def test_steps_beyond_the_horizon_are_refused_and_change_nothing():
         ([1, 1], ValueError),
         ([-1], ValueError),
         ([2**31], ValueError),
-        ([0.5], TypeError),
-        (["a"], TypeError),
+        ([0.5], ValueError),
+        (["a"], ValueError),
+        (np.ma.array([1]), ValueError),
     ]:
         with pytest.raises(error, match="BinaryTreeCounter"):
             counter.update(wrong)
@@ -146,6 +147,7 @@ def test_steps_beyond_the_horizon_are_refused_and_change_nothing():
         (dict(epsilon=0), "epsilon"),
         (dict(epsilon=math.inf), "epsilon"),
         (dict(epsilon=1e-13), "epsilon"),
+        (dict(epsilon=1e-13, delta=1e-15), "epsilon"),
         (dict(horizon=0), "horizon"),
         (dict(horizon=1.5), "horizon"),
         (dict(delta=1), "delta"),

@@ -91,12 +91,18 @@ def test_bad_parameters_name_themselves(name):
 
 
 def test_bounds_and_steps_that_hold_nothing_are_refused():
-    with pytest.raises(ValueError, match="low must be below high"):
+    with pytest.raises(ValueError, match=r"low must be below high \(1\), not 1"):
         FixedPoint(low=1, high=1, step=0.5)
-    with pytest.raises(ValueError, match="step must be smaller"):
+    with pytest.raises(ValueError, match="step must be smaller than 1/2"):
         FixedPoint(low=-0.3, high=0.3, step=0.5)
-    with pytest.raises(ValueError, match="step must be larger"):
+    with pytest.raises(ValueError, match="step must be larger than 1/1073741824"):
         FixedPoint(low=0, high=2, step=2**-30)
+
+
+def test_masked_arrays_are_refused():
+    for give in (GRIDS[0].encode, GRIDS[0].decode):
+        with pytest.raises(ValueError, match="must not be a masked array"):
+            give(np.ma.array([0, 1], mask=[True, False]))
 
 
 @pytest.mark.parametrize("bad", [[0.5, math.nan], ["a"], [None], [1j], [True], [np.longdouble(1)]])

@@ -85,8 +85,6 @@ def test_bounds_of_exp_hold_and_are_near(x, digits):
 class Script:
     """A source of the words it was given, then of zeros."""
 
-    name = "insecure: seeded for tests, not private"
-
     def __init__(self, *words):
         self.words = list(words)
 

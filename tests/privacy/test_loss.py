@@ -64,7 +64,7 @@ def test_laplace_epsilon_is_the_sum_of_the_changes_over_the_scale_rounded_up():
 
 @pytest.mark.parametrize(
     "probability",
-    [Fraction(1, 3), Fraction(1, 10**9), Fraction(1, 10**400), Fraction(499_999_999, 10**9)],
+    [Fraction(1, 3), Fraction(1, 10**9), Fraction(1, 10**90), Fraction(499_999_999, 10**9)],
 )
 @pytest.mark.parametrize("cells", [1, 7])
 def test_flips_epsilon_is_the_log_of_the_odds_rounded_up(probability, cells):
@@ -121,7 +121,7 @@ def test_rho_of_cells_adds_up_cell_by_cell():
     assert GaussianNoise(Fraction(9), 3, 4).rho == 2
     assert Pure(0.2).rho == pytest.approx(0.02)
     assert Pure(50.0).rho == 50
-    assert Pure(1e200).rho == 1e200
+    assert Pure(1e90).rho == 1e90
     assert Approximate(0.2, 1e-9).rho == math.inf
     assert Approximate(0.2, 0).rho == pytest.approx(0.02)
 
@@ -241,3 +241,51 @@ def test_round_up_is_the_nearest_float_that_is_not_below():
         assert Fraction(found) >= exact
         assert Fraction(math.nextafter(found, -math.inf)) < exact
     assert round_up(Fraction(10**400)) == math.inf
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Loss(),
+        lambda: Pure(5e-324),
+        lambda: Pure(1e308),
+        lambda: Approximate(1e-200, 0.1),
+        lambda: LaplaceNoise(Fraction(10) ** 400),
+        lambda: LaplaceNoise(Fraction(1, 10**400)),
+        lambda: GaussianNoise(Fraction(10) ** 400),
+        lambda: Flips(Fraction(1, 10**400)),
+        lambda: Sampled(1e-300, GaussianNoise(Fraction(1))),
+    ],
+)
+def test_a_cost_beyond_all_measure_is_refused_when_it_is_made(make):
+    with pytest.raises(ValueError, match="the cost must be from 1e-100 to 1e100"):
+        make()
+
+
+def test_fractions_become_floats_that_are_not_below_them():
+    third, two = Fraction(1, 3), Fraction(2, 3)
+    for told, given in (
+        (Pure(two).epsilon, two),
+        (Approximate(third, third).bound, third),
+        (Approximate(third, third).delta, third),
+        (Concentrated(third).rho, third),
+        (Sampled(third, Pure(1)).rate, third),
+        (as_loss("X", third, "replace").epsilon, third),
+    ):
+        assert 0 <= Fraction(told) - given < Fraction(1, 2**52)
+
+
+def test_a_loss_that_another_process_could_not_read_is_refused():
+    class Mine(Pure):
+        pass
+
+    with pytest.raises(ValueError, match="to be read again"):
+        as_loss("X", Mine(1.0), "add/remove")
+    del Loss.KINDS["Mine"]
+
+    class Mechanism:
+        def loss(self):
+            return Pure(1.0)
+
+    with pytest.raises(ValueError, match=r"loss must be the loss\(\) of Mechanism"):
+        as_loss("X", Mechanism(), "add/remove")

@@ -117,7 +117,7 @@ def test_the_cases_promise_is_near_one(case):
 
 @every_case
 def test_statement_repeats_what_runs(case):
-    told = case.mechanism.statement("event", source=InsecureSeededSource.name)
+    told = case.mechanism.statement("event", source=InsecureSeededSource(1))
     assert told.relation == case.mechanism.relation
     assert Loss.from_dict(told.loss) == case.mechanism.loss()
     assert told.insecure

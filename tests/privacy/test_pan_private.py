@@ -192,8 +192,8 @@ def test_bad_parameters_are_named(kind, name, wrong):
 def test_bad_counts_and_users_are_refused_and_change_nothing():
     counter = PanPrivateCounter(1, 1).start()
     state = counter.state
-    for wrong in ([0.5], [-1], [2**31], ["a"]):
-        with pytest.raises((TypeError, ValueError), match="PanPrivateCounter"):
+    for wrong in ([0.5], [-1], [2**31], ["a"], np.ma.array([1])):
+        with pytest.raises(ValueError, match="PanPrivateCounter: counts must"):
             counter.update(wrong)
     assert counter.state == state
     with pytest.raises(TypeError, match="PanPrivateDistinct: users"):

@@ -2,7 +2,9 @@
 
 import itertools
 import math
+from dataclasses import fields, replace
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -119,18 +121,19 @@ def test_an_untempered_posterior_is_the_conjugate_one():
 
 
 def test_many_rows_give_a_draw_near_the_truth():
-    rng = np.random.default_rng(2)
-    source = InsecureSeededSource(2)
-    clicks = (rng.random(100_000) < 0.3).astype(int)
-    assert PosteriorSample(BetaBernoulli(0.01, 99), 1).run(clicks, source=source) == pytest.approx(
-        0.3, abs=0.021
-    )
-    kinds = rng.choice(4, 100_000, p=[0.1, 0.2, 0.3, 0.4])
-    drawn = PosteriorSample(DirichletMultinomial(4, 20), 1).run(kinds, source=source)
-    assert np.abs(drawn - [0.1, 0.2, 0.3, 0.4]).max() < 0.06
-    heights = rng.normal(170, 10, 100_000)
-    model = GaussianMean(100, 220, 30, 121, 160, 50)
-    assert PosteriorSample(model, 1).run(heights, source=source) == pytest.approx(170, abs=3)
+    # Each draw's chance to be farther away is summed from its exact law: p < 1e-6.
+    rng, source = np.random.default_rng(2), InsecureSeededSource(2)
+    kinds = [0.1, 0.2, 0.3, 0.4]
+    for model, rows, truth, near in [
+        (BetaBernoulli(0.01, 99), (rng.random(100_000) < 0.3).astype(int), 0.3, 0.021),
+        (DirichletMultinomial(4, 20), rng.choice(4, 100_000, p=kinds), kinds, 0.06),
+        (GaussianMean(100, 220, 30, 121, 160, 50), rng.normal(170, 10, 100_000), 170, 3),
+    ]:
+        mechanism = PosteriorSample(model, 1)
+        law = np.exp(log_law(model, model.counts(rows), mechanism.power))
+        away = np.abs(model.grid - truth).reshape(law.size, -1).max(axis=1)
+        assert law[away > near].sum() < 1e-6
+        assert np.abs(mechanism.run(rows, source=source) - truth).max() <= near
 
 
 def test_clipped_rows_move_no_more_than_the_bounds():
@@ -165,6 +168,7 @@ def test_bad_epsilon_is_named(epsilon):
         (lambda: GaussianMean(0, 1, 0, 5, 0, 1), "deviation"),
         (lambda: GaussianMean(0, 1, 1, 5, 0, 1, cells=0), "cells"),
         (lambda: PosteriorSample(GaussianMean(0, 1e9, 1, 5, 0, 1), 1), "GaussianMean"),
+        (lambda: PosteriorSample(GaussianMean(0, 1, 1, 5, 1e9, 1), 1), "GaussianMean"),
         (lambda: PosteriorSample(BetaBernoulli(0.49999999999, 5), 1), "model"),
     ],
 )
@@ -173,15 +177,39 @@ def test_bad_models_are_named(build, name):
         build()
 
 
+@pytest.mark.parametrize(
+    "model",
+    [BetaBernoulli(0.1, 5), DirichletMultinomial(2, 5), GAUSS],
+    ids=lambda model: type(model).__name__,
+)
+def test_every_parameter_of_a_model_has_a_limit(model):
+    assert {field.name for field in fields(model)} == set(model.LIMITS)
+    for name, limit in model.LIMITS.items():
+        for bad in limit.bad():
+            with pytest.raises(ValueError, match=f"^{type(model).__name__}: {name} must be"):
+                replace(model, **{name: bad})
+
+
+@pytest.mark.parametrize("missing", ["grid", "log_prior", "log_likelihood", "counts"])
+def test_a_model_that_lacks_a_part_is_refused_when_built(missing):
+    parts = {"grid", "log_prior", "log_likelihood", "counts"} - {missing}
+    lacking = SimpleNamespace(**{part: getattr(GAUSS, part) for part in parts})
+    with pytest.raises(TypeError, match=f"PosteriorSample: model must have .* without {missing}"):
+        PosteriorSample(lacking, 1)
+
+
 def test_bad_rows_are_refused_without_their_values():
     beta, gauss = PosteriorSample(BetaBernoulli(0.1, 5), 1), PosteriorSample(GAUSS, 1)
-    for mechanism, column, error in [
-        (beta, [0, 77], ValueError),
-        (beta, [0.77], TypeError),
-        (gauss, [1.0, math.nan], ValueError),
-        (gauss, [math.inf], ValueError),
-        (gauss, ["77"], TypeError),
+    for mechanism, column, told in [
+        (beta, [0, 77], "row 1 is not"),
+        (beta, [0.77], "must be whole numbers, not float64"),
+        (beta, ["77"], "must be whole numbers, not text"),
+        (beta, np.ma.array([0, 1]), "must not be a masked array"),
+        (gauss, [1.0, math.nan], "row 1 is not"),
+        (gauss, [math.inf], "row 0 is not"),
+        (gauss, ["77"], "must be one column of numbers, not text"),
+        (gauss, np.ma.array([0.5, 1]), "must not be a masked array"),
     ]:
-        with pytest.raises(error) as caught:
+        with pytest.raises(ValueError, match=f"PosteriorSample: value .*{told}") as caught:
             mechanism.run(column)
         assert "77" not in str(caught.value)

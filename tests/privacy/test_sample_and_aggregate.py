@@ -141,6 +141,8 @@ def test_loss_is_that_of_one_answer():
         (dict(blocks=0), "blocks"),
         (dict(low=0.5), "low"),
         (dict(low=math.nan), "low"),
+        (dict(low="1/0"), "low"),
+        (dict(low=False), "low"),
         (dict(high=math.inf), "high"),
         (dict(high=0), "high"),
         (dict(step=0), "step"),
@@ -155,7 +157,7 @@ def test_bad_parameters_are_named(wrong, name):
 
 def test_bad_rows_and_units_are_refused():
     mechanism = SampleAndAggregate(np.mean, 1, 2, 0, 5)
-    for value in (3, ["a"], [math.nan], None):
+    for value in (3, ["a"], [math.nan], None, np.ma.array([1.0, 2.0])):
         with pytest.raises(ValueError, match="SampleAndAggregate: value"):
             mechanism.run(value)
     with pytest.raises(ValueError, match="units"):

@@ -8,6 +8,7 @@ from fractions import Fraction
 import pytest
 
 from sfumato.privacy import PrivacyStatement
+from sfumato.privacy.calibrate import epsilon_of
 from sfumato.privacy.loss import GaussianNoise, LaplaceNoise, Pure
 from sfumato.privacy.statement import INSECURE, SCHEMA, SYSTEM, UNITS
 
@@ -25,15 +26,16 @@ BUDGET = dict(dataset="views", ledger="shop.ledger", release="r1", audit="epsilo
 def valid(schema, value):
     """Whether a value has a schema, of the words that ours uses; an unknown word is an error."""
     known = {"$schema", "title", "type", "additionalProperties", "required", "properties", "enum"}
-    known |= {"exclusiveMinimum", "minimum", "exclusiveMaximum"}
+    known |= {"exclusiveMinimum", "minimum", "exclusiveMaximum", "maximum"}
     assert set(schema) <= known
-    kinds = {"object": dict, "string": str, "number": int | float}
+    kinds = {"object": dict, "string": str, "number": int | float, "integer": int}
     if not isinstance(value, kinds[schema["type"]]) or isinstance(value, bool):
         return False
-    if schema["type"] == "number" and not (
+    if schema["type"] in ("number", "integer") and not (
         value > schema.get("exclusiveMinimum", -math.inf)
         and value >= schema.get("minimum", -math.inf)
         and value < schema.get("exclusiveMaximum", math.inf)
+        and value <= schema.get("maximum", math.inf)
     ):
         return False
     if "enum" in schema and value not in schema["enum"]:
@@ -51,6 +53,7 @@ STATEMENTS = [
     PrivacyStatement(**GOOD, **BUDGET),
     PrivacyStatement(**{**GOOD, "loss": {}, "delta": 1e-6, "proof": "measured"}),
     PrivacyStatement(**GOOD, source=INSECURE, covers="the whole file"),
+    PrivacyStatement(**{**GOOD, "unit": "user"}, contributions=5),
     *(PrivacyStatement(**{**GOOD, "unit": unit}) for unit in UNITS),
 ]
 
@@ -85,6 +88,7 @@ WRONG = {
     "ledger": [None, 1, "a\nb"],
     "release": [None, 1, "a\nb"],
     "audit": [None, 1, "a\nb"],
+    "contributions": [0, -1, 1.5, "1", None, True, 2**32],
 }
 
 
@@ -95,7 +99,10 @@ def test_every_field_is_checked(name):
             PrivacyStatement(**{**GOOD, name: bad})
 
 
-@pytest.mark.parametrize("name", ["unit", "relation", "epsilon", "delta", "proof", "source"])
+FIELDS = ["unit", "relation", "epsilon", "delta", "proof", "source", "contributions"]
+
+
+@pytest.mark.parametrize("name", FIELDS)
 def test_the_schema_refuses_what_the_statement_refuses(name):
     told = STATEMENTS[0].to_dict()
     for bad in WRONG[name]:
@@ -130,10 +137,20 @@ def test_a_statement_cannot_claim_less_than_its_own_loss():
         PrivacyStatement(**{**GOOD, "loss": Pure(0.1, relation="replace").to_dict()})
 
 
+@pytest.mark.parametrize("loss", [Pure(5.0), GaussianNoise(Fraction(4)), LaplaceNoise(Fraction(1))])
+def test_a_delta_does_not_excuse_a_smaller_epsilon(loss):
+    fields = {**GOOD, "delta": 1e-6, "loss": loss.to_dict()}
+    true = epsilon_of(loss, 1e-6)
+    assert PrivacyStatement(**{**fields, "epsilon": true}).epsilon == true
+    with pytest.raises(ValueError, match="epsilon must not be below that of the loss"):
+        PrivacyStatement(**{**fields, "epsilon": 0.99 * true})
+
+
 def test_an_insecure_source_is_visible_everywhere():
     told = PrivacyStatement(**GOOD, source=INSECURE)
     assert told.insecure
     assert "insecure" in repr(told)
+    assert repr(told).startswith("PrivacyStatement: NOT PRIVATE")
     assert "insecure" in told.to_dict()["source"]
     assert "insecure" in told.to_json()
     safe = PrivacyStatement(**GOOD)
@@ -165,3 +182,15 @@ def test_a_statement_does_not_change():
         told.epsilon = 9
     told.to_dict()["loss"]["scale"] = "1"
     assert told.loss == LOSS.to_dict()
+
+
+def test_repr_tells_how_many_events_a_unit_may_have():
+    assert "one event (add/remove)" in repr(PrivacyStatement(**GOOD))
+    many = PrivacyStatement(**{**GOOD, "unit": "user"}, contributions=5)
+    assert "one user of at most 5 events (add/remove)" in repr(many)
+
+
+@pytest.mark.parametrize(("epsilon", "shown"), [(0.667, "0.667"), (2 / 3, "0.666667"), (1.0, "1")])
+def test_repr_never_shows_less_than_is_spent_and_no_more_digits_than_were_given(epsilon, shown):
+    told = PrivacyStatement(**{**GOOD, "epsilon": epsilon})
+    assert f"epsilon {shown}\n" in repr(told)

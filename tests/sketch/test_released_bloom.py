@@ -7,11 +7,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from seen import repacked
 from sfumato.privacy import noise
 from sfumato.privacy.loss import Flips, Loss
 from sfumato.privacy.noise import InsecureSeededSource
 from sfumato.sketch import BloomFilter, ReleasedBloomFilter, SketchFormatError, load
-from sfumato.sketch._format import pack
+from sfumato.sketch._release import Terms
+from sfumato.sketch._responses import bits_answered
 
 LAYOUTS = [("plain", 2048), ("blocked", 2048)]
 
@@ -85,8 +87,14 @@ def test_cost_counts_hashes_contributions_and_both_keys_of_an_exchange():
     user = seen.release(30, unit="user", contributions=10)
     assert Loss.from_dict(user.statement.loss).cells == 30
     assert BloomFilter(8, 3).release(3, unit="user", contributions=10).flip_probability < 0.5
-    with pytest.raises(ValueError, match="BloomFilter: epsilon must be more than 1e-09"):
-        seen.release(1e-9)
+
+
+def test_what_cannot_be_answered_says_why():
+    with pytest.raises(ValueError, match=r"BloomFilter: epsilon must be at least .*, not 1e-09;"):
+        BloomFilter(4096, 3).release(1e-9)
+    terms = Terms.of("BloomFilter", 1, 0, {"unit": "user", "contributions": 2**31})
+    with pytest.raises(ValueError, match="BloomFilter: contributions, as answers about one unit,"):
+        bits_answered(terms, 2**32)
 
 
 @pytest.mark.parametrize("bits", [8, 63, 64, 65, 127])
@@ -94,18 +102,17 @@ def test_spare_bits_stay_zero(bits):
     for seed in range(20):
         told = BloomFilter(bits, 1).update(range(9)).release(1, source=InsecureSeededSource(seed))
         assert sum(int(word) << (64 * at) for at, word in enumerate(told._words)) < 2**bits
-    header = {
-        "kind": "ReleasedBloomFilter",
-        "version": 1,
-        "parameters": told.parameters,
-        "state": {"statement": told.statement.to_dict()},
-    }
     if bits % 64:
         with pytest.raises(SketchFormatError, match="beyond the last"):
-            load(pack(header, {"_words": np.full_like(told._words, 2**64 - 1)}))
-    header["state"]["statement"]["loss"] = {}
-    with pytest.raises(SketchFormatError):
-        load(pack(header, {"_words": told._words}))
+            load(repacked(told, {"_words": np.full_like(told._words, 2**64 - 1)}))
+
+
+def test_a_statement_without_the_chance_of_a_flip_is_refused():
+    told = BloomFilter(64, 2).release(1)
+    pure = {"kind": "Pure", "epsilon": 0.5, "relation": "add/remove"}
+    for loss, why in ((pure, "does not tell how answers were made"), ({}, "is not one of ours")):
+        with pytest.raises(SketchFormatError, match=why):
+            load(repacked(told, loss=loss))
 
 
 @pytest.mark.parametrize(("layout", "bits"), LAYOUTS)

@@ -5,11 +5,11 @@ import itertools
 import numpy as np
 import pytest
 
+from seen import repacked
 from sfumato.privacy import noise
 from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import InsecureSeededSource
 from sfumato.sketch import CosineSketch, ReleasedCosineSketch, SketchFormatError, load
-from sfumato.sketch._format import pack
 from sfumato.sketch.released_cosine import GRAM, SCALE, sensitivity
 
 ITEM, USER = "item of a profile", "user"
@@ -153,14 +153,8 @@ def test_what_has_no_proof_is_refused():
 
 def test_damaged_codes_and_other_parameters_are_refused():
     told = CosineSketch(3, dimension=2, seed=1).release_rows([[1, 2]], 1, 1e-6, bound=1)
-    header = {
-        "kind": "ReleasedCosineSketch",
-        "version": 1,
-        "parameters": told.parameters,
-        "state": {"statement": told.statement.to_dict()},
-    }
     with pytest.raises(SketchFormatError, match="more bits than it should"):
-        load(pack(header, {"_codes": told.codes | np.uint64(8)}))
+        load(repacked(told, {"_codes": told.codes | np.uint64(8)}))
     other = CosineSketch(3, dimension=2, seed=2).release_rows([[1, 2]], 1, 1e-6, bound=1)
     with pytest.raises(ValueError, match="cannot compare, seed is 1 here and 2 there"):
         told.angle(other)

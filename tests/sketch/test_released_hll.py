@@ -6,11 +6,11 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 
+from seen import repacked
 from sfumato.privacy import noise
 from sfumato.privacy.loss import Loss
 from sfumato.privacy.noise import InsecureSeededSource
 from sfumato.sketch import HyperLogLog, ReleasedHyperLogLog, SketchFormatError, load
-from sfumato.sketch._format import pack
 from sfumato.sketch.released_hyper_log_log import levels
 
 
@@ -52,14 +52,8 @@ def test_cells_are_the_true_bits_flipped_and_no_more(precision):
     np.testing.assert_array_equal(shown[:size], true_bits(seen, 5000))
     assert not shown[size:].any()
     if size % 64:
-        header = {
-            "kind": "ReleasedHyperLogLog",
-            "version": 1,
-            "parameters": told.parameters,
-            "state": {"statement": told.statement.to_dict()},
-        }
         with pytest.raises(SketchFormatError, match="beyond the last"):
-            load(pack(header, {"_words": told._words | np.uint64(1 << 63)}))
+            load(repacked(told, {"_words": told._words | np.uint64(1 << 63)}))
 
 
 def test_levels_are_public_and_reach_from_one_to_the_largest_count():

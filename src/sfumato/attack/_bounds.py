@@ -8,7 +8,14 @@ import numpy as np
 
 from sfumato._require import between, fraction, whole
 
-__all__ = ["LowerBound", "count_epsilon", "epsilon_lower_bound", "rate_bounds"]
+__all__ = [
+    "LowerBound",
+    "checked_counts",
+    "count_epsilon",
+    "epsilon_lower_bound",
+    "flawless",
+    "rate_bounds",
+]
 
 DELTA = between(0, 1)
 
@@ -59,15 +66,33 @@ def epsilon_lower_bound(
     Pearson 1934, so each gets half of the doubt (Kairouz, Oh and Viswanath 2015, theorem 2.1).
     """
     owner = "epsilon_lower_bound"
+    counts = checked_counts(owner, true_positives, positives, false_positives, negatives)
+    delta = DELTA.check(owner, "delta", delta)
+    confidence = fraction.check(owner, "confidence", confidence)
+    found, perfect = (
+        float(count_epsilon(*rate_bounds(*each, confidence), delta))
+        for each in (counts, flawless(*counts))
+    )
+    return LowerBound(found, perfect, confidence, delta)
+
+
+Counts = tuple[int, int, int, int]
+
+
+def checked_counts(
+    owner: str, true_positives: int, positives: int, false_positives: int, negatives: int
+) -> Counts:
+    """The four counts of a guess, in the order given, refused where they are impossible."""
     positives = whole(1).check(owner, "positives", positives)
     negatives = whole(1).check(owner, "negatives", negatives)
     hits = whole(0, positives).check(owner, "true_positives", true_positives)
     alarms = whole(0, negatives).check(owner, "false_positives", false_positives)
-    delta = DELTA.check(owner, "delta", delta)
-    confidence = fraction.check(owner, "confidence", confidence)
-    found = count_epsilon(*rate_bounds(hits, positives, alarms, negatives, confidence), delta)
-    perfect = count_epsilon(*rate_bounds(positives, positives, 0, negatives, confidence), delta)
-    return LowerBound(float(found), float(perfect), confidence, delta)
+    return hits, positives, alarms, negatives
+
+
+def flawless(hits: int, positives: int, alarms: int, negatives: int) -> Counts:
+    """The counts of as many runs, had every guess been right."""
+    return positives, positives, 0, negatives
 
 
 def rate_bounds(

@@ -1,6 +1,9 @@
 """Every shipped mechanism by its name, with two neighbouring values that tell most about it."""
 
+import math
+from bisect import bisect_left
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,8 @@ __all__ = ["CASES", "named"]
 
 Case = tuple[mechanisms.Mechanism, tuple[Any, Any]]
 DELTA = 1e-6  # of mechanisms that need one, unless told
+LOW = Fraction(1, 8)  # noise of a median with which most answers are exact
+MANY = 2**17  # equal rows, enough for that at every epsilon
 
 
 def named(name: str, epsilon: float, delta: float | None = None) -> Case:
@@ -33,6 +38,22 @@ def _exponential(epsilon: float, delta: float) -> Case:
     return mechanism, ([0] + [1] * others, [1] + [0] * others)
 
 
+def _posterior_sample(epsilon: float, delta: float) -> Case:
+    # Rows that agree leave little to the other parameter, and one more takes nearly all it can;
+    # with still more of them it would be drawn too rarely to be counted.
+    rows = [1] * min(64, math.ceil(2 / epsilon))
+    model = mechanisms.BetaBernoulli(0.25, 2)
+    return mechanisms.PosteriorSample(model, epsilon), (rows, [*rows, 1])
+
+
+def _smooth_median(epsilon: float, delta: float) -> Case:
+    # One more of many equal rows lowers the noise by a step; at a low scale the chance of any other
+    # answer falls by nearly the square of it, and is still large enough to be counted.
+    mechanism = mechanisms.SmoothMedian(epsilon, 0, 2)
+    rows = bisect_left(range(MANY), True, key=lambda n: mechanism.scale([1] * n) <= LOW)
+    return mechanism, ([1] * (rows - 1), [1] * rows)
+
+
 # Two candidates, level or apart: the loser's chance falls by the whole factor e^epsilon.
 LEVEL_OR_APART = ([0, 0], [1, -1])
 
@@ -51,7 +72,8 @@ CASES: dict[str, Callable[[float, float], Case]] = {
         (([0], [0]), ([0], [1])),
     ),
     "pan-private-distinct": lambda epsilon, delta: (
-        mechanisms.PanPrivateDistinct(epsilon / 2, epsilon / 2, cells=2),
+        # A surer bit in the state lets the output tell more of what it is priced at.
+        mechanisms.PanPrivateDistinct(0.8 * epsilon, 0.2 * epsilon, cells=2),
         (([], []), ([7], [7])),
     ),
     "permute-and-flip": lambda epsilon, delta: (
@@ -62,16 +84,10 @@ CASES: dict[str, Callable[[float, float], Case]] = {
         mechanisms.ReportNoisyMax(1, epsilon, candidates=2),
         LEVEL_OR_APART,
     ),
-    "posterior-sample": lambda epsilon, delta: (
-        mechanisms.PosteriorSample(mechanisms.BetaBernoulli(0.25, 3), epsilon),
-        ([1], [1, 1]),
-    ),
+    "posterior-sample": _posterior_sample,
     "sample-and-aggregate": lambda epsilon, delta: (
         mechanisms.SampleAndAggregate(np.sum, epsilon, 1, 0, 1),
         ([0], [0, 1]),
     ),
-    "smooth-median": lambda epsilon, delta: (
-        mechanisms.SmoothMedian(epsilon, 0, 1, relation="replace"),
-        ([0, 1], [1, 1]),
-    ),
+    "smooth-median": _smooth_median,
 }

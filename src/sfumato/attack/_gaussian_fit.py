@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from sfumato._require import between, fraction, whole
-from sfumato.attack._bounds import rate_bounds
+from sfumato._require import between, fraction
+from sfumato.attack._bounds import checked_counts, flawless, rate_bounds
 from sfumato.privacy.loss import GaussianNoise
 
 __all__ = ["GaussianFit", "gaussian_fit", "noise_epsilon"]
@@ -25,6 +25,10 @@ class GaussianFit:
 
     mu: with this confidence the mechanism is m-GDP for no smaller m; ceiling: the most that as many
     trials could have shown.
+
+    >>> fit = gaussian_fit(5517, 10_000, 4483, 10_000)
+    >>> round(fit.epsilon(1e-5), 3)
+    0.767
     """
 
     mu: float
@@ -82,14 +86,12 @@ def gaussian_fit(
     above mu: Dong, Roth and Su 2022, definition 2.6, on the ends of Clopper and Pearson.
     """
     owner = "gaussian_fit"
-    positives = whole(1).check(owner, "positives", positives)
-    negatives = whole(1).check(owner, "negatives", negatives)
-    hits = whole(0, positives).check(owner, "true_positives", true_positives)
-    alarms = whole(0, negatives).check(owner, "false_positives", false_positives)
+    counts = checked_counts(owner, true_positives, positives, false_positives, negatives)
     confidence = fraction.check(owner, "confidence", confidence)
-    found = separation(*rate_bounds(hits, positives, alarms, negatives, confidence))
-    perfect = separation(*rate_bounds(positives, positives, 0, negatives, confidence))
-    return GaussianFit(float(found), float(perfect), confidence)
+    found, perfect = (
+        float(separation(*rate_bounds(*each, confidence))) for each in (counts, flawless(*counts))
+    )
+    return GaussianFit(found, perfect, confidence)
 
 
 def separation(least: Any, greatest: Any) -> np.ndarray:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sfumato.attack._together import MOST_COLUMNS, Together
+
 __all__ = ["Score", "learned", "low_bits"]
 
 Score = Callable[[np.ndarray], np.ndarray]
@@ -25,16 +27,21 @@ def learned(zeros: np.ndarray, ones: np.ndarray) -> Iterator[tuple[str, Score]]:
             yield "threshold from above", lambda x: -_table(x)[:, 0]
         elif name == "values":
             yield "linear", _after(columns, _linear(left, right))
+    if 1 < zeros[:1].size <= MOST_COLUMNS:
+        yield "columns together", Together.of(zeros, ones)
 
 
 def low_bits(answers: np.ndarray) -> np.ndarray:
     """The power of two of the lowest bit that is set in each float; 1024 for zero.
 
     An answer of coarser grain than its size allows was rounded on the way, and where that depends
-    on the value, it tells the value whatever the noise (Mironov 2012).
+    on the value, it tells the value whatever the noise. `audit` looks at it by itself.
+    Parameters: answers, floats of any shape; what is not finite counts as zero does.
 
     >>> low_bits(np.array([1.0, 0.75, 0.1, 0.0]))
     array([   0.,   -2.,  -55., 1024.])
+
+    Mironov 2012.
     """
     fractions, exponents = np.frexp(np.asarray(answers, np.float64))
     whole = (np.where(np.isfinite(fractions), fractions, 0.0) * 2.0**53).astype(np.int64)
@@ -71,8 +78,10 @@ def _bits(answers: np.ndarray) -> np.ndarray:
 def _row_codes(answers: np.ndarray) -> np.ndarray:
     """One number for each whole row: alike for equal rows, and seldom for others."""
     rows = answers.reshape(len(answers), -1).astype(np.uint64)
-    odd = np.arange(1, rows.shape[1] + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    codes: np.ndarray = ((rows + np.uint64(1)) * (odd | np.uint64(1))).sum(axis=1, dtype=np.uint64)
+    codes = np.zeros(len(rows), np.uint64)
+    for column in rows.T:  # high bits come down after each product: a sum of products would collide
+        codes = (codes ^ column) * np.uint64(0x9E3779B97F4A7C15)
+        codes ^= codes >> np.uint64(32)
     exact: np.ndarray = (codes >> np.uint64(11)).astype(np.float64)  # 53 bits: as a float too
     return exact[:, None]
 

@@ -89,6 +89,8 @@ def audit(
     The first quarter of the runs learns scores, the second chooses one of them and a threshold, and
     the other half is counted, by `epsilon_lower_bound`. Where the claim is Gaussian noise on whole
     numbers, the counts are held against the exact curve of that noise instead of one point of it.
+    Answers of up to 8 numbers are also looked at by their differences, sums and pairs; what only
+    more of them tell together, or a pair among more than 8, needs a score of your own.
     """
     trials = whole(LEAST).check("audit", "trials", trials)
     confidence = fraction.check("audit", "confidence", confidence)
@@ -147,15 +149,15 @@ def _delta(mechanism: Any, loss: Loss) -> float:
 
 
 def _bound(loss: Loss, delta: float) -> float:
-    if math.isfinite(loss.epsilon) and delta == 0:
-        return loss.epsilon
-    if isinstance(loss, Approximate) and loss.delta == delta:
-        return loss.bound
-    from sfumato.privacy.calibrate import epsilon_of, gaussian_epsilon
+    from sfumato.privacy.calibrate import epsilon_of
 
-    if isinstance(loss, GaussianNoise):
-        return gaussian_epsilon(delta, loss.variance, change=loss.change, cells=loss.cells)
-    return epsilon_of(loss, delta)
+    bound = epsilon_of(loss, delta)
+    if math.isinf(bound):
+        raise ValueError(
+            f"audit: delta must be above {delta!r}, where the claim has no finite epsilon to hold "
+            "a measured one against."
+        )
+    return bound
 
 
 def _pair(neighbours: Any) -> tuple[Any, Any]:

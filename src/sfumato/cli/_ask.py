@@ -33,7 +33,7 @@ def compared(left: Any, right: Any) -> dict[str, Any]:
         if hasattr(left, verb)
     }
     if not found:
-        raise ValueError(f"{_name(left)}: two of them cannot be compared, only merged.")
+        raise ValueError(f"{_name(left)}: two of them cannot be compared.")
     return found
 
 

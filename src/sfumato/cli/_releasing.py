@@ -16,7 +16,8 @@ def released(
 ) -> Any:
     """The release of a sketch at (epsilon, delta); options that are None were not given."""
     if not hasattr(sketch, "release"):
-        raise ValueError(f"{type(sketch).__name__}: is a release already.")
+        kind = type(sketch).__name__
+        raise ValueError(f"{kind}: is a release already; name the file of the sketch it came from.")
     given = {name: value for name, value in options.items() if value is not None}
     given |= _settings(sketch, settings)
     if ledger is None:

@@ -37,9 +37,13 @@ def create(
     json: Json = False,
 ) -> None:
     """Give a data set its budget, in a new ledger or one that is there."""
+    from sfumato._require import between, positive
     from sfumato.cli import _show
     from sfumato.privacy import Ledger
 
+    # Before a file is made for what cannot be in it.
+    positive.check("Ledger", "epsilon", epsilon)
+    between(0, 1).check("Ledger", "delta", delta)
     held = Ledger(ledger)
     held.create(dataset, epsilon, delta, unit, relation, parent)
     _show.document(_told(held, dataset), json)
@@ -59,7 +63,7 @@ def show(
         _show.document(_seen(_told(held, dataset), json), json)
     else:
         every = [_seen(_told(held, each.name), json) for each in held.datasets()]
-        _show.rows(every, json)
+        _show.rows(every if json else [_short(each) for each in every], json)
 
 
 @app.command()
@@ -71,14 +75,18 @@ def history(
     """The charges of a data set, oldest first."""
     from sfumato.cli import _show
 
-    found = [_charge(each, json) for each in _open(ledger).history(dataset)]
-    _show.rows(found, json)
+    held = _open(ledger)
+    delta = held.dataset(dataset).delta
+    found = [_charge(each, delta) for each in held.history(dataset)]
+    _show.rows(found if json else [_brief(each) for each in found], json)
 
 
 def _open(file: Path) -> Any:
     """A ledger that is there: looking must not make one."""
     if not file.exists():
         raise FileNotFoundError(f"{file}: there is no such ledger; `budget create` makes one.")
+    if not file.stat().st_size:
+        raise ValueError(f"{file}: is empty, and no ledger.")
     from sfumato.privacy import Ledger
 
     return Ledger(file)
@@ -110,20 +118,36 @@ def _seen(told: dict[str, Any], as_json: bool) -> dict[str, Any]:
     return {**told, "budget": "█" * full + "░" * (BAR - full) + f" {share:.0%}"}
 
 
-def _charge(entry: Any, as_json: bool) -> dict[str, Any]:
-    loss = entry.loss.to_dict()
+def _short(told: dict[str, Any]) -> dict[str, Any]:
+    """What fits a line; `show` of one data set and --json tell the rest."""
+    return {name: told[name] for name in ("dataset", "epsilon", "spent", "remaining", "budget")}
+
+
+def _charge(entry: Any, delta: float) -> dict[str, Any]:
+    from sfumato.privacy.calibrate import epsilon_of
+
+    pure = entry.loss.epsilon < float("inf")
+    epsilon = entry.loss.epsilon if pure else epsilon_of(entry.loss, delta)
     return {
         "charged": entry.charged,
-        "dataset": entry.dataset,
-        "what": entry.what,
-        "loss": loss if as_json else _words(loss),
         "release_id": entry.release_id,
+        "dataset": entry.dataset,
+        "epsilon": epsilon if epsilon < float("inf") else None,
+        "delta": 0.0 if pure else delta,
+        "what": entry.what,
+        "loss": entry.loss.to_dict(),
         "released": entry.released,
         "nbytes": entry.nbytes,
     }
 
 
-def _words(loss: dict[str, Any]) -> str:
-    inside = {name: part for name, part in loss.items() if name not in ("kind", "relation")}
-    told = (f"{n}={_words(part) if isinstance(part, dict) else part}" for n, part in inside.items())
-    return f"{loss['kind']}({', '.join(told)})"
+def _brief(charge: dict[str, Any]) -> dict[str, Any]:
+    """When, which, and what it cost by itself; charges compose to less than their sum."""
+    made = f"{charge['nbytes']:,} bytes stored" if charge["released"] else "nothing stored"
+    return {
+        "charged": charge["charged"][:16].replace("T", " "),
+        "release": charge["release_id"],
+        "epsilon": charge["epsilon"],
+        "delta": charge["delta"],
+        "state": made,
+    }

@@ -1,5 +1,6 @@
 """`sfumato sketch`: build, look into, ask, merge and release the sketches of a column."""
 
+import sys
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -99,6 +100,8 @@ def estimate(
     from sfumato.cli import _ask, _show
 
     sketch = _load(file)
+    if keys and hasattr(sketch, "statement") and not integers and all(map(_numeral, keys)):
+        print("sfumato: the keys are read as text; --integers reads numbers.", file=sys.stderr)
     if keys:
         _show.rows(_ask.about(sketch, keys, integers), json)
     else:
@@ -206,7 +209,20 @@ def _load(file: Path) -> Any:
     try:
         return load(file)
     except SketchFormatError as error:
+        if _begins(file, b"SQLite format 3"):
+            raise SketchFormatError(
+                f"{file}: is a ledger? Look into it with budget show."
+            ) from None
         raise SketchFormatError(f"{file}: {error}") from None
+
+
+def _begins(file: Path, magic: bytes) -> bool:
+    with file.open("rb") as opened:
+        return opened.read(len(magic)) == magic
+
+
+def _numeral(key: str) -> bool:
+    return key.removeprefix("-").isdigit()
 
 
 def _check_output(output: Path, force: bool) -> None:

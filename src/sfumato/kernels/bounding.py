@@ -82,9 +82,8 @@ def sample(order, starts, names, per_user, per_item, keep):
     """Keep a keyed sample of the events order[starts[u]] to order[starts[u + 1] - 1] of each user.
 
     names[i] is the hash of an event's user and item, the same for events of one class. Event k of a
-    class has the priority mix(name + k STEP). The user's events are counted by priority (equal
-    ones by name) while the user and the class have room, and of each class so many are kept, the
-    earliest ones.
+    class is in round k; a user's events are kept round by round while there is room, up to round
+    per_item - 1, and those of the round that does not fit whole by the lowest mix(name + k STEP).
     """
     for u in range(starts.size - 1):
         rows = order[starts[u] : starts[u + 1]]
@@ -101,21 +100,22 @@ def sample(order, starts, names, per_user, per_item, keep):
 def _choose(rows, names, per_user, per_item, keep):
     """rows: the events of one user, by name and then by time."""
     size = rows.size
-    first_of, priorities = np.empty(size, np.int64), np.empty(size, np.uint64)
+    rounds, sizes = np.zeros(size, np.int64), np.zeros(size + 1, np.int64)
     for at in range(size):
-        same = at > 0 and names[rows[at]] == names[rows[at - 1]]
-        first_of[at] = first_of[at - 1] if same else at
-        k = np.uint64(at - first_of[at])
-        priorities[at] = mix(names[rows[at]] + k * STEP)
-        keep[rows[at]] = False
-    # The next event of a class to keep stands at its first place plus what was kept of it.
-    kept, taken = np.zeros(size, np.int64), 0
-    for at in _order(priorities):
-        start = first_of[at]
-        if kept[start] < per_item and taken < per_user:
-            keep[rows[start + kept[start]]] = True
-            kept[start] += 1
-            taken += 1
+        if at > 0 and names[rows[at]] == names[rows[at - 1]]:
+            rounds[at] = rounds[at - 1] + 1
+        sizes[rounds[at]] += 1
+    last, room = 0, per_user  # the round that does not fit whole, and how many of it do
+    while last < min(per_item, size) and sizes[last] <= room:
+        room -= sizes[last]
+        last += 1
+    for at in range(size):
+        keep[rows[at]] = rounds[at] < last
+    if last < per_item:
+        rows = rows[rounds == last]
+        priorities = mix(names[rows] + np.uint64(last) * STEP)
+        for at in _order(priorities)[:room]:
+            keep[rows[at]] = True
 
 
 @kernel

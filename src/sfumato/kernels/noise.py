@@ -87,12 +87,12 @@ def add_strips(words, floors, guide, shift, place, slopes, left_open, cells):
 
 
 @kernel
-def flip(words, digits, start, left_open, used, out):
+def flip(words, digits, start, left_open, out):
     """out[j] ^= 64 coins for j from start, while words last; returns the first j not done.
 
     digits: all ones or all zeros for each binary digit of the probability. A coin is 1 where its
     first random bit that differs from the digit is 0; those equal in all digits stay 0 and are set
-    in left_open[j]. used[0] counts the words.
+    in left_open[j].
     """
     at, j = 0, start
     while j < out.size and words.size - at >= digits.size:
@@ -106,5 +106,4 @@ def flip(words, digits, start, left_open, used, out):
         left_open[j] = pending
         out[j] ^= ones
         j += 1
-    used[0] = at
     return j

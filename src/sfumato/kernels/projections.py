@@ -1,4 +1,4 @@
-"""Products of rows with a codebook in panels, summed in one written order on every machine."""
+"""Products of rows with a codebook: floats summed in one written order, or whole numbers."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from ._jit import inline, kernel
 from .hash import ROW, row_sign, row_slot
 from .lanes import f64x8, fma, load, store
 
-__all__ = ["place", "project", "scatter"]
+__all__ = ["place", "project", "project_whole", "scatter"]
 
 
 @kernel
@@ -47,6 +47,18 @@ def _four(rows, r, s, t, u, panels, p, out):
     store(out, t * width + high, t1)
     store(out, u * width + low, u0)
     store(out, u * width + high, u1)
+
+
+@kernel
+def project_whole(rows, directions, out):
+    """out[r, j] = sum over i of rows[r, i] directions[i, j], in 64-bit integers."""
+    out[:] = 0
+    for r in range(rows.shape[0]):
+        for i in range(rows.shape[1]):
+            entry = np.int64(rows[r, i])
+            if entry != 0:  # rows of profiles are mostly zeros
+                for j in range(out.shape[1]):
+                    out[r, j] += entry * np.int64(directions[i, j])
 
 
 @kernel

@@ -1,5 +1,6 @@
 """What a budget allows: whether one more loss fits, what is spent, and what is left."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -7,7 +8,7 @@ from fractions import Fraction
 from sfumato.privacy import _compose
 from sfumato.privacy.loss import Loss, round_up
 
-__all__ = ["BudgetExceeded", "Cost", "DataSet", "fits", "left", "spent"]
+__all__ = ["BudgetExceeded", "Cost", "DataSet", "alone", "fits", "left", "spent"]
 
 # Ten times 0.1 is above 1 in floats; a part in 10**12 of a budget is taken for such rounding.
 SLACK = 1 + 1e-12
@@ -36,18 +37,21 @@ class DataSet:
 class BudgetExceeded(ValueError):  # noqa: N818 - what a caller reads is that it is exceeded
     """A release costs more than is left; nothing was charged and nothing released.
 
-    dataset, whose budget it is; remaining, the Cost that is left of it; budget, all of it.
+    dataset, whose budget it is; remaining, the Cost that is left of it; budget, all of it; cost, of
+    the release by itself.
     """
 
-    def __init__(self, dataset: str, remaining: Cost, budget: Cost) -> None:
-        super().__init__(dataset, remaining, budget)
-        self.dataset, self.remaining, self.budget = dataset, remaining, budget
+    def __init__(self, dataset: str, remaining: Cost, budget: Cost, cost: Cost) -> None:
+        super().__init__(dataset, remaining, budget, cost)
+        self.dataset, self.remaining, self.budget, self.cost = dataset, remaining, budget, cost
 
     def __str__(self) -> str:
-        at = f" at delta {self.budget.delta:g}" if self.budget.delta else " and only pure losses"
+        pure = "" if self.budget.delta else " and takes pure losses only"
+        at = f" at delta {self.budget.delta:g}" if self.budget.delta else ""
         return (
             f"Ledger: {self.dataset!r} has epsilon {self.remaining.epsilon:.6g} left of "
-            f"{self.budget.epsilon:g}{at}, and this costs more; nothing was charged."
+            f"{self.budget.epsilon:g}{at}{pure}; this costs {self.cost.epsilon:.6g}. "
+            "Nothing was charged."
         )
 
 
@@ -69,6 +73,13 @@ def spent(losses: Mapping[Loss, int], budget: DataSet) -> Cost:
         return Cost(pure, 0.0)
     epsilon = _compose.epsilon_at(losses, budget.delta, "pld")
     return Cost(min(epsilon, budget.epsilon), budget.delta)
+
+
+def alone(loss: Loss, budget: DataSet) -> Cost:
+    """What one loss costs by itself, at the budget's delta if it has no pure epsilon."""
+    if loss.epsilon < math.inf:
+        return Cost(loss.epsilon, 0.0)
+    return Cost(_compose.epsilon_at({loss: 1}, budget.delta, "pld"), budget.delta)
 
 
 def left(losses: Mapping[Loss, int], budget: DataSet) -> Cost:

@@ -1,4 +1,4 @@
-"""Exact choices: one of many with chances exp(-cost), coins, and uniform numbers, in batches.
+"""Exact choices: one of many with chances exp(-cost), and coins of such chances, in batches.
 
 A chance that is no fraction is never rounded. A uniform real number is known by its first 64 bits,
 and a bound of each chance by whole numbers below and above it; the rare number that lies between
@@ -16,7 +16,7 @@ from sfumato.privacy._cks import Bits
 from sfumato.privacy._laws import exp_bounds
 from sfumato.privacy._source import Source, SystemSource
 
-__all__ = ["exp_choices", "exp_coins", "uniform_below"]
+__all__ = ["exp_choices", "exp_coins"]
 
 Bounds = tuple[int, int]
 Cuts = Callable[[int], list[Bounds]]
@@ -49,17 +49,6 @@ def exp_coins(costs: Sequence[Fraction], trials: int, source: Source | None) -> 
         one = partial(_masses, costs[coin : coin + 1])
         coins[trial, coin] = _resolve(one, words[trial, coin], more) == 0
     return coins
-
-
-def uniform_below(limits: np.ndarray, source: Source | None) -> np.ndarray:
-    """For each limit a whole number from 0 to limit - 1, all equally likely."""
-    source = source or SystemSource()
-    limits, words = limits.astype(np.uint64), _words(limits.shape, source)
-    # The last 2**64 mod limit words would favour the small remainders: they are drawn again.
-    last = ~((~limits + np.uint64(1)) % limits)
-    while (again := words > last).any():
-        words[again] = _words(int(again.sum()), source)
-    return np.asarray(words % limits, np.int64)
 
 
 def _passed(cuts: Cuts, words: np.ndarray, more: Bits, bits: int = 64) -> np.ndarray:

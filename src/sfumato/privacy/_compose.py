@@ -10,13 +10,23 @@ from functools import singledispatch
 import numpy as np
 
 from sfumato.privacy import _product, _renyi, calibrate
-from sfumato.privacy.loss import Flips, GaussianNoise, LaplaceNoise, Loss, Pure, pure_rho, round_up
+from sfumato.privacy.loss import (
+    Approximate,
+    Flips,
+    GaussianNoise,
+    LaplaceNoise,
+    Loss,
+    Pure,
+    Sampled,
+    pure_rho,
+    round_up,
+)
 
 __all__ = ["METHODS", "delta_at", "epsilon_at", "pure_sum", "rho_sum"]
 
 METHODS = ("pld", "rdp", "zcdp")
 Losses = Mapping[Loss, int]
-MANY = 256  # kinds of losses that are composed one by one
+MANY = 64  # kinds of losses that are composed one by one
 
 
 def pure_sum(losses: Losses) -> float:
@@ -129,6 +139,16 @@ def _(loss: GaussianNoise, count: int) -> tuple[Loss, int]:
     return replace(loss, cells=count), 1
 
 
+@_unit.register
+def _(loss: Flips) -> tuple[Loss, int]:
+    return replace(loss, cells=1), loss.cells
+
+
+@_many.register
+def _(loss: Flips, count: int) -> tuple[Loss, int]:
+    return replace(loss, cells=count), 1
+
+
 @singledispatch
 def _dearer(loss: Loss) -> Loss:
     """A loss that costs up to one percent more, and that others are made equal to."""
@@ -153,6 +173,18 @@ def _(loss: GaussianNoise) -> Loss:
 @_dearer.register
 def _(loss: Flips) -> Loss:
     return replace(loss, probability=_floor(loss.probability))
+
+
+@_dearer.register
+def _(loss: Approximate) -> Loss:
+    bound, delta = (-float(_floor(-Fraction(each))) for each in (loss.bound, loss.delta))
+    return replace(loss, bound=bound, delta=min(delta, max(loss.delta, 0.5)))
+
+
+@_dearer.register
+def _(loss: Sampled) -> Loss:
+    rate = min(-float(_floor(-Fraction(loss.rate))), 1 - 2**-20)
+    return replace(loss, rate=max(rate, loss.rate), of=_dearer(loss.of))
 
 
 def _floor(number: Fraction) -> Fraction:

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import unicodedata
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
@@ -90,8 +91,11 @@ def _loss(told: str) -> Loss:
 
 def text(name: str, value: Any, most: int = 200) -> str:
     """A name or a sentence: one line that can be printed."""
-    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+    if not isinstance(value, str):
         raise ValueError(f"Ledger: {name} must be a line of text, not {type(value).__name__}.")
-    if len(value) > most:
+    line: str = unicodedata.normalize("NFC", value)  # one name, however it was typed
+    if not line or line != line.strip() or not line.isprintable():
+        raise ValueError(f"Ledger: {name} must be a printable line without spaces around it.")
+    if len(line) > most:
         raise ValueError(f"Ledger: {name} must be no longer than {most} letters.")
-    return value
+    return line

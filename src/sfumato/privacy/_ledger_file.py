@@ -26,8 +26,20 @@ CREATE INDEX charge_of_dataset ON charge (dataset, loss);
 CREATE TRIGGER charges_stand BEFORE DELETE ON charge
 BEGIN SELECT RAISE (ABORT, 'a charge is never taken back'); END;
 CREATE TRIGGER bytes_stay BEFORE UPDATE ON charge
-WHEN OLD.bytes IS NOT NULL OR OLD.loss != NEW.loss OR OLD.dataset != NEW.dataset
+WHEN OLD.bytes IS NOT NULL OR (OLD.place, OLD.release_id, OLD.dataset, OLD.loss, OLD.what,
+    OLD.stores, OLD.charged) != (NEW.place, NEW.release_id, NEW.dataset, NEW.loss, NEW.what,
+    NEW.stores, NEW.charged)
 BEGIN SELECT RAISE (ABORT, 'a release is never changed'); END;
+CREATE TRIGGER charges_are_new BEFORE INSERT ON charge
+WHEN EXISTS (SELECT 1 FROM charge WHERE release_id = NEW.release_id OR place = NEW.place)
+BEGIN SELECT RAISE (ABORT, 'a charge is never replaced'); END;
+CREATE TRIGGER datasets_are_new BEFORE INSERT ON dataset
+WHEN EXISTS (SELECT 1 FROM dataset WHERE name = NEW.name)
+BEGIN SELECT RAISE (ABORT, 'a data set is never replaced'); END;
+CREATE TRIGGER budgets_stay BEFORE UPDATE ON dataset
+BEGIN SELECT RAISE (ABORT, 'a budget is never changed'); END;
+CREATE TRIGGER datasets_stay BEFORE DELETE ON dataset
+BEGIN SELECT RAISE (ABORT, 'a data set is never taken away'); END;
 """
 
 
@@ -88,6 +100,8 @@ def _open(path: str) -> Iterator[sqlite3.Connection]:
         yield file
     except sqlite3.OperationalError as error:
         raise OSError(f"Ledger: {path} cannot be used: {error}.") from None
+    except sqlite3.DataError:
+        raise ValueError(f"Ledger: {path} keeps no more than a gigabyte of one release.") from None
     except sqlite3.DatabaseError as error:
         raise ValueError(f"Ledger: {path} is not a ledger of ours, or is damaged.") from error
     finally:

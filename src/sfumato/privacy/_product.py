@@ -22,6 +22,7 @@ __all__ = ["Distribution", "distribution"]
 
 GRID = 2**12  # points wanted on the way from 0 to the largest loss that matters
 FINEST = 2**18  # and at most
+LARGEST = 2**23  # points of a window; a wider one is left to simpler bounds
 TAIL = 1e-20  # mass beyond the window
 TILTS = np.array([0.5, 1, 2, 4, 7, 10, 16, 30, 60, 120])  # of the window's bound, per deviation
 
@@ -69,7 +70,7 @@ class Distribution:
         first = math.floor(epsilon / self.step)
         losses = np.arange(first + 1, self.mass.size + 1) * self.step
         over = -float(self.mass[first:] @ np.expm1(np.minimum(epsilon - losses, 0.0)))
-        return min(1.0, max(over, 0.0) * self.scale + self.extra)
+        return min(1.0, (max(over, 0.0) + self.extra) * self.scale)
 
     def epsilon(self, delta: float) -> float:
         """The least epsilon at this delta, rounded up; infinite where none is known."""
@@ -99,13 +100,18 @@ def _sides(counted: frozenset[tuple[Loss, int]]) -> list[Distribution]:
     for side in (0, 1) if any(isinstance(loss, Sampled) for loss in losses) else (0,):
         laws = [(_on_grid(loss, side, step, limit), count) for loss, count in losses.items()]
         repeated = [replace(law, times=law.times * count) for law, count in laws]
-        found.append(_product(repeated, step))
+        made = _product(repeated, step)
+        if made is None:
+            return []
+        found.append(made)
     return found
 
 
-def _product(laws: list[Grid], step: float) -> Distribution:
+def _product(laws: list[Grid], step: float) -> Distribution | None:
     low, high = _window(laws)
     size = 1 << (high - low).bit_length()
+    if size > LARGEST:
+        return None
     total = np.ones(size // 2 + 1, complex)
     # |total| without one use of the law that is least there, and how large that one is.
     others, least = np.ones(total.size), np.ones(total.size)

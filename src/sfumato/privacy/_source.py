@@ -10,13 +10,11 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from sfumato._require import whole
 from sfumato.privacy.statement import INSECURE, SYSTEM
 
-__all__ = ["InsecureSeededSource", "Source", "SystemSource"]
+__all__ = ["InsecureSeededSource", "Source", "SystemSource", "stated"]
 
 
 class Source(Protocol):
-    """Uniform, independent words of 64 bits; `name` goes into every statement made with them."""
-
-    name: str
+    """Uniform, independent bits."""
 
     def fill(self, out: np.ndarray) -> None:
         """Overwrite a contiguous array with random bytes."""
@@ -36,20 +34,27 @@ class _Counter:
 class SystemSource(_Counter):
     """Bits that nobody can compute again: key and start come from the operating system.
 
-    Make one for each use and drop it after: a process that forks would share its state.
+    A process that forks gets keys of its own, so that no two draw the same bits.
     """
-
-    name = SYSTEM
 
     def __init__(self) -> None:
         super().__init__(os.urandom(32), os.urandom(16))
+        self._process = os.getpid()
+
+    def fill(self, out: np.ndarray) -> None:
+        if self._process != os.getpid():
+            self.__init__()  # type: ignore[misc]
+        super().fill(out)
 
 
 class InsecureSeededSource(_Counter):
     """For tests only: the same seed gives the same bits, and every statement says that it did."""
 
-    name = INSECURE
-
     def __init__(self, seed: int) -> None:
         seed = whole(0, 2**64 - 1).check("InsecureSeededSource", "seed", seed)
         super().__init__(hashlib.sha256(b"insecure %d" % seed).digest(), bytes(16))
+
+
+def stated(source: Source | None) -> str:
+    """What a statement says of the bits: all but those of the operating system are insecure."""
+    return SYSTEM if source is None or type(source) is SystemSource else INSECURE

@@ -19,9 +19,11 @@ BRANCHES = 64
 class Accountant:
     """Adds up privacy losses under one neighbouring relation.
 
-    Guarantee: everything composed, each part chosen with all earlier answers known, is
-    (epsilon(delta), delta)-private. Pure losses stay pure: epsilon(0) is then their exact sum,
-    rounded up, and no epsilon(delta) is above it. A tighter method is never above a simpler one.
+    Guarantee: everything composed is (epsilon(delta), delta)-private, where each question may
+    depend on all earlier answers, but the losses themselves were fixed beforehand (losses that are
+    chosen by earlier answers are covered at delta 0 only). Pure losses stay pure: epsilon(0) is
+    then their exact sum, rounded up, and no epsilon(delta) is above it. A tighter method is never
+    above a simpler one.
     Parameters: method, "pld" (privacy loss distributions, the tightest; a loss that only tells its
     rho makes it "rdp"), "rdp" (Renyi) or "zcdp"; relation, "add/remove" or "replace". Losses of
     another relation are refused.
@@ -73,12 +75,20 @@ class Accountant:
         return self
 
     def group(self, size: int) -> "Accountant":
-        """A new accountant of the same uses for data sets that differ by so many units."""
+        """A new accountant of the same uses for data sets that differ by so many units.
+
+        Not after `parallel`: units of a group may lie in several parts, and cost in each.
+        """
         other = type(self)(self.method, self.relation)
         size = whole(1).check("Accountant", "size", size)
         if size == 1:
             other._branches = [Counter(branch) for branch in self._branches]
             return other
+        if len(self._branches) > 1:
+            raise ValueError(
+                "Accountant: group cannot follow parallel, as units of a group may lie in several "
+                "parts; compose the losses of all parts, and group those."
+            )
         other._branches = [
             sum((Counter({loss.group(size): n}) for loss, n in branch.items()), Counter())
             for branch in self._branches

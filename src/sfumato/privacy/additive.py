@@ -9,20 +9,18 @@ import numpy as np
 
 from sfumato._require import flag, fraction, optional, positive, rational, whole
 from sfumato.privacy import calibrate, noise
-from sfumato.privacy._columns import LARGEST, whole_numbers
+from sfumato.privacy._columns import whole_numbers
 from sfumato.privacy._source import Source
-from sfumato.privacy.loss import Concentrated, GaussianNoise, LaplaceNoise, Loss, round_up
-from sfumato.privacy.mechanism import Mechanism
-from sfumato.privacy.statement import PrivacyStatement
+from sfumato.privacy._stated import Stated
+from sfumato.privacy.loss import LEAST, Concentrated, GaussianNoise, LaplaceNoise, Loss, round_up
 
 __all__ = ["Gaussian", "Laplace"]
 
-SENSITIVITY = whole(1, LARGEST)
 WIDEST = noise.LARGEST  # 2**40; such noise passes 2**61 with a chance below exp(-2**20)
 
 
 @dataclass(frozen=True)
-class _Additive(Mechanism):
+class _Additive(Stated):
     """Whole numbers in, whole numbers out, with fresh noise on each.
 
     A value and its noise fit 64 bits but for a chance below exp(-2**20). Were the sum to wrap, that
@@ -53,11 +51,11 @@ class Laplace(_Additive):
 
     Guarantee: pure epsilon = sensitivity / scale, the scale being an exact fraction (Ghosh,
     Roughgarden and Sundararajan 2009). However a change is spread over the numbers, its loss is
-    dominated by that of one number changed by the L1 norm: with a = exp(-1 / scale), compare on
-    the noisy numbers clipped between the two data sets (which suffice) the masses of one shift by
-    c + d with those of two shifts by c and d. The likelihood ratios are the same numbers, the first
-    law has more mass at both ends and, since 1 - a**2 <= 2 (1 - a), less everywhere between; so its
-    ratio is larger in the convex order, which is dominance for every (epsilon, delta).
+    dominated by that of one number changed by the L1 norm. Proof: let a = exp(-1 / scale), and
+    clip the noisy numbers between the two data sets, which suffices. Compare one shift by c + d
+    with two shifts by c and d. The likelihood ratios are the same numbers. The first law has more
+    mass at both ends and, since 1 - a**2 <= 2 (1 - a), less everywhere between. So its ratio is
+    larger in the convex order, which is dominance for every (epsilon, delta).
     Parameters: sensitivity, the L1 norm that one unit changes the whole value by at most, a whole
     number from 1 up; epsilon above 0, or scale above 0 (if both, the scale must be large enough);
     cells, if at most so many numbers change, each by at most sensitivity / cells (a whole number):
@@ -68,12 +66,12 @@ class Laplace(_Additive):
     >>> noisy = Laplace(2, 1).run([7, 0, 12])
     """
 
-    sensitivity: int = 0
+    sensitivity: int = field()
     epsilon: Any = None
     scale: Any = field(default=None, kw_only=True)
     cells: int = field(default=1, kw_only=True)
     LIMITS: ClassVar[dict[str, Any]] = {
-        "sensitivity": SENSITIVITY,
+        **Stated.LIMITS,
         "epsilon": optional(rational),
         "scale": optional(rational),
         "cells": whole(1),
@@ -86,9 +84,12 @@ class Laplace(_Additive):
         least = self.sensitivity / self.epsilon if self.epsilon is not None else self.scale
         scale = least if self.scale is None else self.scale
         if scale < least:
-            raise ValueError(f"Laplace: scale must be at least {least} for that epsilon.")
+            raise ValueError(
+                f"Laplace: scale must be at least {least} for that epsilon, not {scale}; "
+                "leave one of the two out."
+            )
         if scale > WIDEST:
-            raise ValueError(_too_wide("Laplace", "scale"))
+            raise ValueError(_too_wide("Laplace", "scale", scale))
         if self.sensitivity % self.cells:
             raise ValueError(_uneven("Laplace", "sensitivity", self.cells))
         object.__setattr__(self, "scale", scale)
@@ -115,7 +116,8 @@ class Gaussian(_Additive):
     are all 1 or -1, so there the norm says which changes can be, and the exact mass applies.
     Parameters: sensitivity, the L2 norm that one unit changes the whole value by at most, a whole
     number from 1 up (with squared=True, the square of that norm); epsilon above 0 and delta
-    between 0 and 1, or sigma above 0 (if all, sigma must be large enough); cells, if at most so
+    between 0 and 1, or sigma above 0 (if all, sigma must be large enough; with delta alone, the
+    promise is told at it); cells, if at most so
     many numbers change, each by at most the same whole number: then the exact mass applies, so
     for one number or a histogram say cells=1; relation, of neighbouring data.
 
@@ -126,14 +128,14 @@ class Gaussian(_Additive):
     >>> noisy = Gaussian(depth, 1, 1e-6, squared=True, cells=depth).run(rows)
     """
 
-    sensitivity: int = 0
+    sensitivity: int = field()
     epsilon: Any = None
     delta: Any = None
     sigma: Any = field(default=None, kw_only=True)
     squared: bool = field(default=False, kw_only=True)
     cells: int | None = field(default=None, kw_only=True)
     LIMITS: ClassVar[dict[str, Any]] = {
-        "sensitivity": SENSITIVITY,
+        **Stated.LIMITS,
         "epsilon": optional(positive),
         "delta": optional(fraction),
         "sigma": optional(rational),
@@ -154,30 +156,25 @@ class Gaussian(_Additive):
         if self.sigma is None:
             object.__setattr__(self, "sigma", self._calibrated())
         elif self.epsilon is not None and self._delta_at(self.epsilon) > self.delta:
-            raise ValueError("Gaussian: sigma must be larger for that epsilon and delta.")
+            raise ValueError(
+                f"Gaussian: sigma must be at least {self._calibrated()} for that epsilon and "
+                f"delta, not {self.sigma}; leave it out."
+            )
         if self.sigma > WIDEST:
-            raise ValueError(_too_wide("Gaussian", "sigma"))
+            raise ValueError(_too_wide("Gaussian", "sigma", self.sigma))
 
     @property
     def norm_squared(self) -> int:
         """The square of the L2 norm that one unit changes the value by, at most."""
         return self.sensitivity if self.squared else self.sensitivity**2
 
-    def statement(self, unit: str, **fields: Any) -> PrivacyStatement:
-        """What one answer promises; `delta` is needed here if the mechanism was built by sigma."""
-        delta = fraction.check("Gaussian", "delta", fields.pop("delta", self.delta))
-        epsilon = self._epsilon_at(delta)
-        if self.epsilon is not None and delta >= self.delta:
-            epsilon = min(epsilon, self.epsilon)
-        return PrivacyStatement(
-            unit=unit,
-            relation=self.relation,
-            mechanism=self._sentence(),
-            epsilon=epsilon,
-            delta=delta,
-            loss=self.loss().to_dict(),
-            **fields,
-        )
+    def _promise(self) -> tuple[float, float]:
+        if self.delta is None:
+            raise ValueError(
+                "Gaussian: delta must be given beside sigma to state a promise, as 1e-6."
+            )
+        epsilon = max(self._epsilon_at(self.delta), LEAST)  # 0 where delta alone covers it
+        return epsilon if self.epsilon is None else min(epsilon, self.epsilon), self.delta
 
     def _sentence(self) -> str:
         return f"discrete Gaussian noise of sigma {float(self.sigma):.6g} on each number"
@@ -219,9 +216,10 @@ class Gaussian(_Additive):
         noise.add_gaussian(numbers, self.sigma, source=source)
 
 
-def _too_wide(owner: str, name: str) -> str:
+def _too_wide(owner: str, name: str, width: Fraction) -> str:
+    about = width.numerator.bit_length() - width.denominator.bit_length()
     return (
-        f"{owner}: {name} would be above 2**40, and wider noise might leave 64 bits. "
+        f"{owner}: {name} must be at most 2**40, not about 2**{about}: noise might leave 64 bits. "
         "Scale the value and its sensitivity down, or raise epsilon."
     )
 

@@ -1,11 +1,21 @@
 """Contribution bounding: so many events of a user, and of a user with one item, and no more.
 
-Both ways to choose are greedy in a fixed order of the events under nested limits. An event added
-anywhere leaves the order of all others as it is; so it comes in at most itself, and puts out at
-most one (the limits form a matroid, whose greedy basis changes by one exchange).
+The first that fit are greedy in the order of time, which an event more leaves as it is for all
+others: it comes in at most itself, and puts out at most one (the limits form a matroid, whose
+greedy basis changes by one exchange).
+
+The keyed sample is greedy over slots (item, k), one for each event of a (user, item), k = 0, 1, ...
+in time. Slot k comes in round k, before all of round k + 1, and within a round by a hash of user,
+item and k. An event more of an item that had n is the new slot (item, n). If it is not chosen, all
+choices stand: item keeps as many as before, its earliest ones, so at most one comes in and one goes
+out. If it is chosen, then, rounds being nested, so were all n before it: the new event comes in,
+and at most one slot, the last chosen one of some other item, goes out with its event.
+
+A slot that is put out never comes back, nor does any later one of its item: the slots before it
+only become more. So batches can be sampled as they come, and what a batch puts out be forgotten.
 """
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +24,7 @@ from sfumato._require import one_of, whole
 from sfumato.hashing import BLOCK, KeyColumn, hash_column
 from sfumato.kernels import bounding as kernels
 
-__all__ = ["ContributionBound", "bound_contributions"]
+__all__ = ["ContributionBound", "ContributionSample", "bound_contributions"]
 
 SEED = whole(0, 2**64 - 1)
 MOST = whole(1, 2**31 - 1)
@@ -31,9 +41,10 @@ def bound_contributions(
     so its distance is 2; one user more or less changes only that user's rows, at most per_user
     (one user in place of another: twice that): in a sketch of depth d and weights up to w, L1
     per_user w d and L2 per_user w sqrt(d). This holds under every seed: it need not be secret.
-    How: the k-th event of a (user, item) has a priority hashed from user, item and k; the lowest
-    of a user say how many events each item keeps, and the earliest ones are kept. Without items
-    all events of a user are alike: the earliest are kept. To sample, give what tells them apart.
+    How: of each user every item's first event comes before any second one, and so on; among equals
+    a hash of user, item and number decides. So as many different items as fit are kept, each as
+    likely as any other, and of an item its earliest events. Without items all events of a user are
+    alike: the earliest are kept. To sample, give what tells them apart.
     Parameters: users and items, columns of whole numbers or text; per_user and per_item, from 1
     up; seed, of the sample.
 
@@ -46,25 +57,86 @@ def bound_contributions(
     seed = SEED.check(owner, "seed", seed)
     named = KeyColumn(users, name=f"{owner}: users")
     of = None if items is None else KeyColumn(items, name=f"{owner}: items")
-    if of is not None and of.size != named.size:
-        raise ValueError(f"{owner}: {named.size} users have {of.size} items.")
-    codes, keep = _codes(named), np.empty(named.size, np.bool_)
     if of is None:
+        codes, keep = numbered(named), np.empty(named.size, np.bool_)
         counts = np.zeros(int(codes.max(initial=-1)) + 1, np.int64)
         kernels.first(codes, min(per_user, per_item), counts, keep)
-    else:
-        # An odd factor keeps different items of a user different, as their hashes are.
-        names = hash_column(of, seed) * ODD + hash_column(named, seed)
-        _sampled(codes, names, per_user, per_item, keep)
-    return keep
+        return keep
+    _match(owner, named.size, of.size)
+    return _sampled(numbered(named), _names(named, of, seed), per_user, per_item)
 
 
-class ContributionBound:
+class _Bound:
+    """The limits of one pass over batches, and the distances after it."""
+
+    def __init__(self, per_user: int, per_item: int | None = None) -> None:
+        owner = type(self).__name__
+        self.per_user = MOST.check(owner, "per_user", per_user)
+        limit = self.per_user if per_item is None else per_item
+        self.per_item = MOST.check(owner, "per_item", limit)
+
+    def distance(self, unit: str) -> int:
+        """How many kept events change with one unit more or less: 2 for an event, else per_user."""
+        unit = one_of(("event", "user")).check(type(self).__name__, "unit", unit)
+        return 2 if unit == "event" else self.per_user
+
+
+class ContributionSample(_Bound):
+    """The sample of `bound_contributions` in one pass over batches, told at the end.
+
+    Guarantee: `kept()` are the rows that `bound_contributions` keeps of all batches as one column,
+    whatever the cuts; so its limits and distances hold. Memory grows with the rows still in the
+    sample, at most per_user for each user (twice that, and what waits: a batch, or 2**16 rows),
+    and is the curator's.
+    Parameters: per_user and per_item, from 1 up; seed, of the sample. Users are whole numbers
+    (two texts of one hash would share their limit), items whole numbers or text.
+
+    >>> sample = ContributionSample(per_user=2, seed=1)
+    >>> sample.update([7, 8, 7], [5, 5, 5]).update([7, 8], [6, 5]).kept()
+    array([0, 1, 3, 4])
+    """
+
+    def __init__(self, per_user: int, per_item: int | None = None, *, seed: int) -> None:
+        super().__init__(per_user, per_item)
+        self.seed = SEED.check("ContributionSample", "seed", seed)
+        self.seen = 0  # rows of all batches
+        self._held = [_no_rows()]  # the sample, then batches that were not sampled yet
+
+    def update(self, users: Any, items: Any = None) -> Self:
+        """See the next rows; without items, all are of item 0."""
+        named = KeyColumn(users, name="ContributionSample: users")
+        own = _numbers("ContributionSample", "users", named)
+        of = KeyColumn(
+            np.zeros(own.size, np.int64) if items is None else items,
+            name="ContributionSample: items",
+        )
+        _match("ContributionSample", own.size, of.size)
+        rows = np.arange(self.seen, self.seen + own.size)
+        self._held.append((own, _names(named, of, self.seed), rows))
+        self.seen += own.size
+        # To wait until as much is new as was held makes the work of all batches linear.
+        if sum(batch[2].size for batch in self._held[1:]) > max(BLOCK, self._held[0][2].size):
+            self._sample()
+        return self
+
+    def kept(self) -> np.ndarray:
+        """The numbers of the rows to keep, of all rows seen so far, in order."""
+        self._sample()
+        return self._held[0][2].copy()
+
+    def _sample(self) -> None:
+        users, names, rows = (np.concatenate(part) for part in zip(*self._held, strict=True))
+        codes = np.asarray(pa.array(users).dictionary_encode().indices)
+        keep = _sampled(codes, names, self.per_user, self.per_item)
+        self._held = [(users[keep], names[keep], rows[keep])]
+
+
+class ContributionBound(_Bound):
     """The same limits in one pass over batches, where a kept event cannot be taken back.
 
-    Guarantee: as for `bound_contributions`, for the events of all batches together; but the kept
-    events are the first that fit, not a sample: to choose among all events of a user one has to
-    have seen them all. Use it where the order of a user's events says little.
+    Guarantee: limits and distances as for `bound_contributions`, for the events of all batches
+    together; but the kept events are the first that fit, not a sample, since each is told at once.
+    Use it where the order of a user's events says little.
     Parameters: per_user and per_item, from 1 up. Users and items are whole numbers; give text a
     number of its own each (two texts of one hash would share their limit). Memory grows with the
     users and the kept (user, item) pairs, and is the curator's.
@@ -75,18 +147,16 @@ class ContributionBound:
     """
 
     def __init__(self, per_user: int, per_item: int | None = None) -> None:
-        self.per_user = MOST.check("ContributionBound", "per_user", per_user)
-        limit = self.per_user if per_item is None else per_item
-        self.per_item = MOST.check("ContributionBound", "per_item", limit)
+        super().__init__(per_user, per_item)
         self._users, self._pairs = _table(1024), _table(1024)
         self._used = np.zeros(2, np.int64)
 
     def keep(self, users: Any, items: Any = None) -> np.ndarray:
         """The mask of the events of this batch to keep; without items, all are of item 0."""
-        named = _numbers("users", users)
-        of = np.zeros(named.size, np.uint64) if items is None else _numbers("items", items)
-        if of.size != named.size:
-            raise ValueError(f"ContributionBound: {named.size} users have {of.size} items.")
+        owner = "ContributionBound"
+        named = _numbers(owner, "users", users)
+        of = np.zeros(named.size, np.uint64) if items is None else _numbers(owner, "items", items)
+        _match(owner, named.size, of.size)
         keep = np.empty(named.size, np.bool_)
         for start in range(0, named.size, BLOCK):
             part = slice(start, start + BLOCK)
@@ -102,11 +172,6 @@ class ContributionBound:
                 keep[part],
             )
         return keep
-
-    def distance(self, unit: str) -> int:
-        """How many kept events change with one unit more or less: 2 for an event, else per_user."""
-        unit = one_of(("event", "user")).check("ContributionBound", "unit", unit)
-        return 2 if unit == "event" else self.per_user
 
     def _make_room(self, rows: int) -> None:
         """Tables stay at most half full, whatever the next rows hold."""
@@ -130,40 +195,59 @@ def _grown(table: Table, entries: int) -> Table:
     return larger
 
 
-def _sampled(
-    codes: np.ndarray, names: np.ndarray, per_user: int, per_item: int, keep: np.ndarray
-) -> None:
+def _match(owner: str, users: int, items: int) -> None:
+    if users != items:
+        raise ValueError(f"{owner}: items must be one for each of {users} users, not {items}.")
+
+
+def _no_rows() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return np.empty(0, np.uint64), np.empty(0, np.uint64), np.empty(0, np.int64)
+
+
+def _names(users: KeyColumn, items: KeyColumn, seed: int) -> np.ndarray:
+    """A hash of the user and the item of each event."""
+    # An odd factor keeps different items of a user different, as their hashes are.
+    return np.asarray(hash_column(items, seed) * ODD + hash_column(users, seed))
+
+
+def _sampled(codes: np.ndarray, names: np.ndarray, per_user: int, per_item: int) -> np.ndarray:
+    """The mask of the sample of events in time; codes number the users, names hash the pairs."""
+    keep = np.empty(codes.size, np.bool_)
     sizes = np.bincount(codes)
     starts = np.concatenate(([0, 0], np.cumsum(sizes)))[: sizes.size + 1]
     order = np.empty(codes.size, np.int64)
     kernels.group(codes, starts, order)
     kernels.sample(order, starts, names, per_user, per_item, keep)
+    return keep
 
 
-def _codes(keys: KeyColumn) -> np.ndarray:
+def numbered(keys: KeyColumn) -> np.ndarray:
     """A number for each name, the same for the same name and for no other."""
     pieces = [_plain(piece.values) for piece in keys.pieces]
     if not pieces:
         return np.empty(0, np.int64)
-    kind = pa.uint64() if keys.kind == "integers" else pa.large_binary()
-    column = pa.concat_arrays([piece.cast(kind) for piece in pieces])
+    if keys.kind == "integers":
+        column = pa.array(np.concatenate([piece.astype(np.uint64) for piece in pieces]))
+    else:
+        column = pa.concat_arrays([piece.cast(pa.large_binary()) for piece in pieces])
     return np.asarray(column.dictionary_encode().indices)
 
 
-def _plain(values: Any) -> pa.Array:
-    """Integers as unsigned ones of 64 bits, text as it is."""
+def _plain(values: Any) -> Any:
+    """Integers as a NumPy array, text as it is."""
     if isinstance(values, pa.DictionaryArray):
         values = values.dictionary_decode()
-    if isinstance(values, np.ndarray):
-        return pa.array(values.astype(np.uint64))
+    if isinstance(values, pa.Array) and pa.types.is_integer(values.type):
+        return values.to_numpy(zero_copy_only=False)
     return values
 
 
-def _numbers(name: str, column: Any) -> np.ndarray:
-    keys = KeyColumn(column, name=f"ContributionBound: {name}")
+def _numbers(owner: str, name: str, column: Any) -> np.ndarray:
+    keys = column if isinstance(column, KeyColumn) else KeyColumn(column, name=f"{owner}: {name}")
     if keys.kind == "text":
-        raise TypeError(f"ContributionBound: {name} must be whole numbers; number the text first.")
-    if any(piece.values.dtype == np.uint64 and piece.values.max() >> 63 for piece in keys.pieces):
-        raise ValueError(f"ContributionBound: {name} must be below 2**63.")
-    parts = [piece.values.astype(np.uint64) for piece in keys.pieces]
+        raise TypeError(f"{owner}: {name} must be whole numbers; number the text first.")
+    numbers = [_plain(piece.values) for piece in keys.pieces]
+    if any(each.dtype == np.uint64 and each.max(initial=0) >> 63 for each in numbers):
+        raise ValueError(f"{owner}: {name} must be below 2**63; number them anew.")
+    parts = [each.astype(np.uint64) for each in numbers]
     return np.concatenate(parts) if parts else np.empty(0, np.uint64)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sfumato._require import positive, whole
+from sfumato._require import between, checked, number, positive, whole
 from sfumato.privacy._columns import real_column, whole_column
 
 __all__ = ["STEP", "BetaBernoulli", "DirichletMultinomial", "GaussianMean"]
@@ -26,12 +26,12 @@ POINTS = whole(2, LARGEST_GRID)
 
 @dataclass(frozen=True)
 class _Model:
+    """Public numbers with declared limits, and rows counted by the value that they take."""
+
     LIMITS: ClassVar[dict[str, Any]] = {}
 
     def __post_init__(self) -> None:
-        for name, limit in self.LIMITS.items():
-            value = limit.check(type(self).__name__, name, getattr(self, name))
-            object.__setattr__(self, name, value)
+        checked(self, self.LIMITS)
 
     def _counted(self, values: np.ndarray, size: int) -> np.ndarray:
         outside = (values < 0) | (values >= size)
@@ -39,7 +39,7 @@ class _Model:
             at = int(outside.argmax())
             raise ValueError(f"{ASKED}: value must be from 0 to {size - 1}; row {at} is not.")
         if values.size > ROWS:
-            raise ValueError(f"{ASKED}: value may have 2**31 rows.")
+            raise ValueError(f"{ASKED}: value must have at most 2**31 rows, not {values.size}.")
         return np.bincount(values, minlength=size)
 
 
@@ -47,23 +47,25 @@ class _Model:
 class BetaBernoulli(_Model):
     """Rows of 0 and 1, of which 1 has an unknown chance with a Beta prior.
 
-    Parameters: margin, below 1/2: the chance is one of `points` evenly spaced numbers from margin
-    to 1 - margin (log-likelihoods are unbounded nearer to 0 and 1); alpha and beta, of the prior.
+    Parameters: margin, from 2**-50 to below 1/2; points: the chance is one of so many evenly spaced
+    numbers from margin to 1 - margin (log-likelihoods are unbounded nearer to 0 and 1); alpha and
+    beta, of the prior.
     One row moves the posterior by R = log((1 - margin) / margin).
+
+    >>> BetaBernoulli(margin=0.25, points=3).grid
+    array([0.25, 0.5 , 0.75])
     """
 
     margin: float
     points: int
     alpha: float = 1.0
     beta: float = 1.0
-    LIMITS = {"margin": positive, "points": POINTS, "alpha": positive, "beta": positive}
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 2**-50 <= self.margin < 0.5:
-            raise ValueError(
-                f"BetaBernoulli: margin must be from 2**-50 to below 1/2, not {self.margin!r}."
-            )
+    LIMITS = {
+        "margin": between(2**-50, 0.5),
+        "points": POINTS,
+        "alpha": positive,
+        "beta": positive,
+    }
 
     @cached_property
     def grid(self) -> np.ndarray:
@@ -89,6 +91,11 @@ class DirichletMultinomial(_Model):
     Parameters: categories; parts: the chances are whole multiples, at least one, of 1 / parts, so
     the grid has (parts - 1 choose categories - 1) points, at most 2**18; alpha, of the prior.
     One row moves the posterior by R = log(parts - categories + 1).
+
+    >>> DirichletMultinomial(categories=2, parts=4).grid
+    array([[0.25, 0.75],
+           [0.5 , 0.5 ],
+           [0.75, 0.25]])
     """
 
     categories: int
@@ -127,10 +134,15 @@ class DirichletMultinomial(_Model):
 class GaussianMean(_Model):
     """Real rows around an unknown mean, with a known deviation and a Gaussian prior of the mean.
 
-    Parameters: low and high, public bounds that rows are clipped to; cells, to whose lower ends
-    they are then rounded (one unit stays in one cell, whatever floats do); deviation, of a row
-    around the mean; points, of the mean's grid from low to high; prior_mean and prior_deviation.
+    Parameters: low and high, public bounds within 2**53 that rows are clipped to; cells, to whose
+    lower ends they are then rounded (one unit stays in one cell, whatever floats do); deviation, of
+    a row around the mean; points, of the mean's grid from low to high; prior_mean, within 2**53,
+    and prior_deviation.
     One row moves the posterior by R = (high - low)**2 / (2 deviation**2).
+
+    >>> heights = GaussianMean(120, 220, 30, points=5, prior_mean=170, prior_deviation=20)
+    >>> heights.grid
+    array([120., 145., 170., 195., 220.])
     """
 
     low: float
@@ -141,6 +153,9 @@ class GaussianMean(_Model):
     prior_deviation: float
     cells: int = 1024
     LIMITS = {
+        "low": number,
+        "high": number,
+        "prior_mean": number,
         "deviation": positive,
         "points": whole(2, 2**12),
         "prior_deviation": positive,
@@ -149,9 +164,10 @@ class GaussianMean(_Model):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        bounds = (self.low, self.high, self.prior_mean, self.high - self.low)
-        if not (np.isfinite(bounds).all() and self.low < self.high):
-            raise ValueError("GaussianMean: low, high and prior_mean must be finite, low below.")
+        for name in ("low", "high", "prior_mean"):
+            object.__setattr__(self, name, float(getattr(self, name)))
+        if self.low >= self.high:
+            raise ValueError(f"GaussianMean: low must be below high ({self.high}), not {self.low}.")
 
     @cached_property
     def grid(self) -> np.ndarray:

@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from sfumato._require import between, fraction, positive, whole
-from sfumato.privacy._columns import whole_column
+from sfumato._require import DELTA, fraction, positive, whole
+from sfumato.privacy._columns import count_column
 from sfumato.privacy._source import Source
+from sfumato.privacy.calibrate import gaussian_sigma
 from sfumato.privacy.loss import GaussianNoise, LaplaceNoise, Loss
 from sfumato.privacy.mechanism import Mechanism
-from sfumato.privacy.noise import LARGEST, discrete_gaussian, discrete_laplace
+from sfumato.privacy.noise import LARGEST, ROOM, discrete_gaussian, discrete_laplace
+from sfumato.privacy.noise_law import NoiseLaw
 
 __all__ = ["BinaryTreeCounter", "TreeCount"]
-
-ROOM = 2**62  # the running total stays below, so that noise cannot make it wrap
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,15 @@ class BinaryTreeCounter(Mechanism):
     horizon: int
     delta: float = 0.0
     domain = "a column of counts, one a step"
-    LIMITS = {"epsilon": positive, "horizon": whole(1, 2**40), "delta": between(0, 1)}
+    LIMITS = {"epsilon": positive, "horizon": whole(1, 2**40), "delta": DELTA}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.delta and self._scale > LARGEST:
-            raise ValueError(f"BinaryTreeCounter: epsilon is too small, {self.epsilon!r}.")
+        if self._width > LARGEST:
+            raise ValueError(
+                f"BinaryTreeCounter: epsilon must be larger, not {self.epsilon!r}: the scale of "
+                "the noise would be above 2**40."
+            )
 
     @property
     def sensitivity(self) -> int:
@@ -83,41 +86,32 @@ class BinaryTreeCounter(Mechanism):
     def error_bound(self, confidence: float = 0.99) -> float:
         """One told total is this near to the truth, with this confidence (Chernoff's bound)."""
         miss = 1 - fraction.check("BinaryTreeCounter", "confidence", confidence)
-        nodes = self.levels
-        if self.delta:
-            return float(np.sqrt(2 * nodes * float(self._sigma) ** 2 * np.log(2 / miss)))
-        rate = 1 / float(self._scale)
-        tilt = rate * np.linspace(0.001, 0.999, 999)  # every tilt gives a bound
-        mass = 2 * np.log1p(-np.exp(-rate)) - np.log1p(-np.exp(tilt - rate))
-        moments = mass - np.log1p(-np.exp(-tilt - rate))
-        return float(((np.log(2 / miss) + nodes * moments) / tilt).min())
+        law = NoiseLaw("Gaussian" if self.delta else "Laplace", float(self._width))
+        return self.levels * law.mean_reach(self.levels, miss)
 
     def _loss(self) -> Loss:
         if self.delta:
-            return GaussianNoise(self._sigma**2, 1, self.sensitivity, relation=self.relation)
-        return LaplaceNoise(self._scale, 1, self.sensitivity, relation=self.relation)
+            return GaussianNoise(self._width**2, 1, self.sensitivity, relation=self.relation)
+        return LaplaceNoise(self._width, 1, self.sensitivity, relation=self.relation)
 
     def _promise(self) -> tuple[float, float]:
         return (self.epsilon, self.delta) if self.delta else super()._promise()
 
     def _sentence(self) -> str:
-        law = f"Gaussian, sigma {self._sigma}" if self.delta else f"Laplace, scale {self._scale}"
+        law = f"Gaussian, sigma {self._width}" if self.delta else f"Laplace, scale {self._width}"
         return f"running totals up to step {self.horizon} from dyadic intervals, discrete {law}"
 
     @cached_property
-    def _scale(self) -> Fraction:
-        return self.sensitivity / Fraction(self.epsilon)
-
-    @cached_property
-    def _sigma(self) -> Fraction:
-        from sfumato.privacy.calibrate import gaussian_sigma
-
+    def _width(self) -> Fraction:
+        """The scale of the noise on each interval, or its sigma."""
+        if not self.delta:
+            return self.sensitivity / Fraction(self.epsilon)
         return gaussian_sigma(self.epsilon, self.delta, change=1, cells=self.sensitivity)
 
     def _noise(self, shape: tuple[int, ...], source: Source | None) -> np.ndarray:
         if self.delta:
-            return np.asarray(discrete_gaussian(self._sigma, shape, source=source))
-        return np.asarray(discrete_laplace(self._scale, shape, source=source))
+            return np.asarray(discrete_gaussian(self._width, shape, source=source))
+        return np.asarray(discrete_laplace(self._width, shape, source=source))
 
 
 class TreeCount:
@@ -163,11 +157,10 @@ def gather(noise: np.ndarray, before: int, carry: np.ndarray) -> None:
 
 
 def _counts(counts: Any, left: int) -> np.ndarray:
-    column = whole_column("BinaryTreeCounter", "counts", counts)
+    column = count_column("BinaryTreeCounter", "counts", counts)
     if column.size > left:
-        raise ValueError(f"BinaryTreeCounter: {left} steps are left, not {column.size}.")
-    outside = (column < 0) | (column >= 2**31)
-    if outside.any():
-        at = int(outside.argmax())
-        raise ValueError(f"BinaryTreeCounter: counts are from 0 to 2**31 - 1; row {at} is not.")
+        raise ValueError(
+            f"BinaryTreeCounter: counts must be at most the {left} steps that are left of the "
+            f"horizon, not {column.size}."
+        )
     return column

@@ -1,51 +1,17 @@
 """Bounded real numbers as whole numbers on a grid: clip, round toward zero, exact sensitivities."""
 
-import math
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 
-from sfumato._require import one_of, whole
+from sfumato._require import checked, number, one_of, power_of_two, whole
+from sfumato.privacy._columns import plain
 from sfumato.privacy.loss import RELATIONS
 
 __all__ = ["FixedPoint"]
 
-EXACT = 2**53  # whole numbers up to here are floats
 MOST = 2**31  # steps to a bound, and rows, so that sums of them fit 64 bits
-
-
-class _Number:
-    """A finite number, taken exactly."""
-
-    def check(self, owner: str, name: str, value: Any) -> Fraction:
-        try:
-            number = Fraction(value)
-        except (TypeError, ValueError, OverflowError, ZeroDivisionError):
-            number = Fraction(2 * EXACT)
-        if isinstance(value, bool | str) or abs(number) > EXACT:
-            raise ValueError(f"{owner}: {name} must be a number within 2**53, not {value!r}.")
-        return number
-
-    def bad(self) -> list[Any]:
-        return [math.nan, math.inf, -math.inf, 2.0**54, "much", None, True]
-
-
-class _PowerOfTwo:
-    def check(self, owner: str, name: str, value: Any) -> Fraction:
-        try:
-            step = Fraction(value)
-        except (TypeError, ValueError, OverflowError, ZeroDivisionError):
-            step = Fraction(0)
-        terms = (step.numerator, step.denominator)
-        if isinstance(value, bool | str) or step <= 0 or any(term & (term - 1) for term in terms):
-            wanted = "a power of two, as 0.25 or 2**-10, so that rounding is exact"
-            raise ValueError(f"{owner}: {name} must be {wanted}, not {value!r}.")
-        return step
-
-    def bad(self) -> list[Any]:
-        return [0, -0.5, 0.1, 3, math.nan, math.inf, "much", None, True]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,23 +40,24 @@ class FixedPoint:
     step: Any
     coordinates: int = field(default=1)
     LIMITS: ClassVar[dict[str, Any]] = {
-        "low": _Number(),
-        "high": _Number(),
-        "step": _PowerOfTwo(),
+        "low": number,
+        "high": number,
+        "step": power_of_two,
         "coordinates": whole(1, 2**53),
     }
 
     def __post_init__(self) -> None:
-        for name, limit in self.LIMITS.items():
-            value = limit.check("FixedPoint", name, getattr(self, name))
-            object.__setattr__(self, name, value)
+        checked(self, self.LIMITS)
         if self.low >= self.high:
-            raise ValueError("FixedPoint: low must be below high.")
+            raise ValueError(f"FixedPoint: low must be below high ({self.high}), not {self.low}.")
         if self._lowest == self._highest:
-            raise ValueError("FixedPoint: step must be smaller: all numbers would be one.")
+            raise ValueError(
+                f"FixedPoint: step must be smaller than {self.step}: all numbers would be one."
+            )
         if max(abs(self._lowest), abs(self._highest)) >= MOST:
             raise ValueError(
-                "FixedPoint: step must be larger: a bound is 2**31 steps away, or more."
+                f"FixedPoint: step must be larger than {self.step}: a bound is 2**31 steps away, "
+                "or more."
             )
 
     @property
@@ -103,7 +70,7 @@ class FixedPoint:
 
     def encode(self, numbers: Any) -> np.ndarray:
         """Each number's multiple of the step, as int64: clipped, then rounded toward zero."""
-        numbers = np.asarray(numbers)
+        numbers = np.asarray(plain("FixedPoint", "numbers", numbers))
         if numbers.dtype.kind not in "iuf" or numbers.dtype.itemsize > 8:
             raise ValueError(f"FixedPoint: numbers must be real, not of type {numbers.dtype}.")
         if len(np.atleast_1d(numbers)) > MOST:
@@ -119,7 +86,7 @@ class FixedPoint:
 
     def decode(self, steps: Any) -> Any:
         """The real numbers of whole ones, noisy or not: a float, or an array of them."""
-        steps = np.asarray(steps)
+        steps = np.asarray(plain("FixedPoint", "steps", steps))
         if steps.dtype.kind not in "iu":
             raise ValueError(f"FixedPoint: steps must be whole numbers, not {steps.dtype}.")
         return np.ldexp(steps.astype(np.float64), self._exponent)[()]

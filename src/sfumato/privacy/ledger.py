@@ -27,9 +27,10 @@ class Ledger:
     """A file of budgets that many processes and threads may charge at once.
 
     Guarantee: the losses charged to a data set and to its parts compose, by the `Accountant`, to at
-    most its budget. A charge is on the disk before `release` draws any noise, and the bytes are
-    before they are returned: a process killed between leaves the charge standing, and a retry
-    with the same release id returns the stored bytes or completes the release, and costs nothing.
+    most its budget (with a delta, where they were not themselves chosen by earlier answers). A
+    charge is on the disk before `release` draws any noise, and the bytes are before they are
+    returned: a process killed between leaves the charge standing, and a retry with the same
+    release id returns the stored bytes or completes the release, and costs nothing.
     Parameters: path, of the file, which is made if it is not there. It may not lie on a network
     disk, where SQLite's locks do not hold.
 
@@ -50,6 +51,8 @@ class Ledger:
             raise FileNotFoundError(f"Ledger: there is no folder for {os.fspath(path)}.")
         if os.path.isdir(self.path):
             raise IsADirectoryError(f"Ledger: {os.fspath(path)} is a folder; name a file in it.")
+        if not self.name.isprintable():  # statements tell it, on one line
+            raise ValueError(f"Ledger: path must have a printable name, not {self.name!r}.")
         _ledger_file.prepare(self.path)
 
     @property
@@ -80,7 +83,7 @@ class Ledger:
         Parameters: epsilon, above 0; delta, from 0 to 1 (0 takes pure losses only); unit, whose
         presence is hidden ("event" unless told); relation ("add/remove" unless told); parent, the
         data set that this one is a split of: its budget is charged too. A split has the unit and
-        the relation of its parent.
+        the relation of its parent; its own budget limits its own releases, not those of the parent.
         """
         name = _entries.text("dataset", dataset)
         epsilon = positive.check("Ledger", "epsilon", epsilon)
@@ -104,10 +107,10 @@ class Ledger:
     def charge(self, dataset: str, loss: Any, what: str, release_id: str | None = None) -> str:
         """Spend a loss on a release that is kept elsewhere; its id, when the charge is on the disk.
 
-        The same id again is the same release and costs nothing: never draw fresh noise for it.
         Parameters: loss, a Loss, an epsilon or (epsilon, delta); what, a sentence about the
-        release, free of people's data; release_id, a new one unless given. BudgetExceeded where it
-        does not fit.
+        release, free of people's data; release_id, a new one unless given, unique in the ledger:
+        one that was charged before is refused, as its noise was perhaps drawn. BudgetExceeded where
+        it does not fit. Prefer `release`, whose retries are safe.
         """
         return self._charge(dataset, loss, what, release_id, stores=False)[0]
 
@@ -122,7 +125,8 @@ class Ledger:
         """Charge, then make, store and return the bytes of a release; or those already stored.
 
         Parameters: as for `charge`; make, called with the release id after the charge is on the
-        disk. If it raises, the charge stands, as noise may have been seen; a retry completes it.
+        disk. It must let nothing out but the bytes it returns. If it raises, the charge stands,
+        since that cannot be checked; a retry with the same release id calls it again.
         """
         if not callable(make):
             raise TypeError("Ledger: make must be a function of the release id.")
@@ -145,7 +149,10 @@ class Ledger:
             return _entries.datasets(file)
 
     def spent(self, dataset: str) -> Cost:
-        """What the data set and its parts were charged; see `_budget.spent`."""
+        """What the data set and its parts were charged: the sum of pure epsilons if it fits.
+
+        Otherwise the least epsilon of all losses composed, at the delta of the budget.
+        """
         with _ledger_file.reading(self.path) as file:
             budget, losses = _entries.dataset(file, dataset), _entries.losses(file, dataset)
         return _budget.spent(losses, budget)
@@ -181,6 +188,11 @@ class Ledger:
             ).fetchone()
             if found is not None:
                 _check_same(identity, found, entry)
+                if not stores:
+                    raise ValueError(
+                        f"Ledger: release {identity!r} was charged already; draw no fresh noise "
+                        "for it. A new release needs a new release_id."
+                    )
                 return identity, found[-1]
             _check_fits(file, known, payers)
             file.execute(
@@ -210,8 +222,9 @@ def _check_fits(file: sqlite3.Connection, loss: Loss, payers: Iterable[DataSet])
             )
         before = _entries.losses(file, payer.name)
         if not _budget.fits(before + Counter({loss: 1}), payer):
-            rest = _budget.left(before, payer)
-            raise BudgetExceeded(payer.name, rest, Cost(payer.epsilon, payer.delta))
+            alone = _budget.alone(loss, payer)
+            rest, all_of_it = _budget.left(before, payer), Cost(payer.epsilon, payer.delta)
+            raise BudgetExceeded(payer.name, rest, all_of_it, alone)
 
 
 def _check_same(release_id: str, found: tuple, entry: tuple) -> None:

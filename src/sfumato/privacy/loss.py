@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
-from sfumato._require import between, one_of, positive, rational, whole
+from sfumato._require import Limit, between, checked, one_of, positive, rational, whole
 
 __all__ = [
     "RELATIONS",
@@ -22,8 +22,26 @@ __all__ = [
 ]
 
 RELATIONS = ("add/remove", "replace")
-DELTA = between(0, 1)
 UP = 1 + 2**-50  # floats of a few operations, rounded up for certain
+LEAST, MOST = 1e-100, 1e100  # costs, rates and chances between these do not leave the floats
+
+
+class _Upward:
+    """A limit whose floats are not below the fractions that they were given as."""
+
+    def __init__(self, limit: Limit) -> None:
+        self._limit = limit
+
+    def check(self, owner: str, name: str, value: Any) -> float:
+        number: float = self._limit.check(owner, name, value)
+        given = isinstance(value, Fraction) and Fraction(number) < value
+        return math.nextafter(number, math.inf) if given else number
+
+    def bad(self) -> list[Any]:
+        return self._limit.bad()
+
+
+COST, DELTA = _Upward(positive), _Upward(between(0, 1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,13 +63,21 @@ class Loss:
         Loss.KINDS[cls.__name__] = cls
 
     def __post_init__(self) -> None:
-        for name, limit in self.LIMITS.items():
-            value = limit.check(type(self).__name__, name, getattr(self, name))
-            object.__setattr__(self, name, value)
+        checked(self, self.LIMITS)
+        try:
+            fits = all(LEAST <= size <= MOST for size in self._sizes())
+        except (OverflowError, ZeroDivisionError):
+            fits = False
+        if not fits:
+            raise ValueError(f"{type(self).__name__}: the cost must be from 1e-100 to 1e100.")
 
     @property
     def epsilon(self) -> float:
         return math.inf
+
+    def _sizes(self) -> tuple[float, ...]:
+        """What must stay within LEAST and MOST."""
+        return (self.epsilon if self.epsilon < math.inf else self.rho,)
 
     @property
     def rho(self) -> float:
@@ -89,7 +115,7 @@ class Pure(Loss):
     """Pure differential privacy at this epsilon, and nothing else known."""
 
     epsilon: float = 0.0
-    LIMITS = {"epsilon": positive}
+    LIMITS = {"epsilon": COST}
 
     def group(self, size: int) -> Self:
         return type(self)(round_up(_size(size) * Fraction(self.epsilon)), relation=self.relation)
@@ -101,11 +127,14 @@ class Approximate(Loss):
 
     bound: float
     delta: float
-    LIMITS = {"bound": positive, "delta": DELTA}
+    LIMITS = {"bound": COST, "delta": DELTA}
 
     @property
     def epsilon(self) -> float:
         return self.bound if self.delta == 0 else math.inf
+
+    def _sizes(self) -> tuple[float, ...]:
+        return (self.bound,)
 
     def group(self, size: int) -> Self:
         """delta times 1 + exp(bound) + ... + exp((size - 1) bound): from unit to unit.
@@ -126,7 +155,7 @@ class Concentrated(Loss):
     """Zero-concentrated differential privacy at this rho."""
 
     rho: float = 0.0
-    LIMITS = {"rho": positive}
+    LIMITS = {"rho": COST}
 
     def group(self, size: int) -> Self:
         return type(self)(round_up(_size(size) ** 2 * Fraction(self.rho)), relation=self.relation)
@@ -190,11 +219,6 @@ class Flips(Loss):
     cells: int = 1
     LIMITS = {"probability": rational, "cells": whole(1)}
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.probability >= Fraction(1, 2):
-            raise ValueError("Flips: probability must be below 1/2, or nothing is told.")
-
     @property
     def epsilon(self) -> float:
         return self.cells * self.each * UP
@@ -213,6 +237,13 @@ class Flips(Loss):
 
     def group(self, size: int) -> Self:
         return type(self)(self.probability, _size(size) * self.cells, relation=self.relation)
+
+    def _sizes(self) -> tuple[float, ...]:
+        if self.probability >= Fraction(1, 2):
+            raise ValueError(
+                f"Flips: probability must be below 1/2, or nothing is told; not {self.probability}."
+            )
+        return float(self.probability), self.epsilon
 
 
 @dataclass(frozen=True)
@@ -245,6 +276,9 @@ class Sampled(Loss):
     def rho(self) -> float:
         return min(self.of.rho, super().rho)
 
+    def _sizes(self) -> tuple[float, ...]:
+        return self.rate, *self.of._sizes()
+
     def group(self, size: int) -> Loss:
         """Without amplification, which does not carry over to groups unit by unit."""
         return self.of.group(size)
@@ -253,14 +287,18 @@ class Sampled(Loss):
 def as_loss(owner: str, loss: Any, relation: str) -> Loss:
     """A loss as it is, or a plain epsilon or (epsilon, delta) as one of this relation."""
     if isinstance(loss, Loss):
+        if type(loss).__module__ != __name__:
+            raise ValueError(f"{owner}: loss must be of a kind in {__name__}, to be read again.")
         return loss
+    if hasattr(loss, "loss"):
+        raise ValueError(f"{owner}: loss must be the loss() of {type(loss).__name__}, not itself.")
     if isinstance(loss, tuple | list):
         if len(loss) != 2:
             raise ValueError(f"{owner}: loss must be epsilon, (epsilon, delta) or a Loss.")
-        epsilon = positive.check(owner, "epsilon", loss[0])
+        epsilon = COST.check(owner, "epsilon", loss[0])
         delta = DELTA.check(owner, "delta", loss[1])
         return Approximate(epsilon, delta, relation=relation)
-    return Pure(positive.check(owner, "epsilon", loss), relation=relation)
+    return Pure(COST.check(owner, "epsilon", loss), relation=relation)
 
 
 def _size(size: int) -> int:

@@ -1,7 +1,7 @@
 """Every mechanism in one place: each with its domain, relation, sensitivity and proved cost."""
 
 from sfumato.privacy.additive import Gaussian, Laplace
-from sfumato.privacy.bounding import ContributionBound, bound_contributions
+from sfumato.privacy.bounding import ContributionBound, ContributionSample, bound_contributions
 from sfumato.privacy.conjugate import BetaBernoulli, DirichletMultinomial, GaussianMean
 from sfumato.privacy.continual import BinaryTreeCounter
 from sfumato.privacy.fixed_point import FixedPoint
@@ -18,6 +18,7 @@ __all__ = [
     "BinaryResponse",
     "BinaryTreeCounter",
     "ContributionBound",
+    "ContributionSample",
     "DirichletMultinomial",
     "Exponential",
     "FixedPoint",

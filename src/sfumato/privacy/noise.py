@@ -122,12 +122,12 @@ def _flip(chance: Fraction, out: np.ndarray, source: Source) -> None:
     while not rest and not digits[-1]:  # a number that equals all others is not below
         digits.pop()
     masks = np.array(digits, np.uint64) * np.uint64(2**64 - 1)
-    words, used = np.empty(WORDS, np.uint64), np.empty(1, np.int64)
+    words = np.empty(WORDS, np.uint64)
     left_open = np.empty(out.size, np.uint64)
     done = 0
     while done < out.size:
         source.fill(words)
-        done = kernels.flip(words, masks, done, left_open, used, out)
+        done = kernels.flip(words, masks, done, left_open, out)
     if rest:
         bits = _cks.Bits(source)
         for j in np.flatnonzero(left_open):

@@ -15,19 +15,22 @@ import numpy as np
 
 from sfumato._require import rational, whole
 from sfumato.hashing import hash_column
-from sfumato.privacy._columns import whole_column
+from sfumato.privacy._columns import count_column
 from sfumato.privacy._source import Source, SystemSource
 from sfumato.privacy.loss import UP, Pure, round_up
 from sfumato.privacy.mechanism import Mechanism
-from sfumato.privacy.noise import LARGEST, coins, discrete_laplace
+from sfumato.privacy.noise import LARGEST, ROOM, coins, discrete_laplace
 
 __all__ = ["NoisyCells", "NoisyCount", "PanPrivateCounter", "PanPrivateDistinct"]
-
-ROOM = 2**62
 
 
 @dataclass(frozen=True)
 class _PanPrivate(Mechanism):
+    """Noise in the state and fresh noise on each output: what both counters declare.
+
+    `run` shows all that can be seen where the look comes last: the outputs, then the state.
+    """
+
     epsilon_state: Any
     epsilon_output: Any
     outputs: int = 1
@@ -39,15 +42,26 @@ class _PanPrivate(Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        owner = type(self).__name__
         for name in ("epsilon_state", "epsilon_output"):
             if 1 / getattr(self, name) > LARGEST:
-                raise ValueError(f"{type(self).__name__}: {name} must be at least 2**-40.")
+                given = getattr(self, name)
+                raise ValueError(f"{owner}: {name} must be at least 2**-40, not {given}.")
         if self.relation != "add/remove":
-            raise ValueError(f"{type(self).__name__}: relation must be 'add/remove'.")
+            raise ValueError(f"{owner}: relation must be 'add/remove', not {self.relation!r}.")
 
     @property
     def sensitivity(self) -> int:
+        """What one unit changes an output by, at most."""
         return 1
+
+    @property
+    def covers(self) -> str:
+        """What the promise is about."""
+        return f"one look at the state, at any time, and {self.outputs} output(s)"
+
+    def run(self, value: Any, *, source: Source | None = None) -> np.ndarray:
+        return np.asarray(self.sample(value, 1, source=source)[0])
 
     def _told(self, trials: int, source: Source) -> np.ndarray:
         """Fresh noise of all outputs."""
@@ -81,10 +95,6 @@ class PanPrivateCounter(_PanPrivate):
         noise = discrete_laplace(1 / self.epsilon_state, source=source)
         return NoisyCount(self, noise)
 
-    def run(self, value: Any, *, source: Source | None = None) -> np.ndarray:
-        """All that can be seen where the look comes last: the outputs, then the state."""
-        return np.asarray(self.sample(value, 1, source=source)[0])
-
     def sample(self, value: Any, trials: int, *, source: Source | None = None) -> np.ndarray:
         before, after = (_total(counts) for counts in _two("PanPrivateCounter", value))
         trials, source = self._trials(trials), source or SystemSource()
@@ -107,15 +117,17 @@ class NoisyCount:
     """A pan-private counter under way. `state` is all it knows of the data."""
 
     def __init__(self, mechanism: PanPrivateCounter, state: int) -> None:
-        self.mechanism, self.state, self.made = mechanism, state, 0
+        self.mechanism, self.state, self.made, self.ended = mechanism, state, 0, False
 
     def update(self, counts: Any) -> Self:
         """Add events: a column of how many there were in each step."""
+        self._check_under_way()
         self.state = _fits(self.state + _total(counts))
         return self
 
     def output(self, *, source: Source | None = None) -> int:
         """The number of events so far, noisy; unbiased."""
+        self._check_under_way()
         _one_more(self)
         told = self.state + int(discrete_laplace(1 / self.mechanism.epsilon_output, source=source))
         self.made += 1
@@ -128,11 +140,18 @@ class NoisyCount:
         """
         if self.mechanism != other.mechanism or self is other:
             raise ValueError("PanPrivateCounter: cannot merge, it is itself or its fields differ.")
+        self._check_under_way()
+        other._check_under_way()
         self.state = _fits(self.state + other.state)
         # An event was told by one of the two so far, so the larger number counts.
         self.made = max(self.made, other.made)
-        other.state, other.made = 0, other.mechanism.outputs
+        other.state, other.made, other.ended = 0, other.mechanism.outputs, True
         return self
+
+    def _check_under_way(self) -> None:
+        """A counter that was merged has no noise left to hide an event."""
+        if self.ended:
+            raise ValueError("PanPrivateCounter: it was merged and counts no more; start another.")
 
 
 @dataclass(frozen=True)
@@ -163,7 +182,10 @@ class PanPrivateDistinct(_PanPrivate):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.chance <= Fraction(1, 2):
-            raise ValueError("PanPrivateDistinct: epsilon_state must be at least 2**-36.")
+            raise ValueError(
+                "PanPrivateDistinct: epsilon_state must be at least 2**-36, "
+                f"not {self.epsilon_state}."
+            )
 
     @cached_property
     def chance(self) -> Fraction:
@@ -174,10 +196,6 @@ class PanPrivateDistinct(_PanPrivate):
     def start(self, *, source: Source | None = None) -> "NoisyCells":
         """A table of fair coins."""
         return NoisyCells(self, coins(Fraction(1, 2), self.cells, source=source))
-
-    def run(self, value: Any, *, source: Source | None = None) -> np.ndarray:
-        """All that can be seen where the look comes last: the outputs, in ones, then the bits."""
-        return np.asarray(self.sample(value, 1, source=source)[0])
 
     def sample(self, value: Any, trials: int, *, source: Source | None = None) -> np.ndarray:
         trials, source = self._trials(trials), source or SystemSource()
@@ -247,17 +265,12 @@ def _one_more(counter: "NoisyCount | NoisyCells") -> None:
 
 def _two(owner: str, value: Any) -> tuple[Any, Any]:
     if not isinstance(value, tuple | list) or len(value) != 2:
-        raise TypeError(f"{owner}: value must be two columns, before and after the outputs.")
+        raise ValueError(f"{owner}: value must be two columns, before and after the outputs.")
     return value[0], value[1]
 
 
 def _total(counts: Any) -> int:
-    column = whole_column("PanPrivateCounter", "counts", counts)
-    outside = (column < 0) | (column >= 2**31)
-    if outside.any():
-        at = int(outside.argmax())
-        raise ValueError(f"PanPrivateCounter: counts are from 0 to 2**31 - 1; row {at} is not.")
-    return int(column.sum())
+    return int(count_column("PanPrivateCounter", "counts", counts).sum())
 
 
 def _fits(state: int) -> int:

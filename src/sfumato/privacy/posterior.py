@@ -25,6 +25,8 @@ from sfumato.privacy.mechanism import Mechanism
 
 __all__ = ["PosteriorSample"]
 
+PARTS = ("grid", "log_prior", "log_likelihood", "counts")  # of a model
+
 
 class Model(Protocol):
     """A model on public grids: of parameters, and of the values that a row may take.
@@ -70,10 +72,18 @@ class PosteriorSample(Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not all(hasattr(self.model, name) for name in ("grid", "log_likelihood", "counts")):
-            raise TypeError(f"PosteriorSample: model must be a model, not {self.model!r}.")
+        missing = [name for name in PARTS if not hasattr(self.model, name)]
+        if missing:
+            kind = type(self.model).__name__
+            raise TypeError(
+                f"PosteriorSample: model must have {', '.join(PARTS)}, not a {kind} without "
+                f"{missing[0]}; build one of the models of `sfumato.privacy.conjugate`."
+            )
         if not self.sensitivity:
-            raise ValueError("PosteriorSample: model must have parameters that rows tell apart.")
+            raise ValueError(
+                "PosteriorSample: model must have parameters that rows tell apart, "
+                f"not {self.model!r}."
+            )
 
     @property
     def sensitivity(self) -> Fraction:

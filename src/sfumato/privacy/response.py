@@ -1,6 +1,5 @@
 """Randomized response: every bit or symbol is noised by itself, before anybody sees it."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -10,7 +9,7 @@ import numpy as np
 
 from sfumato._require import positive, whole
 from sfumato.privacy import noise
-from sfumato.privacy._columns import whole_numbers
+from sfumato.privacy._columns import plain, whole_numbers
 from sfumato.privacy._source import Source, SystemSource
 from sfumato.privacy.loss import Flips, Loss
 from sfumato.privacy.mechanism import Mechanism
@@ -22,9 +21,28 @@ GRID = 2**32  # chances are multiples of its inverse
 
 @dataclass(frozen=True)
 class _Response(Mechanism):
-    """A column in, a column of the same length out; its length is public."""
+    """A column in, a column of the same length out; its length is public.
+
+    Every chance is a multiple of 1 / GRID, and `_fits(n)` says whether n of them keep the promise,
+    as all do from some n up to `_most`, beyond which answers would favour what is not true.
+    """
 
     relation: str = field(default="replace", kw_only=True)
+    cells: int = field(default=1, kw_only=True)
+    LIMITS: ClassVar[dict[str, Any]] = {"epsilon": positive, "cells": whole(1, 2**31)}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self._fits(self._most):
+            owner, epsilon = type(self).__name__, vars(self)["epsilon"]
+            raise ValueError(
+                f"{owner}: epsilon must be larger, not {epsilon!r}: the answers would tell nothing."
+            )
+
+    @property
+    def sensitivity(self) -> int:
+        """How many entries one unit changes, at most."""
+        return self.cells
 
     def run(self, value: Any, *, source: Source | None = None) -> Any:
         """An answer for each entry: an int for one entry, else an array of the same shape."""
@@ -35,6 +53,21 @@ class _Response(Mechanism):
     def sample(self, value: Any, trials: int, *, source: Source | None = None) -> np.ndarray:
         repeated = np.repeat(self._entries(value)[np.newaxis], self._trials(trials), axis=0)
         return np.asarray(self.run(repeated, source=source))
+
+    def _least(self) -> Fraction:
+        """The least chance that keeps the promise."""
+        low, high = 0, self._most
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._fits(middle) else (middle, high)
+        return Fraction(high, GRID)
+
+    @property
+    def _most(self) -> int:
+        raise NotImplementedError
+
+    def _fits(self, n: int) -> bool:
+        raise NotImplementedError
 
     def _entries(self, value: Any) -> np.ndarray:
         raise NotImplementedError
@@ -52,7 +85,7 @@ class BinaryResponse(_Response):
     for itself, so the loss of the changed bits adds up).
     Parameters: epsilon above 0; cells, how many bits one unit changes at most; relation.
 
-    >>> asked = BinaryResponse(epsilon=math.log(3))
+    >>> asked = BinaryResponse(epsilon=float(np.log(3)))
     >>> asked.flip_probability - Fraction(1, 4) <= Fraction(1, 2**32)
     True
     >>> answers = asked.run([1, 0, 0, 1, 1])
@@ -60,24 +93,12 @@ class BinaryResponse(_Response):
     """
 
     epsilon: float
-    cells: int = field(default=1, kw_only=True)
     domain = "a bit or an array of bits, 0 or 1 (or bool); the shape is public"
-    LIMITS: ClassVar[dict[str, Any]] = {"epsilon": positive, "cells": whole(1, 2**31)}
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self._fits(GRID // 2 - 1):
-            raise ValueError(_too_small(self))
-
-    @property
-    def sensitivity(self) -> int:
-        """How many bits one unit changes, at most."""
-        return self.cells
 
     @cached_property
     def flip_probability(self) -> Fraction:
         """The chance that runs: the least multiple of 2**-32 that keeps the promise."""
-        return Fraction(_least(self._fits, GRID // 2 - 1), GRID)
+        return self._least()
 
     def estimate(self, count: Any, n: Any) -> tuple[Any, Any]:
         """How many of n bits were 1, without bias, given how many answers are; and its error.
@@ -95,14 +116,17 @@ class BinaryResponse(_Response):
     def _loss(self) -> Loss:
         return Flips(self.flip_probability, self.cells, relation=self.relation)
 
+    @property
+    def _most(self) -> int:
+        return GRID // 2 - 1
+
     def _fits(self, n: int) -> bool:
         return Flips(Fraction(n, GRID), self.cells).epsilon <= self.epsilon
 
     def _entries(self, value: Any) -> np.ndarray:
-        bits = np.asarray(value)
-        return whole_numbers(
-            "BinaryResponse", bits.astype(np.int8) if bits.dtype == bool else bits, 0, 1
-        )
+        bits = np.asarray(plain("BinaryResponse", "value", value))
+        bits = bits.astype(np.int8) if bits.dtype == bool else bits
+        return whole_numbers("BinaryResponse", bits, 0, 1)
 
     def _answer(self, entries: np.ndarray, source: Source) -> np.ndarray:
         words = noise.flips(self.flip_probability, entries.size, source=source)
@@ -130,28 +154,13 @@ class KaryResponse(_Response):
 
     symbols: int
     epsilon: float
-    cells: int = field(default=1, kw_only=True)
     domain = "a symbol or an array of them, 0 to symbols - 1; the shape is public"
-    LIMITS: ClassVar[dict[str, Any]] = {
-        "symbols": whole(2, 2**16),
-        "epsilon": positive,
-        "cells": whole(1, 2**31),
-    }
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self._fits(self._most):
-            raise ValueError(_too_small(self))
-
-    @property
-    def sensitivity(self) -> int:
-        """How many symbols one unit changes, at most."""
-        return self.cells
+    LIMITS = {**_Response.LIMITS, "symbols": whole(2, 2**16)}
 
     @cached_property
     def wrong_probability(self) -> Fraction:
         """The chance of each other symbol: the least multiple of 2**-32 that keeps the promise."""
-        return Fraction(_least(self._fits, self._most), GRID)
+        return self._least()
 
     @property
     def change_probability(self) -> Fraction:
@@ -163,7 +172,7 @@ class KaryResponse(_Response):
 
         The standard errors are those of the answers alone, at the estimated frequencies.
         """
-        counts = np.asarray(counts)
+        counts = np.asarray(plain("KaryResponse", "counts", counts))
         if counts.shape != (self.symbols,):
             raise ValueError(f"KaryResponse: counts must be {self.symbols} numbers, one a symbol.")
         counts, n = _counts("KaryResponse", counts, counts.sum())
@@ -201,20 +210,6 @@ class KaryResponse(_Response):
         source.fill(words)
         drawn = (words // np.uint32(self.wrong_probability * GRID)).astype(np.int64)
         return np.where(drawn < self.symbols, drawn, entries)
-
-
-def _least(fits: Callable[[int], bool], most: int) -> int:
-    """The least n from 1 to most that fits, where `most` does and all above a fitting one do."""
-    low, high = 0, most
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if fits(middle) else (middle, high)
-    return high
-
-
-def _too_small(response: BinaryResponse | KaryResponse) -> str:
-    owner, epsilon = type(response).__name__, response.epsilon
-    return f"{owner}: epsilon must be larger, not {epsilon!r}: the answers would tell nothing."
 
 
 def _counts(owner: str, count: Any, n: Any) -> tuple[np.ndarray, int]:

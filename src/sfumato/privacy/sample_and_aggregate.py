@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from sfumato._require import between, one_of, rational, whole
+from sfumato._require import number, one_of, rational, whole
+from sfumato.hashing import KeyColumn
+from sfumato.privacy._columns import plain
 from sfumato.privacy._source import Source, SystemSource
+from sfumato.privacy.bounding import numbered
 from sfumato.privacy.loss import LaplaceNoise, Loss
 from sfumato.privacy.mechanism import Mechanism
 from sfumato.privacy.noise import LARGEST, discrete_laplace, uniform
@@ -48,10 +51,12 @@ class SampleAndAggregate(Mechanism):
     high: Any
     step: Any = Fraction(1)
     aggregate: str = "mean"
-    domain = "an array of finite numbers whose first axis are the rows"
+    domain = "an array of finite numbers, taken as float64, whose first axis are the rows"
     LIMITS = {
         "epsilon": rational,
         "blocks": whole(1, 2**20),
+        "low": number,
+        "high": number,
         "step": rational,
         "aggregate": one_of(("mean", "median")),
     }
@@ -59,13 +64,16 @@ class SampleAndAggregate(Mechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not callable(self.function):
-            raise TypeError("SampleAndAggregate: function must be one that can be called.")
+            kind = type(self.function).__name__
+            raise TypeError(f"SampleAndAggregate: function must be callable, not a {kind}.")
         for name in ("low", "high"):
-            object.__setattr__(self, name, self._bound(name))
+            self._check_steps(name)
         if self.high <= self.low:
-            raise ValueError(f"SampleAndAggregate: high must be above low, not {self.high}.")
+            raise ValueError(
+                f"SampleAndAggregate: high must be above low ({self.low}), not {self.high}."
+            )
         if self.aggregate == "median":
-            between(2**-10, 64).check("SampleAndAggregate", "epsilon", self.epsilon)
+            SmoothMedian.LIMITS["epsilon"].check("SampleAndAggregate", "epsilon", self.epsilon)
         if self._scale > LARGEST:
             raise ValueError(
                 f"SampleAndAggregate: epsilon must be at least {self.sensitivity} steps / 2**40, "
@@ -119,16 +127,11 @@ class SampleAndAggregate(Mechanism):
         # One unit replaces one answer; the number of answers is public.
         return SmoothMedian(float(self.epsilon), low, high, relation=self.relation)
 
-    def _bound(self, name: str) -> Fraction:
-        value, owner = getattr(self, name), "SampleAndAggregate"
-        try:
-            bound = Fraction(value)
-        except (TypeError, ValueError, OverflowError):
-            bound = self.step / 2
+    def _check_steps(self, name: str) -> None:
+        bound = getattr(self, name)
         if (bound / self.step).denominator != 1 or abs(bound / self.step) >= 2**40:
             wanted = f"a whole number of steps of {self.step}, fewer than 2**40"
-            raise ValueError(f"{owner}: {name} must be {wanted}, not {value!r}.")
-        return bound
+            raise ValueError(f"SampleAndAggregate: {name} must be {wanted}, not {bound}.")
 
     def _answers(self, rows: np.ndarray, block: np.ndarray) -> list[int]:
         """What the function says about each block, in steps within the bounds."""
@@ -141,7 +144,9 @@ class SampleAndAggregate(Mechanism):
             if said in (float("inf"), float("-inf")):
                 return high if said > 0 else low
             return min(max(int(Fraction(said) / self.step), low), high)
-        except (Exception, SystemExit):  # whatever fails must look like an answer
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # whatever fails must look like an answer
             return low
 
 
@@ -160,17 +165,18 @@ def _alike(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _rows(value: Any) -> np.ndarray:
-    rows = np.asarray(value)
+    rows = np.asarray(plain("SampleAndAggregate", "value", value))
     if rows.ndim == 0 or rows.dtype.kind not in "biuf" or not np.isfinite(rows).all():
         raise ValueError("SampleAndAggregate: value must be an array of rows of finite numbers.")
-    return rows
+    # One type whatever the rows: a single float among whole numbers would change every block.
+    return rows.astype(np.float64)
 
 
 def _units(rows: np.ndarray, units: Any) -> np.ndarray:
     """The number of each row's unit, from 0 up."""
     if units is None:
         return np.arange(rows.shape[0])
-    named = np.asarray(units)
-    if named.shape != rows.shape[:1]:
+    named = KeyColumn(units, name="SampleAndAggregate: units")
+    if named.size != rows.shape[0]:
         raise ValueError("SampleAndAggregate: units must name one unit for each row.")
-    return np.unique(named, return_inverse=True)[1].reshape(-1)
+    return numbered(named)

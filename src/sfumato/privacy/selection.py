@@ -11,19 +11,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sfumato._require import flag, one_of, positive, whole
-from sfumato.privacy._choose import exp_choices, exp_coins, uniform_below
-from sfumato.privacy._columns import LARGEST, whole_numbers
+from sfumato.privacy._choose import exp_choices, exp_coins
+from sfumato.privacy._columns import whole_numbers
 from sfumato.privacy._source import Source, SystemSource
+from sfumato.privacy._stated import Stated
 from sfumato.privacy.loss import Loss, Pure
-from sfumato.privacy.mechanism import Mechanism
-from sfumato.privacy.noise import LARGEST as WIDEST
-from sfumato.privacy.noise import discrete_laplace
+from sfumato.privacy.noise import LARGEST, discrete_laplace, uniform
 
 __all__ = ["Exponential", "PermuteAndFlip", "ReportNoisyMax"]
 
 
 @dataclass(frozen=True)
-class _Selection(Mechanism):
+class _Selection(Stated):
     """Scores in, the index of the chosen candidate out; high scores are good.
 
     Parameters: sensitivity, the most that one unit changes any score by, a whole number from 1 up;
@@ -31,13 +30,13 @@ class _Selection(Mechanism):
     more never lowers a score or never raises one (then half the noise suffices; not for "replace").
     """
 
-    sensitivity: int = 0
-    epsilon: float = 0.0
+    sensitivity: int = field()
+    epsilon: float
     candidates: int = field(kw_only=True)
     monotone: bool = field(default=False, kw_only=True)
     domain = "one whole score per candidate, below 2**62 in size"
     LIMITS: ClassVar[dict[str, Any]] = {
-        "sensitivity": whole(1, LARGEST),
+        **Stated.LIMITS,
         "epsilon": positive,
         "candidates": whole(1, 2**31),
         "monotone": flag,
@@ -48,7 +47,7 @@ class _Selection(Mechanism):
         if self.monotone and self.relation == "replace":
             owner = type(self).__name__
             raise ValueError(
-                f"{owner}: monotone needs add/remove: a replaced unit moves both ways."
+                f"{owner}: monotone must be False for 'replace': a replaced unit moves both ways."
             )
 
     @property
@@ -93,11 +92,12 @@ class Exponential(_Selection):
     Guarantee: pure epsilon, with scale = 2 sensitivity / epsilon: a score moves its weight by at
     most exp(epsilon / 2), and the sum of weights by no more (McSherry and Talwar 2007, theorem 6).
     If monotone, all weights move the same way, so scale = sensitivity / epsilon. The chances are
-    exact: a uniform number is compared with certain bounds of their running sums. To accept random
-    candidates with chance exp(-(best - score) / scale) has the same law, but takes long, and a time
-    that tells, where most scores are poor. Parameters: sensitivity, epsilon, candidates, monotone,
-    relation; scores that mean costs are given with a minus (2.4.6.2 of the thesis that we follow
-    writes exp(-epsilon u / (2 du)) for a utility u; the sign there fits a cost only).
+    exact: a uniform number is compared with certain bounds of their running sums. (Rejection, with
+    chance exp(-(best - score) / scale) for a random candidate, has the same law. But where most
+    scores are poor it takes long, and its time tells how long.)
+    Parameters: sensitivity, epsilon, candidates, monotone, relation. Give costs with a minus: the
+    thesis that we follow writes exp(-epsilon u / (2 du)) for a utility u (2.4.6.2), and that sign
+    fits a cost only.
 
     >>> teas = ["green", "black", "white"]
     >>> liked = teas[Exponential(1, epsilon=2, candidates=3).run([12, 90, 31])]
@@ -130,7 +130,11 @@ class PermuteAndFlip(_Selection):
 
     def _choose(self, scores: np.ndarray, trials: int, source: Source) -> np.ndarray:
         heads = exp_coins(self._costs(scores), trials, source)
-        drawn = uniform_below(heads.sum(axis=1), source)
+        count = heads.sum(axis=1)
+        drawn = np.empty(trials, np.int64)
+        for heads_up in np.unique(count):
+            alike = count == heads_up
+            drawn[alike] = uniform(int(heads_up), int(alike.sum()), source=source)
         return np.asarray(np.argmax(heads.cumsum(axis=1) > drawn[:, np.newaxis], axis=1))
 
 
@@ -139,11 +143,11 @@ class ReportNoisyMax(_Selection):
     """The candidate whose score with noise is highest, the first of them where several are.
 
     Guarantee: pure epsilon = 2 sensitivity / scale (sensitivity / scale if monotone), ties
-    included. Fix the other candidates' noise: a candidate wins if its own is at least t, a whole
-    number (with the scores, and 1 more than an earlier rival has), and one unit moves t by at most
-    2 sensitivity (monotone: by at most one). P(noise >= t) falls by at most exp(1 / scale) per
-    step of t: exactly that for t >= 0 and geometric noise, less for Laplace noise near 0, its tail
-    being log-concave. For noise on a coarser grid than the scores this would be false.
+    included. Proof: fix the noise of the other candidates. A candidate wins if its own is at least
+    some whole number t, which counts ties: an earlier rival must be passed by 1. One unit moves t
+    by at most 2 sensitivities (monotone: by one). P(noise >= t) falls by at most exp(1 / scale) per
+    step of t: by that for geometric noise and t >= 0, by less for Laplace noise near 0, whose tail
+    is log-concave. For noise on a coarser grid than the scores this would be false.
     Dwork and Roth 2014, claim 3.9, prove continuous noise, where ties have no chance.
     Parameters: sensitivity, epsilon, candidates, monotone, relation; noise, "geometric" (k >= 0
     with chance proportional to exp(-k / scale), less noise for the same promise) or "laplace".
@@ -156,10 +160,10 @@ class ReportNoisyMax(_Selection):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.scale > WIDEST:
+        if self.scale > LARGEST:
             raise ValueError(
-                "ReportNoisyMax: epsilon is too small for the sensitivity: the scale of the noise, "
-                "2 sensitivity / epsilon, must be at most 2**40. Scale the scores down."
+                f"ReportNoisyMax: epsilon must be larger, not {self.epsilon!r}: the scale of the "
+                "noise would be above 2**40. Or scale the scores and their sensitivity down."
             )
 
     def _name(self) -> str:

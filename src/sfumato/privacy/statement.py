@@ -1,11 +1,12 @@
 """The privacy statement: what a release promises, to whom, by which mechanism, and at what cost."""
 
 import json
+import math
 from dataclasses import asdict, dataclass, fields
 from decimal import ROUND_CEILING, Context
 from typing import Any, Self
 
-from sfumato._require import between, one_of, positive
+from sfumato._require import DELTA, checked, one_of, positive, whole
 from sfumato.privacy.loss import RELATIONS, Loss
 
 __all__ = ["SCHEMA", "PrivacyStatement"]
@@ -23,7 +24,8 @@ class PrivacyStatement:
     unit, whose presence is hidden; relation, of neighbouring data; mechanism, a sentence, and
     `loss`, its description that composes; epsilon and delta; proof, "proved" (of the code that
     runs) or "measured"; covers, what the promise is about; source, of the noise; dataset, ledger
-    and release, the budget entry, or "unaccounted"; audit, what measured it, if anything did.
+    and release, the budget entry, or "unaccounted"; audit, what measured it, if anything did;
+    contributions, how many events a unit has at most, for which the curator vouches.
     Nothing in it depends on private data.
 
     >>> told = PrivacyStatement(
@@ -46,11 +48,10 @@ class PrivacyStatement:
     ledger: str = UNACCOUNTED
     release: str = ""
     audit: str = ""
+    contributions: int = 1
 
     def __post_init__(self) -> None:
-        for name, limit in _LIMITS.items():
-            value = limit.check("PrivacyStatement", name, getattr(self, name))
-            object.__setattr__(self, name, value)
+        checked(self, _LIMITS)
         for field in fields(self):
             wanted = _TYPES[field.name]
             value = getattr(self, field.name)
@@ -68,8 +69,14 @@ class PrivacyStatement:
         known = Loss.from_dict(self.loss)
         if known.relation != self.relation:
             raise ValueError("PrivacyStatement: loss must be under the relation of the statement.")
-        if self.delta == 0 and known.epsilon > self.epsilon * (1 + 1e-12):
+        if known.epsilon > self.epsilon * (1 + 1e-12) and self._costs(known) > self.epsilon:
             raise ValueError("PrivacyStatement: epsilon must not be below that of the loss.")
+
+    def _costs(self, known: Loss) -> float:
+        """What the loss costs at this delta, less what bisection may leave."""
+        from sfumato.privacy.calibrate import epsilon_of
+
+        return epsilon_of(known, self.delta) * (1 - 1e-6) if self.delta else math.inf
 
     @property
     def insecure(self) -> bool:
@@ -97,14 +104,17 @@ class PrivacyStatement:
     def __repr__(self) -> str:
         cost = f"epsilon {_up(self.epsilon)}" + (f", delta {_up(self.delta)}" if self.delta else "")
         lines = [
-            f"PrivacyStatement: {self.proof}, {cost}",
-            f"  hides       one {self.unit} ({self.relation})",
+            f"PrivacyStatement: {'NOT PRIVATE' if self.insecure else self.proof}, {cost}",
+            f"  hides       one {self.unit}{self._events()} ({self.relation})",
             f"  by          {self.mechanism}",
             f"  covers      {self.covers}",
             f"  noise from  {self.source}",
             f"  budget      {self._budget()}",
         ]
         return "\n".join([*lines, f"  audit       {self.audit}"] if self.audit else lines)
+
+    def _events(self) -> str:
+        return f" of at most {self.contributions} events" if self.contributions > 1 else ""
 
     def _budget(self) -> str:
         if self.ledger == UNACCOUNTED:
@@ -114,6 +124,8 @@ class PrivacyStatement:
 
 def _up(number: float) -> str:
     """Six digits, none of which promises more than is true."""
+    if float(f"{number:.6g}") == number:
+        return f"{number:.6g}"
     digits = Context(prec=6, rounding=ROUND_CEILING).create_decimal(number)
     return f"{float(digits):.6g}"
 
@@ -124,17 +136,24 @@ _LIMITS: dict[str, Any] = {
     "proof": one_of(("proved", "measured")),
     "source": one_of((SYSTEM, INSECURE)),
     "epsilon": positive,
-    "delta": between(0, 1),
+    "delta": DELTA,
+    "contributions": whole(1, 2**31),
 }
 _TYPES = {
-    field.name: {"epsilon": float, "delta": float, "loss": dict}.get(field.name, str)
+    field.name: {"epsilon": float, "delta": float, "loss": dict, "contributions": int}.get(
+        field.name, str
+    )
     for field in fields(PrivacyStatement)
 }
 _CHOICES = {
     name: list(limit.choices) for name, limit in _LIMITS.items() if hasattr(limit, "choices")
 }
-_NUMBERS = {"epsilon": {"exclusiveMinimum": 0}, "delta": {"minimum": 0, "exclusiveMaximum": 1}}
-_NAMES = {str: "string", float: "number", dict: "object"}
+_NUMBERS = {
+    "epsilon": {"exclusiveMinimum": 0},
+    "delta": {"minimum": 0, "exclusiveMaximum": 1},
+    "contributions": {"minimum": 1, "maximum": 2**31},
+}
+_NAMES = {str: "string", float: "number", dict: "object", int: "integer"}
 
 SCHEMA: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -1,6 +1,5 @@
 """What every sketch is: how it starts, copies and merges, from the cells it declares."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, Self
 
@@ -98,22 +97,6 @@ class Sketch(Stored):
         self._check_same(other, "merge")
         if self.merging.kind == "refused":
             raise ValueError(f"{type(self).__name__}: cannot merge, {self.merging.reason}")
-
-    def _check_same(self, other: "Sketch", verb: Literal["merge", "compare"]) -> None:
-        """Raise, saying what cannot be done, where the kind or a parameter is not the same."""
-        name = type(self).__name__
-        if type(other) is not type(self):
-            raise TypeError(f"{name}: cannot {verb} with {type(other).__name__}.")
-        for parameter in self._to_agree(other):
-            mine, yours = getattr(self, parameter), getattr(other, parameter)
-            if mine != yours:
-                raise ValueError(
-                    f"{name}: cannot {verb}, {parameter} is {mine!r} here and {yours!r} there."
-                )
-
-    def _to_agree(self, other: Self) -> Iterable[str]:
-        """The parameters that must be the same for a merge or comparison with the other."""
-        return self._limits
 
     def _join(self, other: Self) -> None:
         totals = {

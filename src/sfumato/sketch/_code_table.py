@@ -12,7 +12,7 @@ from sfumato.sketch._base import Merging, Sketch, refused
 from sfumato.sketch._directions import MOST_ENTRIES, directions, project_all
 from sfumato.sketch._rows import rows as checked
 
-__all__ = ["DIMENSION", "_CodeTable"]  # the underscore keeps it from files
+__all__ = ["DIMENSION", "ROWS", "CodeTable", "side_by_side"]
 
 Compare = Callable[[np.ndarray, np.ndarray, np.ndarray], object]
 
@@ -21,7 +21,7 @@ DIMENSION = whole(0, 2**20)
 COLUMNS = whole(1, DIMENSION.high)
 
 
-class _CodeTable(Sketch):
+class CodeTable(Sketch, in_files=False):
     """A growing table of codes; a subclass says how a row is encoded and two codes compared."""
 
     dimension: int
@@ -94,7 +94,7 @@ class _CodeTable(Sketch):
         self._check_same(other, "compare")
         if len(other) < len(self):  # the longer side is the one padded to whole panels
             return other._compare(self, kernel).T
-        panels = _side_by_side(other._codes)
+        panels = side_by_side(other._codes)
         out = np.empty((len(self), panels.shape[0] * panels.shape[2]), np.int32)
         kernel(self._codes, panels, out)
         return out[:, : len(other)]
@@ -141,7 +141,7 @@ class _CodeTable(Sketch):
             raise ValueError("there are codes of rows, but their dimension is 0.")
 
 
-def _side_by_side(codes: np.ndarray) -> np.ndarray:
+def side_by_side(codes: np.ndarray) -> np.ndarray:
     """Panels of 16 codes, transposed, that a kernel compares to one code at a time."""
     padded = np.zeros((PANEL * -(-len(codes) // PANEL), codes.shape[1]), codes.dtype)
     padded[: len(codes)] = codes

@@ -35,9 +35,8 @@ class KeyedSketch(Sketch):
         for start, hashes in column.blocks(self.seed):
             yield slice(start, start + hashes.size), hashes
 
-    def _check_same(self, other: Sketch, verb: Literal["merge", "compare"]) -> None:
+    def _check_same(self, other: Any, verb: Literal["merge", "compare"]) -> None:
         super()._check_same(other, verb)
-        assert isinstance(other, KeyedSketch)
         if self.keys and other.keys and self.keys != other.keys:
             raise TypeError(
                 f"{type(self).__name__}: cannot {verb}, keys are {self.keys} here and "

@@ -7,13 +7,13 @@ import numpy as np
 
 from sfumato.sketch._base import Merging, Sketch, rounding
 
-__all__ = ["HEAVIEST", "_LinearSketch"]  # the underscore keeps it from files
+__all__ = ["HEAVIEST", "LinearSketch"]
 
 HEAVIEST = 1e140  # the squares of cells up to here can be summed
 LARGEST_ENTRY = 8.0  # no cell exceeds the mass times this; Gaussian entries end at 6.8
 
 
-class _LinearSketch(Sketch):
+class LinearSketch(Sketch, in_files=False):
     """A sketch whose cells, times `_scale`, have the vector's norm and inner products on average.
 
     `mass` is the sum of the sizes of all that was added, whatever cancelled since.

@@ -11,13 +11,13 @@ from sfumato.kernels.minhash import EMPTY, STEP, cut
 from sfumato.sketch._base import EXACT, SEED, Cells, Merging, Sketch, refused
 from sfumato.sketch._keyed import KeyedSketch
 
-__all__ = ["WHOLE", "_Minima", "coefficients"]
+__all__ = ["WHOLE", "Minima", "coefficients"]
 
 WHOLE = 32  # bits of a minimum
 REFUSED = "{} bits do not tell which of two minima is lower; merge whole ones, then use with_bits."
 
 
-class _Minima(KeyedSketch):
+class Minima(KeyedSketch, in_files=False):
     """The state of MinHash. `held` says what of it there is: "minima", or only "bits" of them."""
 
     permutations: Annotated[int, whole(1, 2**16)]
@@ -54,7 +54,7 @@ class _Minima(KeyedSketch):
 
     def __eq__(self, other: object) -> bool:
         """Whether the bytes of both are the same."""
-        if not isinstance(other, _Minima):
+        if not isinstance(other, Minima):
             return NotImplemented
         return bool(Sketch.__eq__(self._kept(), other._kept()))
 

@@ -14,14 +14,14 @@ from sfumato.privacy import noise
 from sfumato.privacy._source import Source
 from sfumato.privacy.calibrate import gaussian_sigma, gaussian_sigma_l2
 from sfumato.privacy.loss import GaussianNoise, LaplaceNoise, Loss
+from sfumato.privacy.noise_law import LAWS, NoiseLaw
 from sfumato.sketch._base import SEED, Cells
-from sfumato.sketch._noise_law import LAWS, NoiseLaw
 from sfumato.sketch._release import Plan, Release, Terms
 
 __all__ = [
+    "NoisyTable",
     "Spread",
     "Touched",
-    "_NoisyTable",
     "all_rows_short",
     "largest_moment",
     "moment_share",
@@ -29,8 +29,7 @@ __all__ = [
     "planned",
 ]
 
-LARGEST_SCALE = 2**40  # such noise stays far within 2**62
-ROOM = 2**62 - 1  # a cell is clipped to this size, so that noise cannot wrap it
+CLIP = noise.ROOM - 1  # the largest size of a cell that noise cannot wrap
 NEXT_TO_NONE = Fraction(1, 64)  # such Laplace noise is 0 but for a chance of exp(-64)
 KEPT = 990_000_000  # bytes of cells that an entry of a ledger has room for
 PIECE = 2**16  # cells squared at a time: half a MiB
@@ -49,7 +48,7 @@ class Touched:
     times: int
 
 
-class _NoisyTable(Release):
+class NoisyTable(Release, in_files=False):
     """A released table of counters; its rows keep the hashes of the sketch.
 
     noise and scale: the law of what was added to every cell, and its scale (sigma if Gaussian).
@@ -67,7 +66,7 @@ class _NoisyTable(Release):
         return NoiseLaw(self.noise, self.scale)
 
     def _check_parameters(self) -> None:
-        if self.scale > LARGEST_SCALE:
+        if self.scale > noise.LARGEST:
             raise ValueError(f"{type(self).__name__}: scale must be at most 2**40.")
 
     def _layout(self) -> dict[str, Cells]:
@@ -83,7 +82,7 @@ class _NoisyTable(Release):
         return out
 
 
-R = TypeVar("R", bound=_NoisyTable)
+R = TypeVar("R", bound=NoisyTable)
 
 
 def planned(
@@ -104,7 +103,7 @@ def planned(
     def noisy(source: Source) -> dict[str, np.ndarray]:
         cells = aligned(table.shape, np.int64)
         cells[...] = table
-        np.clip(cells, -ROOM, ROOM, out=cells)  # moves no two tables apart
+        np.clip(cells, -CLIP, CLIP, out=cells)  # moves no two tables apart
         add = noise.add_laplace if law == "Laplace" else noise.add_gaussian
         add(cells, scale, source=source)
         return {"_table": cells}
@@ -134,7 +133,7 @@ def _fitting(terms: Terms, touched: Touched) -> tuple[str, Fraction, Loss]:
         )
         told = GaussianNoise(sigma**2, change, cells, relation=terms.relation)
         choices.append(("Gaussian", sigma, told))
-    choices = [choice for choice in choices if choice[1] <= LARGEST_SCALE]
+    choices = [choice for choice in choices if choice[1] <= noise.LARGEST]
     if not choices:
         raise ValueError(
             f"{terms.owner}: epsilon is {terms.epsilon!r}, for which the noise would not fit into "

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Generic, Self, TypedDict, TypeVar
 import numpy as np
 
 from sfumato._require import between, one_of, positive, whole
-from sfumato.privacy._source import Source, SystemSource
+from sfumato.privacy._source import Source, SystemSource, stated
 from sfumato.privacy.loss import RELATIONS, Loss
-from sfumato.privacy.statement import INSECURE, SYSTEM, UNITS, PrivacyStatement
+from sfumato.privacy.statement import UNITS, PrivacyStatement
 from sfumato.sketch._format import Packed
 from sfumato.sketch._stored import Stored
 
@@ -140,7 +140,6 @@ class Terms:
         if release_id is not None and (ledger is None or not isinstance(release_id, str)):
             raise ValueError(f"{owner}: release_id must be a text, and needs a ledger to look in.")
         unit, relation = _whose(owner, ledger, dataset, options)
-        most = options.get("contributions", 1 if unit in SINGLE else None)
         return cls(
             owner,
             positive.check(owner, "epsilon", epsilon),
@@ -149,7 +148,7 @@ class Terms:
             dataset,
             unit,
             relation,
-            whole(1, 2**31).check(owner, "contributions", most),
+            _contributions(owner, unit, options),
             release_id,
             options.get("source"),
         )
@@ -201,7 +200,8 @@ class Plan(Generic[R]):
             delta=cost[1],
             loss=self.loss.to_dict(),
             covers=self.covers,
-            source=SYSTEM if isinstance(source, SystemSource) else INSECURE,
+            source=stated(source),
+            contributions=terms.contributions,
             **budget,
         )
         return self.kind._make(self.parameters, self.noisy(source), statement)
@@ -216,6 +216,16 @@ class Plan(Generic[R]):
         if not epsilon < math.inf:
             raise ValueError(f"{terms.owner}: delta must be above 0 for {self.mechanism}.")
         return epsilon or terms.epsilon, terms.delta  # a large delta alone may cover it
+
+
+def _contributions(owner: str, unit: str, options: Options) -> int:
+    most: Any = options.get("contributions", 1 if unit in SINGLE else None)
+    if most is None:
+        raise ValueError(
+            f"{owner}: contributions must be given for unit {unit!r}: the most events of one unit "
+            "in the sketch."
+        )
+    return whole(1, 2**31).check(owner, "contributions", most)
 
 
 def _whose(owner: str, ledger: Any, dataset: str, options: Options) -> tuple[str, str]:

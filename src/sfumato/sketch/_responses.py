@@ -1,77 +1,64 @@
 """Releases by randomised response: what answers, and what the answers say, undone."""
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cached_property
 from statistics import NormalDist
-from typing import Any, Literal
 
-from sfumato._require import fraction
+from sfumato._require import fraction, whole
 from sfumato.privacy.loss import Flips, Loss
 from sfumato.privacy.response import GRID, BinaryResponse, KaryResponse
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.sketch._release import Release, Terms
 
-__all__ = ["_Answered", "bits_answered", "chance_of", "limits", "symbols_answered"]
+__all__ = ["Answered", "answers_of", "bits_answered", "chance_of", "limits", "symbols_answered"]
 
 LARGEST = 2.0**64  # no set has more keys
+CELLS = whole(1, 2**31)  # that a response answers for at most
 
 Law = Callable[[float], tuple[float, float]]
 
 
-class _Answered(Release):
+class Answered(Release):
     """A release by randomised response; its statement tells the chances, so nothing else does."""
 
     @property
     def flip_probability(self) -> Fraction:
         """How likely a wrong answer is, of two that an event could change into each other."""
-        return _flips(self.statement).probability
+        return answers_of(self.statement).probability
 
     @cached_property
     def _flip(self) -> float:
         return float(self.flip_probability)
 
     def _seal(self, statement: PrivacyStatement) -> None:
-        _flips(statement)
+        answers_of(statement)
         super()._seal(statement)
-
-    def _check_same(self, other: Any, verb: Literal["compare"] = "compare") -> None:
-        """Raise where the kind or a parameter is not the same; the noise may differ."""
-        name = type(self).__name__
-        if type(other) is not type(self):
-            raise TypeError(f"{name}: cannot {verb} with {type(other).__name__}.")
-        for parameter, mine in self.parameters.items():
-            yours = getattr(other, parameter)
-            if mine != yours:
-                raise ValueError(
-                    f"{name}: cannot {verb}, {parameter} is {mine!r} here and {yours!r} there."
-                )
 
 
 def bits_answered(terms: Terms, cells: int) -> BinaryResponse:
     """What answers for a unit that changes so many bits, at most."""
-    with _told_by(terms, cells):
-        return BinaryResponse(terms.epsilon, cells=cells, relation=terms.relation)
+    _check_tells(terms, 2, cells)
+    return BinaryResponse(terms.epsilon, cells=cells, relation=terms.relation)
 
 
 def symbols_answered(terms: Terms, symbols: int, cells: int) -> KaryResponse:
     """What answers for a unit that changes so many symbols, at most."""
-    with _told_by(terms, cells):
-        return KaryResponse(symbols, terms.epsilon, cells=cells, relation=terms.relation)
+    _check_tells(terms, symbols, cells)
+    return KaryResponse(symbols, terms.epsilon, cells=cells, relation=terms.relation)
 
 
-@contextmanager
-def _told_by(terms: Terms, cells: int) -> Iterator[None]:
-    """An epsilon that is too small is told by the sketch that is released."""
-    try:
-        yield
-    except ValueError:
+def _check_tells(terms: Terms, symbols: int, cells: int) -> None:
+    """Raise where even the faintest answer, one step of the chances, costs more than epsilon."""
+    CELLS.check(terms.owner, "contributions, as answers about one unit,", cells)
+    wrong = (GRID - 1) // symbols
+    faintest = Flips(Fraction(wrong, GRID - (symbols - 2) * wrong), cells).epsilon
+    if faintest > terms.epsilon:
         raise ValueError(
-            f"{terms.owner}: epsilon must be more than {terms.epsilon!r} for {cells} answers about "
-            "one unit, or nothing is told; raise it, or lower contributions."
-        ) from None
+            f"{terms.owner}: epsilon must be at least {faintest:.3g} for {cells} answers about one "
+            f"unit, or nothing is told, not {terms.epsilon!r}; raise it, or lower contributions."
+        )
 
 
 def chance_of(loss: Flips, symbols: int) -> Fraction:
@@ -113,7 +100,8 @@ def _first(holds: Callable[[float], bool]) -> float:
     return high
 
 
-def _flips(statement: PrivacyStatement) -> Flips:
+def answers_of(statement: PrivacyStatement) -> Flips:
+    """The chances of the answers, as the statement tells them."""
     loss = Loss.from_dict(statement.loss)
     if not isinstance(loss, Flips) or loss.probability * GRID < 1:
         raise ValueError("the statement does not tell how answers were made.")

@@ -1,6 +1,7 @@
 """What is kept in files: declared parameters, declared cells, and bytes, == and repr from those."""
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, get_type_hints
@@ -33,7 +34,7 @@ class Stored:
     """The base of all that is saved: sketches, and releases of them.
 
     A subclass annotates its parameters with their limits, names its scalar state in `_scalars` and
-    its arrays in `_layout`.
+    its arrays in `_layout`. Files may hold it, unless `in_files=False` says that it is only a base.
     """
 
     KINDS: ClassVar[dict[str, type["Stored"]]] = {}
@@ -41,7 +42,7 @@ class Stored:
     _scalars: ClassVar[dict[str, int | float | str]] = {}
     _limits: ClassVar[dict[str, Limit]] = {}
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, *, in_files: bool = True) -> None:
         super().__init_subclass__()
         hints = get_type_hints(cls, include_extras=True)
         named = [*cls.__annotations__, *hints]  # a class's own order first
@@ -50,7 +51,7 @@ class Stored:
             for name in named
             if hasattr(hints[name], "__metadata__")
         }
-        if cls._limits and not cls.__name__.startswith("_"):
+        if in_files and cls._limits:
             Stored.KINDS[cls.__name__] = cls
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -89,7 +90,7 @@ class Stored:
         if packed.version != kind.version:
             raise SketchFormatError(
                 f"{packed.kind}: version {packed.version} of the format cannot be read, only "
-                f"{kind.version}."
+                f"{kind.version}; use the sfumato that wrote it, or make it anew from its data."
             )
         sketch: Self = kind.__new__(kind)
         try:
@@ -131,6 +132,22 @@ class Stored:
 
     def _check_parameters(self) -> None:
         """Raise ValueError where parameters that are fine alone do not go together."""
+
+    def _check_same(self, other: Any, verb: Literal["merge", "compare"]) -> None:
+        """Raise, saying what cannot be done, where the kind or a parameter is not the same."""
+        name = type(self).__name__
+        if type(other) is not type(self):
+            raise TypeError(f"{name}: cannot {verb} with {type(other).__name__}.")
+        for parameter in self._to_agree(other):
+            mine, yours = getattr(self, parameter), getattr(other, parameter)
+            if mine != yours:
+                raise ValueError(
+                    f"{name}: cannot {verb}, {parameter} is {mine!r} here and {yours!r} there."
+                )
+
+    def _to_agree(self, other: Self) -> Iterable[str]:
+        """The parameters that must be the same for a merge or comparison with the other."""
+        return self._limits
 
     def _state(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self._scalars}

@@ -8,7 +8,7 @@ import numpy as np
 from sfumato._require import fraction, one_of, positive, whole
 from sfumato.kernels import bits as kernels
 from sfumato.sketch._base import SEED, Cells
-from sfumato.sketch._code_table import DIMENSION, _CodeTable
+from sfumato.sketch._code_table import DIMENSION, CodeTable
 from sfumato.sketch._directions import dense
 from sfumato.sketch._release import Options
 from sfumato.sketch._rows import rows as checked
@@ -20,7 +20,7 @@ KINDS = ("random", "sign", "orthogonal", "frame", "super-bit")
 UNPROVED = "CosineSketch: no bound is proved for {!r} directions; use 'random' or 'super-bit'."
 
 
-class CosineSketch(_CodeTable):
+class CosineSketch(CodeTable):
     """One code of bits for each row; the bits in which two codes differ estimate the angle.
 
     Guarantee: |angle - true| <= error_bound(c) with probability c for each pair of rows. The
@@ -141,13 +141,11 @@ class CosineSketch(_CodeTable):
         dimension is given when it is built. Guarantee: (epsilon, delta)-private for one unit, with
         a public seed. Numbers are cut to -bound..bound and rounded toward 0 to a multiple of the
         step; directions are rounded to 2**-12; so projections are whole numbers, which get discrete
-        Gaussian noise for their exact L2 sensitivity (Canonne, Kamath and Steinke 2020, theorem
-        14); the signs are computed from those alone. Units:
-        - "item of a profile" (unless the ledger says otherwise), one number of a row that is 0 or
-          not: it moves the projections by bound times the longest column of the directions at most;
-        - "user", a row that is zero or not: by the sum of |inner products| of all pairs of columns
-          (or of their lengths, beyond 2048), as a square, times bound**2.
-        Exchanging moves twice as far. How many rows there are, and their order, is public.
+        Gaussian noise for their exact L2 sensitivity, see `released_cosine.sensitivity` (Canonne,
+        Kamath and Steinke 2020, theorem 14); the signs are computed from those alone. The unit is
+        "item of a profile" (unless the ledger says otherwise), one number of a row that is 0 or
+        not, or "user", a row that is zero or not; exchanging moves twice as far. How many rows
+        there are, and their order, is public.
         Parameters: rows, a matrix; epsilon above 0; delta between 0 and 1; bound, of a number's
         size, public; step, at most bound, 1/256 of it by default; options, see `Terms`.
 
@@ -159,15 +157,19 @@ class CosineSketch(_CodeTable):
         Thesis 3.2 (noise on projections): Kenthapadi, Korolova, Mironov and Mishra 2013.
         """
         terms = rows_terms("CosineSketch", epsilon, delta, options)
+        normals = self._released_normals()
+        matrix = checked("CosineSketch", rows, self.dimension)
+        shape = dict(bits=self.bits, dimension=self.dimension, seed=self.seed)
+        return plan(matrix, normals, shape, bound, step, terms).publish(terms)
+
+    def _released_normals(self) -> np.ndarray:
+        """The directions; ValueError where there is no proof for them, or they are not known."""
         if self.directions != "random":
             raise ValueError(
                 f"CosineSketch: directions must be 'random' to be released, not "
                 f"{self.directions!r}: what noise does to the angle is known for Gaussian ones."
             )
-        normals = self.normals  # raises where the dimension is not known
-        matrix = checked("CosineSketch", rows, self.dimension)
-        shape = dict(bits=self.bits, dimension=self.dimension, seed=self.seed)
-        return plan(matrix, normals, shape, bound, step, terms).publish(terms)
+        return self.normals
 
     def _write_codes(self, values: np.ndarray, start: int, out: np.ndarray) -> None:
         kernels.pack_signs(values, out)

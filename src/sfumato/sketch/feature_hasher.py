@@ -12,13 +12,13 @@ from sfumato.kernels.projections import place
 from sfumato.sketch._base import SEED, Cells
 from sfumato.sketch._columns import real_weights
 from sfumato.sketch._keyed import KeyedSketch
-from sfumato.sketch._linear import _LinearSketch
+from sfumato.sketch._linear import LinearSketch
 from sfumato.sketch._sets import checked_offsets
 
 __all__ = ["FeatureHasher"]
 
 
-class FeatureHasher(_LinearSketch, KeyedSketch):
+class FeatureHasher(LinearSketch, KeyedSketch):
     """One vector over any keys, or one for each of many rows, in `width` numbers.
 
     Guarantee: estimates, inner products and squared norms are unbiased. |estimate - true| <=

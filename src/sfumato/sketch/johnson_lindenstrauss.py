@@ -14,7 +14,7 @@ from sfumato.sketch._columns import real_weights
 from sfumato.sketch._directions import ENTRIES, product
 from sfumato.sketch._hadamard import FastMap, padded_length, positions
 from sfumato.sketch._keyed import KeyedSketch
-from sfumato.sketch._linear import _LinearSketch
+from sfumato.sketch._linear import LinearSketch
 from sfumato.sketch._rows import rows as checked
 
 __all__ = ["JohnsonLindenstrauss"]
@@ -25,7 +25,7 @@ LONGEST = 2**20  # columns of a matrix to transform
 ROUNDING = 1e-12  # what even an isometry is off by in float64
 
 
-class JohnsonLindenstrauss(_LinearSketch, KeyedSketch):
+class JohnsonLindenstrauss(LinearSketch, KeyedSketch):
     """One vector over any keys under additions and removals, or a matrix, in few dimensions.
 
     Guarantee: the squared norm is unbiased and off by more than error_bound(c) times itself with

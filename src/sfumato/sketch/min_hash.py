@@ -10,13 +10,11 @@ from sfumato.kernels import minhash as kernels
 from sfumato.kernels import signatures as rows
 from sfumato.kernels.hash import key_of
 from sfumato.kernels.minhash import EMPTY
-from sfumato.privacy._source import Source
-from sfumato.sketch._minima import WHOLE, _Minima, coefficients
-from sfumato.sketch._release import Options, Plan, Terms
-from sfumato.sketch._responses import symbols_answered
+from sfumato.sketch._minima import WHOLE, Minima, coefficients
+from sfumato.sketch._release import Options, Terms
 from sfumato.sketch._set_size import evidence, limits
 from sfumato.sketch._sets import as_sets, runs
-from sfumato.sketch.released_min_hash import CODE_BITS, ReleasedMinHash
+from sfumato.sketch.released_min_hash import CODE_BITS, ReleasedMinHash, plan
 
 __all__ = ["MinHash"]
 
@@ -27,7 +25,7 @@ UNRELEASED = {
 TWO_BITS = 2.0  # the epsilon of an answer from which two bits estimate better than one
 
 
-class MinHash(_Minima):
+class MinHash(Minima):
     """The signature of a set of keys; two of them estimate the Jaccard similarity of the sets.
 
     Guarantee: the estimate is unbiased, and within error_bound(c) with probability c for each pair.
@@ -189,9 +187,8 @@ class MinHash(_Minima):
         """A private copy: a few bits of each bin's minimum, or "empty", answered at random.
 
         Guarantee: epsilon-private for one unit, with a public seed; one-permutation sketches only.
-        A key that is added or removed changes at most the minimum of its own bin, and the answer
-        tells the symbol of a bin by a factor of exp(epsilon) at most; an exchanged key changes two
-        bins. Signatures are densified, so that one key may be in many places: release sketches.
+        A key that is added or removed changes at most the minimum of its own bin, an exchanged key
+        two. Signatures are densified, so that one key may be in many places: release sketches.
         Parameters: epsilon above 0; delta, which is not spent; bits kept of a minimum, 1 to 7, by
         default 1 where a bin is told at an epsilon below 2 and else 2, which was measured to
         estimate best; options, see `Terms`.
@@ -209,20 +206,11 @@ class MinHash(_Minima):
                 "use kind='one-permutation'."
             )
         terms = Terms.of("MinHash", epsilon, delta, options)
-        cells = min(terms.events, self.permutations)
+        cells = min(terms.events, self.permutations)  # bins that one unit changes, at most
         if bits is None:
             bits = min(1 if terms.epsilon / cells < TWO_BITS else 2, self.bits)
         bits = CODE_BITS.check("MinHash", "bits", bits)
-        codes = self._codes(bits)
-        symbols = 2**bits + 1
-        answer = symbols_answered(terms, symbols, cells)
-        how = f"{bits} bits of each bin's minimum or 'empty', by {symbols}-ary randomised response"
-
-        def answered(source: Source) -> dict[str, np.ndarray]:
-            return {"_codes": answer.run(codes, source=source).astype(np.uint8)}
-
-        parameters = dict(permutations=self.permutations, seed=self.seed, bits=bits)
-        return Plan(ReleasedMinHash, parameters, answer.loss(), how, answered).publish(terms)
+        return plan(self._codes(bits), bits, self.seed, terms, cells).publish(terms)
 
     def _codes(self, bits: int) -> np.ndarray:
         """So many bits of each minimum, 2**bits where there is none."""

@@ -9,7 +9,7 @@ from sfumato._require import fraction, positive, whole
 from sfumato.hashing import hash_column
 from sfumato.kernels import buckets
 from sfumato.sketch._base import SEED, Cells
-from sfumato.sketch._code_table import DIMENSION, _CodeTable
+from sfumato.sketch._code_table import DIMENSION, CodeTable
 
 __all__ = ["PStableSketch"]
 
@@ -18,7 +18,7 @@ KINDS = {1: "cauchy", 2: "gaussian"}
 WIDEST = 200.0  # powers of two, of the ratios of distance to width that are told apart
 
 
-class PStableSketch(_CodeTable):
+class PStableSketch(CodeTable):
     """One code of integers for each row; the share of equal ones tells the distance of two rows.
 
     Guarantee: two rows at distance D agree in each hash with probability collision_probability(D),

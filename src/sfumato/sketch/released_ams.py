@@ -1,6 +1,7 @@
 """A released AMS: the private sum of squared counts of a stream, and inner products of two."""
 
 import math
+from collections.abc import Iterable
 from typing import Annotated, Self
 
 import numpy as np
@@ -8,8 +9,8 @@ import numpy as np
 from sfumato._require import fraction, one_of, whole
 from sfumato.sketch._chebyshev import row_miss
 from sfumato.sketch._noisy_table import (
+    NoisyTable,
     Spread,
-    _NoisyTable,
     all_rows_short,
     largest_moment,
     moment_share,
@@ -18,7 +19,7 @@ from sfumato.sketch._noisy_table import (
 __all__ = ["ReleasedAMS"]
 
 
-class ReleasedAMS(_NoisyTable):
+class ReleasedAMS(NoisyTable):
     """The second frequency moment F2 of a stream, which may leave the curator; by `AMS.release`.
 
     Guarantee: as its statement says; and |estimate - F2| <= error_bound(c) with probability c, over
@@ -26,8 +27,10 @@ class ReleasedAMS(_NoisyTable):
     which is taken off; so the estimate may be negative where the noise hides the stream.
     Parameters: those of the sketch, and the law and scale of the noise.
 
+    >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
     >>> from sfumato.sketch import AMS
-    >>> told = AMS(256).update([1, 2], [3000, 4000]).release(epsilon=1, weight=4000)
+    >>> seen = AMS(256).update([1, 2], [3000, 4000])
+    >>> told = seen.release(epsilon=1, weight=4000, source=InsecureSeededSource(1))
     >>> bool(abs(told.estimate() - 5000**2) <= told.error_bound(0.999))
     True
 
@@ -50,7 +53,8 @@ class ReleasedAMS(_NoisyTable):
         The noises of two releases are independent, so that nothing is taken off; with itself a
         release gives F2.
         """
-        if self._alike(other):
+        self._check_same(other, "compare")
+        if self == other:
             return self.estimate()
         products = np.einsum("rj,rj->r", self._rows(), other._rows())
         return float(np.median(products / self._shared))
@@ -65,8 +69,10 @@ class ReleasedAMS(_NoisyTable):
         bound is then infinite.
         """
         miss = 1 - fraction.check("ReleasedAMS", "confidence", confidence)
-        if other is not None and not self._alike(other):
-            return self._inner_bound(other, miss)
+        if other is not None:
+            self._check_same(other, "compare")
+            if self != other:
+                return self._inner_bound(other, miss)
         bad = row_miss(self.depth, miss)
         moment = largest_moment(self.estimate(), self._spread(), 1 / bad)
         return math.sqrt(self._spread().at(moment) / bad)
@@ -79,17 +85,8 @@ class ReleasedAMS(_NoisyTable):
         spread = 2 / self.width * mine * yours + noise
         return math.sqrt(spread / row_miss(self.depth, miss - low))
 
-    def _alike(self, other: Self) -> bool:
-        """Whether both are one release; ValueError where they cannot be compared."""
-        if type(other) is not type(self):
-            raise TypeError(f"ReleasedAMS: cannot compare with {type(other).__name__}.")
-        for name in ("width", "depth", "seed", "kind"):
-            mine, yours = getattr(self, name), getattr(other, name)
-            if mine != yours:
-                raise ValueError(
-                    f"ReleasedAMS: cannot compare, {name} is {mine!r} here and {yours!r} there."
-                )
-        return self is other or self == other
+    def _to_agree(self, other: Self) -> Iterable[str]:
+        return ("width", "depth", "seed", "kind")  # the noise may differ
 
     @property
     def _shared(self) -> int:

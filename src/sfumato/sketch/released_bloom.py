@@ -10,7 +10,7 @@ from sfumato._require import one_of, whole
 from sfumato.hashing import KeyColumn
 from sfumato.kernels import bloom
 from sfumato.sketch._base import SEED, Cells
-from sfumato.sketch._responses import _Answered, limits
+from sfumato.sketch._responses import Answered, limits
 
 __all__ = ["BITS", "HASHES", "LAYOUT", "LINE", "ReleasedBloomFilter"]
 
@@ -19,15 +19,17 @@ LINE = 512  # bits of a cache line, the blocked layout's unit
 FEW = 4096  # bits up to which all numbers of flips are gone through
 
 
-class ReleasedBloomFilter(_Answered):
+class ReleasedBloomFilter(Answered):
     """A Bloom filter every bit of which was flipped with a known probability, for good.
 
     Made by `BloomFilter.release`. Guarantee: epsilon-differential privacy with a public seed, as
     its `statement` says; estimates are debiased, and their errors include the flips.
     Parameters: bits, hashes, seed and layout of the filter; the probability is the statement's.
 
+    >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
     >>> from sfumato.sketch import BloomFilter
-    >>> told = BloomFilter(4096, 4).update(range(200)).release(epsilon=8)
+    >>> seen = BloomFilter(4096, 4).update(range(200))
+    >>> told = seen.release(epsilon=8, source=InsecureSeededSource(1))
     >>> bool(abs(told.estimate_size() - 200) <= told.error_bound(0.9999))
     True
 
@@ -90,7 +92,7 @@ class ReleasedBloomFilter(_Answered):
 
     def inner(self, other: Self) -> float:
         """How many bits were set in both filters before the flips; unbiased."""
-        self._check_same(other)
+        self._check_same(other, "compare")
         both = int(np.bitwise_count(self._words & other._words).sum())
         p, q = self._flip, other._flip
         noisy = both - q * self._ones() - p * other._ones() + self.bits * p * q
@@ -110,8 +112,6 @@ class ReleasedBloomFilter(_Answered):
         """The Jaccard similarity: the shared part of the union, 0 to 1 (1 where that is empty)."""
         union = self.union_size(other)
         return min(self.intersection(other) / union, 1.0) if union > 0 else 1.0
-
-    jaccard = similarity
 
     def _share(self) -> float:
         """The share of bits that were set, debiased; noise may put it below 0 or above 1."""

@@ -1,6 +1,7 @@
 """Released cosine sketches: angles between rows, from the signs of projections that got noise."""
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Annotated, Any, Self, cast
 
@@ -8,13 +9,13 @@ import numpy as np
 
 from sfumato._require import fraction, positive, whole
 from sfumato.kernels import bits as kernels
-from sfumato.kernels.responses import project_whole
+from sfumato.kernels.projections import project_whole
 from sfumato.privacy import noise
 from sfumato.privacy._source import Source
 from sfumato.privacy.calibrate import gaussian_sigma_l2
 from sfumato.privacy.loss import UP, Concentrated
 from sfumato.sketch._base import SEED, Cells
-from sfumato.sketch._code_table import ROWS, _side_by_side
+from sfumato.sketch._code_table import ROWS, side_by_side
 from sfumato.sketch._release import Options, Plan, Release, Terms
 
 __all__ = ["ReleasedCosineSketch", "plan", "rows_terms", "sensitivity"]
@@ -22,7 +23,6 @@ __all__ = ["ReleasedCosineSketch", "plan", "rows_terms", "sensitivity"]
 SCALE = 2**12  # directions are rounded to a multiple of its inverse
 GRAM = 2048  # columns up to which the inner products of all pairs are computed
 STEPS = whole(1, 2**20)  # in a bound
-SIGMA = 2**40  # noise up to here stays far within 64 bits
 UNITS = ("item of a profile", "user")
 COVERS = "all codes; that there are so many rows, in this order, is public"
 
@@ -70,8 +70,8 @@ class ReleasedCosineSketch(Release):
 
     def hamming(self, other: Self) -> np.ndarray:
         """How many bits differ, for each row here (down) and there (across)."""
-        self._check_same(other)
-        panels = _side_by_side(other._codes)
+        self._check_same(other, "compare")
+        panels = side_by_side(other._codes)
         out = np.empty((len(self), panels.shape[0] * panels.shape[2]), np.int32)
         kernels.hamming(self._codes, panels, out)
         return out[:, : len(other)]
@@ -125,16 +125,8 @@ class ReleasedCosineSketch(Release):
         )
         return np.asarray(left[:, np.newaxis] * right)
 
-    def _check_same(self, other: Any) -> None:
-        name = type(self).__name__
-        if type(other) is not type(self):
-            raise TypeError(f"{name}: cannot compare with {type(other).__name__}.")
-        for parameter in ("bits", "dimension", "seed"):
-            mine, yours = getattr(self, parameter), getattr(other, parameter)
-            if mine != yours:
-                raise ValueError(
-                    f"{name}: cannot compare, {parameter} is {mine!r} here and {yours!r} there."
-                )
+    def _to_agree(self, other: Self) -> Iterable[str]:
+        return ("bits", "dimension", "seed")  # the noise may differ
 
     def _layout(self) -> dict[str, Cells]:
         return {"_codes": Cells(np.uint64, (-1, -(-self.bits // 64)), "")}
@@ -172,7 +164,7 @@ def plan(
     directions = np.rint(normals.T * SCALE).astype(np.int32)
     norm_squared = sensitivity(directions, terms.unit) * (steps * terms.events) ** 2
     sigma = gaussian_sigma_l2(terms.epsilon, terms.delta, norm_squared=norm_squared)
-    if sigma > SIGMA:
+    if sigma > noise.LARGEST:
         raise ValueError(
             f"{terms.owner}: the noise would be too large for 64 bits; raise epsilon or step."
         )
@@ -194,8 +186,9 @@ def plan(
 def sensitivity(directions: np.ndarray, unit: str) -> int:
     """The most that a unit moves the projections: the square of an L2 norm, for a bound of 1.
 
-    One number of a row moves them by a multiple of its direction, directions[i]. A row g of numbers
-    from -1 to 1 moves them by sum_ij g_i g_j <d_i, d_j> <= sum_ij |<d_i, d_j>|, squared already.
+    One number of a row moves them by a multiple of its direction, directions[i], so by the longest
+    at most. A row g of numbers from -1 to 1 moves them by sum_ij g_i g_j <d_i, d_j> <=
+    sum_ij |<d_i, d_j>|, squared already; beyond 2048 numbers, by the sum of all lengths at most.
     """
     squares = np.einsum("ij,ij->i", directions, directions, dtype=np.int64)
     if unit == UNITS[0]:

@@ -11,8 +11,8 @@ from sfumato.hashing import BLOCK, KeyColumn
 from sfumato.kernels import counters
 from sfumato.sketch._chebyshev import row_miss
 from sfumato.sketch._noisy_table import (
+    NoisyTable,
     Spread,
-    _NoisyTable,
     all_rows_short,
     largest_moment,
     moment_share,
@@ -22,7 +22,7 @@ from sfumato.sketch._noisy_table import (
 __all__ = ["ReleasedCountMin"]
 
 
-class ReleasedCountMin(_NoisyTable):
+class ReleasedCountMin(NoisyTable):
     """Counts of keys that may leave the curator; made by `CountMin.release`.
 
     Guarantee: as its statement says; and |estimate - true| <= error_bound(c) with probability c per
@@ -31,8 +31,10 @@ class ReleasedCountMin(_NoisyTable):
     Parameters: those of the sketch, and the law and scale of the noise. It does not know whether
     keys were integers or text: ask with the type that was counted.
 
+    >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
     >>> from sfumato.sketch import CountMin
-    >>> told = CountMin(1024, depth=5).update(["tea"] * 5000).release(epsilon=1)
+    >>> seen = CountMin(1024, depth=5).update(["tea"] * 5000)
+    >>> told = seen.release(epsilon=1, source=InsecureSeededSource(1))
     >>> bool(abs(told.estimate(["tea"])[0] - 5000) < told.error_bound(0.999999))
     True
 

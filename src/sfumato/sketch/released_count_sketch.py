@@ -11,8 +11,8 @@ from sfumato.kernels import counters
 from sfumato.sketch._chebyshev import row_miss
 from sfumato.sketch._heavy import largest
 from sfumato.sketch._noisy_table import (
+    NoisyTable,
     Spread,
-    _NoisyTable,
     all_rows_short,
     largest_moment,
     moment_share,
@@ -22,7 +22,7 @@ from sfumato.sketch._noisy_table import (
 __all__ = ["ReleasedCountSketch"]
 
 
-class ReleasedCountSketch(_NoisyTable):
+class ReleasedCountSketch(NoisyTable):
     """Total weights of keys that may leave the curator; made by `CountSketch.release`.
 
     Guarantee: as its statement says; estimates by the mean are unbiased; |estimate - true| <=

@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato._require import fraction, whole
 from sfumato.sketch._base import SEED, Cells
-from sfumato.sketch._responses import _Answered
+from sfumato.sketch._responses import Answered
 
 __all__ = ["LARGEST_COUNT", "PRECISION", "ReleasedHyperLogLog", "levels"]
 
@@ -23,7 +23,7 @@ BEYOND = 16  # times the largest count are estimates looked for
 OCTAVE = 8  # counts tried in each doubling before the best one is refined
 
 
-class ReleasedHyperLogLog(_Answered):
+class ReleasedHyperLogLog(Answered):
     """The number of different keys, from one bit of each register that was flipped at random.
 
     Made by `HyperLogLog.release`. Register j tells whether it reached `levels(...)[j]`, which is
@@ -32,9 +32,10 @@ class ReleasedHyperLogLog(_Answered):
     Parameters: precision and seed of the sketch; largest, the largest count expected. Merge is
     refused: that a register of a union reached its level is no function of flipped bits.
 
+    >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
     >>> from sfumato.sketch import HyperLogLog
     >>> seen = HyperLogLog(12).update(range(30_000))
-    >>> told = seen.release(epsilon=4, largest=100_000)
+    >>> told = seen.release(epsilon=4, largest=100_000, source=InsecureSeededSource(1))
     >>> bool(abs(told.estimate() - 30_000) <= told.error_bound(0.9999))
     True
 

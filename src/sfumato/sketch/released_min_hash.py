@@ -7,16 +7,18 @@ from typing import Annotated, Self
 import numpy as np
 
 from sfumato._require import fraction, whole
+from sfumato.privacy._source import Source
 from sfumato.sketch._base import SEED, Cells
-from sfumato.sketch._responses import _Answered, _flips, chance_of, limits
+from sfumato.sketch._release import Plan, Terms
+from sfumato.sketch._responses import Answered, answers_of, chance_of, limits, symbols_answered
 
-__all__ = ["BINS", "CODE_BITS", "ReleasedMinHash"]
+__all__ = ["BINS", "CODE_BITS", "ReleasedMinHash", "plan"]
 
 BINS = whole(1, 2**16)
 CODE_BITS = whole(1, 7)  # of a minimum; with "empty" a code fits a byte
 
 
-class ReleasedMinHash(_Answered):
+class ReleasedMinHash(Answered):
     """A few bits of each bin's minimum, or that it is empty, answered at random, for good.
 
     Made by `MinHash.release`. Guarantee: epsilon-differential privacy with a public seed, as its
@@ -24,9 +26,11 @@ class ReleasedMinHash(_Answered):
     debiased: consistent, and within error_bound(c, other) with probability c.
     Parameters: permutations (bins) and seed of the sketch; bits released of a minimum, 1 to 7.
 
+    >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
     >>> from sfumato.sketch import MinHash
     >>> tea, milk = (MinHash(4096, kind="one-permutation").update(range(n)) for n in (9000, 6000))
-    >>> tea, milk = tea.release(epsilon=4), milk.release(epsilon=4)
+    >>> tea = tea.release(epsilon=4, source=InsecureSeededSource(1))
+    >>> milk = milk.release(epsilon=4, source=InsecureSeededSource(2))
     >>> bool(abs(tea.similarity(milk) - 2 / 3) <= tea.error_bound(0.9999, milk))
     True
 
@@ -48,8 +52,6 @@ class ReleasedMinHash(_Answered):
         alike, either = self._bins(other)
         return float(min(max(alike.sum() / max(either.sum(), 1.0), 0.0), 1.0))
 
-    jaccard = similarity
-
     def error_bound(self, confidence: float = 0.99, other: Self | None = None) -> float:
         """How far the similarity to another release may be off, with this probability.
 
@@ -65,9 +67,8 @@ class ReleasedMinHash(_Answered):
         extent = _extent(2**self.bits, self._wrong, other._wrong)
         full, off = max(float(either.sum()), 1.0), 1.0
         here = float(alike.sum()) / full
-        for _ in range(
-            4
-        ):  # what holds for the true similarity need only be asked near the estimate
+        # What holds for the true similarity need only be asked near the estimate.
+        for _ in range(4):
             ends = (min(max(here + side * off, 0.0), 1.0) for side in (-1, 1))
             off = max(_measured(alike - end * either, extent, miss) for end in ends) / full
         return min(off, 1.0)
@@ -94,7 +95,7 @@ class ReleasedMinHash(_Answered):
 
     def _bins(self, other: Self) -> tuple[np.ndarray, np.ndarray]:
         """What each bin adds to the number that are alike, and to that full here or there."""
-        self._check_same(other)
+        self._check_same(other, "compare")
         alike, either = _tables(2**self.bits, self._wrong, other._wrong)
         return alike[self._codes, other._codes], either[self._codes, other._codes]
 
@@ -109,7 +110,7 @@ class ReleasedMinHash(_Answered):
     @cached_property
     def _wrong(self) -> float:
         """The chance of each wrong symbol."""
-        return float(chance_of(_flips(self.statement), 2**self.bits + 1))
+        return float(chance_of(answers_of(self.statement), 2**self.bits + 1))
 
     @property
     def _kept(self) -> float:
@@ -122,6 +123,28 @@ class ReleasedMinHash(_Answered):
     def _check_state(self) -> None:
         if self._codes.max() > 2**self.bits:
             raise ValueError("a code is out of range.")
+
+
+def plan(
+    codes: np.ndarray, bits: int, seed: int, terms: Terms, cells: int
+) -> Plan[ReleasedMinHash]:
+    """The release of one code a bin, when a unit changes so many of them (cells), at most.
+
+    An answer tells the symbol of a bin by a factor of exp(epsilon / cells) at most.
+    """
+    symbols = 2**bits + 1
+    answer = symbols_answered(terms, symbols, cells)
+
+    def answered(source: Source) -> dict[str, np.ndarray]:
+        return {"_codes": answer.run(codes, source=source).astype(np.uint8)}
+
+    return Plan(
+        ReleasedMinHash,
+        dict(permutations=codes.size, seed=seed, bits=bits),
+        answer.loss(),
+        f"{bits} bits of each bin's minimum or 'empty', by {symbols}-ary randomised response",
+        answered,
+    )
 
 
 def _tables(codes: int, c: float, d: float) -> tuple[np.ndarray, np.ndarray]:

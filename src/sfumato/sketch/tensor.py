@@ -9,7 +9,7 @@ from sfumato._require import fraction, positive, whole
 from sfumato.hashing import hash_column
 from sfumato.kernels.projections import scatter
 from sfumato.sketch._base import SEED, Cells
-from sfumato.sketch._linear import HEAVIEST, _LinearSketch
+from sfumato.sketch._linear import HEAVIEST, LinearSketch
 from sfumato.sketch._rows import rows as checked
 
 __all__ = ["TensorSketch"]
@@ -17,7 +17,7 @@ __all__ = ["TensorSketch"]
 NUMBERS = 2**18  # of count sketches held at a time: 2 MiB
 
 
-class TensorSketch(_LinearSketch):
+class TensorSketch(LinearSketch):
     """Features of rows for the polynomial kernel <x, y>**degree, and their sum over a stream.
 
     Guarantee: <transform(x), transform(y)> is unbiased for <x, y>**degree and off by more than

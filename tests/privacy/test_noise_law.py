@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.privacy.noise import InsecureSeededSource, discrete_gaussian, discrete_laplace
-from sfumato.sketch._noise_law import NoiseLaw
+from sfumato.privacy.noise_law import NoiseLaw
 
 LAWS = [
     NoiseLaw(kind, scale) for kind in ("Laplace", "Gaussian") for scale in (0.3, 1.0, 4.5, 40.0)
