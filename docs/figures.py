@@ -108,7 +108,7 @@ def audit_lines():
 def accounting_lines():
     results = read("accounting")
     lines = [
-        f"At delta {results['delta']:g}. A smaller epsilon is a tighter proof of the same releases;",
+        f"At delta {results['delta']:g}. A smaller epsilon is a tighter proof of the same noise;",
         "ours counts the rounding of its Fourier transforms. The baseline is the sum of epsilons.",
         "",
         "| losses | ours, s | dp-accounting, s | Renyi (ours) | sum |",

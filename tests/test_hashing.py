@@ -187,3 +187,9 @@ def test_signs_are_independent_of_cells_and_of_other_rows():
     for sign, cell in zip(signs, low_cell, strict=True):
         assert abs((sign == cell).mean() - 0.5) < limit
         assert abs(sign.mean() - 0.5) < limit
+
+
+def test_a_float_beside_large_integers_is_refused_and_not_cut():
+    with pytest.raises(TypeError, match="not float at row 2"):
+        hash_column([2**53, 2**53 + 1, 0.5])
+    assert hash_column([2**63, 2**64 - 1]).size == 2

@@ -194,6 +194,8 @@ def _from_python(column: Any) -> pa.Array:
         return pa.array(column)
     except (OverflowError, pa.ArrowInvalid):
         pass
+    if not all(isinstance(value, int | np.integer) for value in column):
+        raise TypeError("Arrow would cut floats that stand beside large integers.")
     try:
         return pa.array(column, pa.uint64())  # integers of 2**63 and more
     except OverflowError as error:

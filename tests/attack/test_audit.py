@@ -10,6 +10,7 @@ from mechanisms import MECHANISMS
 from sfumato.attack import audit, low_bits
 from sfumato.attack._scores import _row_codes
 from sfumato.privacy.loss import Approximate, GaussianNoise, Pure
+from sfumato.privacy.mechanisms import Laplace
 from sfumato.privacy.noise import InsecureSeededSource, coins, discrete_gaussian, discrete_laplace
 
 # Where a claim is true an audit fails with p <= 1e-8; with fewer than 100 audits, p < 1e-6.
@@ -208,7 +209,7 @@ def test_answers_that_are_not_finite_are_answers():
         noisy = discrete_laplace(1, trials, source=source).astype(float)
         return np.where(coins(0.5, trials, source=source), noisy, [np.inf, np.nan][value])
 
-    assert seeded(overflows).passed  # both are beyond every number; nothing else differs
+    assert not seeded(overflows)  # infinite, or no number: each is an answer of its own
     assert seeded(lambda v, n, s: np.full(n, [0.0, np.nan][v])).epsilon > 5
 
 
@@ -288,3 +289,29 @@ def test_the_claim_is_the_mechanisms_own_unless_told():
 
     assert seeded(Noisy(), claimed=None).claimed == 0.5
     assert seeded(Noisy(), claimed=0.25).claimed == 0.25
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(np.inf, np.nan), (-0.0, 0.0), (2**62, 2**62 + 1), (-np.inf, np.inf), (1.0, np.nan)],
+)
+def test_answers_that_are_no_plain_numbers_are_told_apart_too(one, other):
+    def certain(value, trials, source):
+        return np.full(trials, value)
+
+    found = audit(certain, (one, other), 2000, claimed=1)
+    assert not found
+    assert found.epsilon > 5
+    assert audit(certain, (one, one), 2000, claimed=1).epsilon == 0
+
+
+def test_answers_of_different_shapes_and_empty_ones_are_refused():
+    with pytest.raises(ValueError, match="different shapes, which tells them apart"):
+        audit(lambda value, trials, source: np.zeros((trials, value)), (2, 3), 100, claimed=1)
+    with pytest.raises(ValueError, match="must give 100 answers"):
+        audit(lambda value, trials, source: np.zeros((trials, 0)), (2, 3), 100, claimed=1)
+
+
+def test_an_audit_can_be_asserted():
+    assert audit(Laplace(1, 1), (0, 1), 2000, source=InsecureSeededSource(1))
+    assert not audit(Laplace(1, scale=0.1), (0, 1), 2000, claimed=1)

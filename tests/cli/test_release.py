@@ -61,7 +61,8 @@ def test_a_ledger_pays_once_for_a_name_and_refuses_past_its_budget(counted, tmp_
     run("budget", "create", ledger, "shop", "--epsilon", 1.5)
     paid = ("--epsilon", 1, "--ledger", ledger, "--dataset", "shop")
     run("sketch", "release", counted, "-o", first, *paid, "--release-id", "june")
-    run("sketch", "release", counted, "-o", second, *paid, "--release-id", "june")
+    again = ("sketch", "release", counted, "-o", second, *paid, "--release-id", "june", "--json")
+    assert json.loads(run(*again))["stored_before"] is True
     assert first.read_bytes() == second.read_bytes()
     third = tmp_path / "3"
     assert "shop" in run("sketch", "release", counted, "-o", third, *paid, code=2)
@@ -99,3 +100,15 @@ def test_other_kinds_are_released_with_their_own_settings(tmp_path):
     run("sketch", "release", path, "-o", out, "--epsilon", 4, "--force")
     again = run("sketch", "release", out, "-o", tmp_path / "c", "--epsilon", 4, code=2)
     assert "is a release already" in again
+
+
+def test_the_noise_can_be_chosen(counted, tmp_path):
+    out = tmp_path / "out"
+    for law, delta in (("laplace", 0), ("gaussian", 1e-6)):
+        how = ("--epsilon", 1, "--delta", delta, "--set", f"noise={law}", "--force")
+        told = run("sketch", "release", counted, "-o", out, *how)
+        assert f"discrete {law.capitalize()} noise" in told
+    how = ("--epsilon", 1, "--set", "noise=gaussian", "--force")
+    assert "needs a delta" in run("sketch", "release", counted, "-o", out, *how, code=2)
+    how = ("--epsilon", 1, "--set", "noise=loud", "--force")
+    assert "noise must be one of" in run("sketch", "release", counted, "-o", out, *how, code=2)

@@ -279,3 +279,12 @@ def test_bad_columns_are_refused_and_leave_the_bound_as_it_was():
         bound_contributions([1, 2], [1], per_user=1, seed=0)
     with pytest.raises(ValueError, match="seed"):
         bound_contributions([1, 2], per_user=1, seed=-1)
+
+
+def test_integers_in_a_dictionary_are_like_plain_ones():
+    plain = np.array([-123456789, 5, 5, -123456789, 5])
+    coded = pa.array(plain).dictionary_encode()
+    want = bound_contributions(plain, plain, per_user=2, seed=1)
+    np.testing.assert_array_equal(bound_contributions(coded, coded, per_user=2, seed=1), want)
+    kept = ContributionBound(per_user=2).keep(coded)
+    np.testing.assert_array_equal(kept, ContributionBound(per_user=2).keep(plain))

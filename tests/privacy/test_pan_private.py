@@ -86,7 +86,7 @@ def test_a_counter_holds_nothing_of_the_data_but_its_noisy_state():
     counter = PanPrivateCounter(1, 1).start(source=InsecureSeededSource(5)).update([5] * 10)
     before = PanPrivateCounter(1, 1).start(source=InsecureSeededSource(5))
     assert counter.state == before.state + 50
-    assert set(vars(counter)) == {"mechanism", "state", "made"}
+    assert set(vars(counter)) == {"mechanism", "state", "made", "ended"}
 
 
 def test_no_more_outputs_than_were_paid_for():
@@ -104,8 +104,16 @@ def test_merged_counters_count_both_and_spend_the_larger_number_of_outputs():
     two.output()
     assert one.merge(two).state == both
     assert one.made == 1
-    with pytest.raises(ValueError, match="outputs"):
-        two.output()
+    # Its state holds no noise any more, so that one event would show.
+    for use in (
+        two.output,
+        lambda: two.update([1]),
+        lambda: two.merge(one),
+        lambda: one.merge(two),
+    ):
+        with pytest.raises(ValueError, match="merged and counts no more"):
+            use()
+    assert two.state == 0
     with pytest.raises(ValueError, match="cannot merge"):
         one.merge(one)
     with pytest.raises(ValueError, match="cannot merge"):

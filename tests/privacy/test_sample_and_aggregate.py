@@ -162,3 +162,46 @@ def test_bad_rows_and_units_are_refused():
             mechanism.run(value)
     with pytest.raises(ValueError, match="units"):
         mechanism.run([1, 2], units=[1])
+
+
+@pytest.mark.parametrize("aggregate", ["mean", "median"])
+@pytest.mark.parametrize(
+    ("rows", "row"), [([7] * 40, 2.5), ([True] * 40, 2), ([7] * 40, np.uint64(2**63))]
+)
+def test_the_type_of_one_row_changes_no_other_block(rows, row, aggregate):
+    # A function that sees types: were the array's type that of all rows, every block would change.
+    seen = []
+
+    def kind(block):
+        seen.append((block.dtype.str, block.size))
+        return float(block.dtype.kind == "i")
+
+    ask = SampleAndAggregate(kind, 1, 5, 0, 1, aggregate=aggregate)
+    ask.run(rows, source=InsecureSeededSource(1))
+    ask.run([*rows, row], source=InsecureSeededSource(1))
+    assert {each for each, _ in seen} == {"<f8"}
+
+
+def test_the_name_of_one_unit_regroups_no_others():
+    ask = SampleAndAggregate(np.sum, 1, 4, 0, 9)
+    with pytest.raises((ValueError, TypeError)):
+        ask.run([1, 2, 3, 4], units=[2**53, 2**53 + 1, 7, 0.5])
+    with pytest.raises((ValueError, TypeError)):
+        ask.run([1, 2, 3], units=[1, "1", "b"])
+    ask.run([1, 2, 3], units=["a", "b", "a"])
+
+
+def test_whatever_the_function_raises_counts_as_low():
+    class Stop(BaseException):
+        pass
+
+    def stops(block):
+        raise Stop("row 13 is here")
+
+    assert SampleAndAggregate(stops, 1, 3, 0, 1)._ask(np.zeros(2)) == 0
+
+    def interrupted(block):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        SampleAndAggregate(interrupted, 1, 3, 0, 1)._ask(np.zeros(2))

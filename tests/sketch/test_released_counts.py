@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from sfumato.privacy import Ledger
 from sfumato.privacy.loss import Concentrated, GaussianNoise, LaplaceNoise, Loss, Pure
 from sfumato.privacy.noise import InsecureSeededSource, discrete_gaussian, discrete_laplace
 from sfumato.sketch import AMS, CountingBloomFilter, CountMin, CountSketch, SketchFormatError, load
@@ -229,3 +230,15 @@ def test_a_release_takes_one_table_of_extra_memory():
     assert tracemalloc.get_traced_memory()[1] < told.nbytes + 2**22
     tracemalloc.stop()
     assert peak < told.nbytes + 2**22
+
+
+def test_a_ledger_may_be_given_by_its_path_and_must_be_there(tmp_path):
+    path = tmp_path / "a.ledger"
+    sketch = CountMin(64).update([1])
+    with pytest.raises(FileNotFoundError, match="there is no ledger"):
+        sketch.release(1, ledger=path, dataset="views")
+    assert not path.exists()
+    Ledger(path).create("views", epsilon=1)
+    assert sketch.release(1, ledger=str(path), dataset="views").statement.dataset == "views"
+    with pytest.raises(TypeError, match="ledger must be a Ledger or its path, not int"):
+        sketch.release(1, ledger=7, dataset="views")

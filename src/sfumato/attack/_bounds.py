@@ -17,6 +17,8 @@ __all__ = [
     "rate_bounds",
 ]
 
+COUNT = whole(1, 10**12)  # beyond, floats could not tell a rate from 1
+
 DELTA = between(0, 1)
 
 
@@ -83,8 +85,8 @@ def checked_counts(
     owner: str, true_positives: int, positives: int, false_positives: int, negatives: int
 ) -> Counts:
     """The four counts of a guess, in the order given, refused where they are impossible."""
-    positives = whole(1).check(owner, "positives", positives)
-    negatives = whole(1).check(owner, "negatives", negatives)
+    positives = COUNT.check(owner, "positives", positives)
+    negatives = COUNT.check(owner, "negatives", negatives)
     hits = whole(0, positives).check(owner, "true_positives", true_positives)
     alarms = whole(0, negatives).check(owner, "false_positives", false_positives)
     return hits, positives, alarms, negatives

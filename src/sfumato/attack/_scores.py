@@ -7,7 +7,7 @@ import numpy as np
 
 from sfumato.attack._together import MOST_COLUMNS, Together
 
-__all__ = ["Score", "learned", "low_bits"]
+__all__ = ["Score", "learned", "low_bits", "readable"]
 
 Score = Callable[[np.ndarray], np.ndarray]
 EDGES = 128  # bins of equal weight for a column
@@ -148,3 +148,27 @@ def _linear(left: np.ndarray, right: np.ndarray) -> Score:
         sure = apart**2 * len(left) > 2 * SIGNIFICANT**2 * variance
         weights = np.where(sure & (variance > 0), apart / np.maximum(variance, 1e-300), 0.0)
     return lambda columns: columns @ weights
+
+
+def readable(zeros: np.ndarray, ones: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The answers in a form that floats keep: what is no finite number becomes columns of its own.
+
+    Large whole numbers are counted from one of them, as 2**62 and its neighbour are one float.
+    """
+    single = zeros.ndim == 1 and zeros.dtype == ones.dtype
+    if single and zeros.dtype.kind in "iu":
+        return zeros - zeros[0], ones - zeros[0]
+    if zeros.dtype.kind != "f" or ones.dtype.kind != "f":
+        return zeros, ones
+    sides = [side.reshape(len(side), -1) for side in (zeros, ones)]
+    strange = [_strange(side) for side in sides]
+    if not any(each.any() for each in strange):
+        return zeros, ones
+    plain = [np.nan_to_num(side, posinf=0.0, neginf=0.0) for side in sides]
+    return tuple(np.hstack(pair) for pair in zip(plain, strange, strict=True))  # type: ignore
+
+
+def _strange(side: np.ndarray) -> np.ndarray:
+    """Where a number is not one, is infinite, or is the zero below zero."""
+    below = (side == 0) & np.signbit(side)
+    return np.hstack([np.isnan(side), np.isposinf(side), np.isneginf(side), below]).astype(float)

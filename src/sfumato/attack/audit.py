@@ -45,6 +45,10 @@ class Audit:
         """True unless the bound exceeds the claim."""
         return self.epsilon <= self.claimed
 
+    def __bool__(self) -> bool:
+        """As `passed`, so that an audit can be asserted."""
+        return self.passed
+
     def to_dict(self) -> dict[str, Any]:
         """The audit as plain JSON values."""
         return {**asdict(self), "passed": self.passed}
@@ -97,9 +101,19 @@ def audit(
     claim = _Claim.of(mechanism, claimed, delta)
     first, second = _pair(neighbours)
     zeros, ones = (_answers(mechanism, value, trials, source) for value in (first, second))
+    if zeros.shape != ones.shape:
+        raise ValueError(
+            "audit: the answers for the two neighbours have different shapes, which tells them "
+            "apart for certain; a mechanism's shape must be public."
+        )
+    if score is None:
+        zeros, ones = _scores.readable(zeros, ones)
     half = trials // 2
     name, chosen, threshold = _choose(zeros[:half], ones[:half], score, claim, confidence)
-    hits, alarms = (int((chosen(side[half:]) >= threshold).sum()) for side in (ones, zeros))
+    hits, alarms = (
+        int((_checked(chosen(side[half:]), trials - half) >= threshold).sum())
+        for side in (ones, zeros)
+    )
     counted = trials - half
     found = claim.epsilon(*rate_bounds(hits, counted, alarms, counted, confidence))
     perfect = claim.epsilon(*rate_bounds(counted, counted, 0, counted, confidence))
@@ -121,7 +135,7 @@ class _Claim:
                 "audit: claimed must be given for a mechanism without a loss of its own."
             )
         relation = getattr(mechanism, "relation", "add/remove")
-        loss = mechanism.loss() if claimed is None else as_loss("audit", claimed, relation)
+        loss = as_loss("audit", mechanism.loss() if claimed is None else claimed, relation)
         if delta is None:
             delta = _delta(mechanism, loss)
         delta = between(0, 1).check("audit", "delta", delta)
@@ -173,7 +187,7 @@ def _answers(mechanism: Any, value: Any, trials: int, source: Source | None) -> 
         answers = np.asarray(mechanism.sample(value, trials, source=source))
     else:
         answers = np.asarray(mechanism(value, trials, source))
-    if answers.ndim == 0 or len(answers) != trials:
+    if answers.ndim == 0 or len(answers) != trials or not answers.size:
         raise ValueError(f"audit: mechanism must give {trials} answers, one to a row.")
     return answers
 
@@ -202,7 +216,7 @@ def _checked(scores: Any, runs: int) -> np.ndarray:
     told: np.ndarray = np.asarray(scores)
     if told.shape != (runs,) or told.dtype.kind not in "biuf":
         raise ValueError("audit: score must give one number for each answer.")
-    return told.astype(np.float64)
+    return np.nan_to_num(told.astype(np.float64), nan=-np.inf)
 
 
 def _best_threshold(

@@ -4,7 +4,7 @@ import inspect
 from pathlib import Path
 from typing import Any
 
-__all__ = ["released"]
+__all__ = ["is_stored", "released"]
 
 
 def released(
@@ -30,21 +30,35 @@ def released(
         return sketch.release(*cost, ledger=paying, **given)
 
 
-def _settings(sketch: Any, settings: list[str]) -> dict[str, int]:
-    """NAME=VALUE for what this kind of sketch also wants to know, whole numbers all."""
+def is_stored(ledger: Path | None, release_id: str | None) -> bool:
+    """Whether a release of this id was made before, whose bytes a retry returns."""
+    if ledger is None or release_id is None or not ledger.exists():
+        return False
+    from sfumato.privacy import Ledger
+
+    known = Ledger(ledger)
+    charges = (charge for each in known.datasets() for charge in known.history(each.name))
+    return any(charge.release_id == release_id and charge.released for charge in charges)
+
+
+def _settings(sketch: Any, settings: list[str]) -> dict[str, Any]:
+    """NAME=VALUE for what this kind of sketch also wants to know."""
     takes = inspect.signature(sketch.release).parameters
     known = [
         name
         for name, each in takes.items()
         if each.kind is each.KEYWORD_ONLY and name not in ("epsilon", "delta")
     ]
-    values = {}
+    values: dict[str, Any] = {}
     for setting in settings:
         name, _, written = setting.partition("=")
         if name not in known:
             there = ", ".join(known) or "nothing more"
             kind = type(sketch).__name__
             raise ValueError(f"{kind}: its release has no setting {name!r}; it has {there}.")
+        if name == "noise":
+            values[name] = written
+            continue
         try:
             values[name] = int(written)
         except ValueError:

@@ -184,6 +184,7 @@ def release(
     from sfumato.cli import _releasing, _show
 
     _check_output(output, force)
+    stored = _releasing.is_stored(ledger, release_id)
     made = _releasing.released(
         _load(file),
         (epsilon, delta),
@@ -196,9 +197,11 @@ def release(
         contributions=contributions,
     )
     made.save(output)
-    _show.document(_show.info(made, output), json)
+    _show.document({**_show.info(made, output), "stored_before": stored}, json)
     if not json:
         print(made.statement)
+    if stored:
+        print(f"sfumato: {release_id!r} was stored before; nothing was drawn.", file=sys.stderr)
 
 
 def _load(file: Path) -> Any:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -54,6 +54,7 @@ class _Response(Mechanism):
         repeated = np.repeat(self._entries(value)[np.newaxis], self._trials(trials), axis=0)
         return np.asarray(self.run(repeated, source=source))
 
+    @lru_cache(256)  # noqa: B019  the responses of releases are few
     def _least(self) -> Fraction:
         """The least chance that keeps the promise."""
         low, high = 0, self._most

@@ -20,8 +20,9 @@ def bounded_weight(owner: str, weight: int, most: int) -> int:
     if most > weight:
         # How heavy it is stays untold: the sentence may end up in a log.
         raise ValueError(
-            f"{owner}: weight is {weight}, but the sketch holds a heavier event; give a weight "
-            "that bounds every event, or clip the weights before they are counted."
+            f"{owner}: weight is {weight}, but the sketch holds a heavier event; give what is "
+            "publicly known to bound every event (do not search for it: that would tell), or clip "
+            "the weights before they are counted."
         )
     return weight
 

@@ -31,7 +31,6 @@ __all__ = [
 
 CLIP = noise.ROOM - 1  # the largest size of a cell that noise cannot wrap
 NEXT_TO_NONE = Fraction(1, 64)  # such Laplace noise is 0 but for a chance of exp(-64)
-KEPT = 990_000_000  # bytes of cells that an entry of a ledger has room for
 PIECE = 2**16  # cells squared at a time: half a MiB
 SHARES = np.linspace(0.02, 0.98, 49)  # of a chance, for one of two ways to miss
 
@@ -91,14 +90,11 @@ def planned(
     table: np.ndarray,
     terms: Terms,
     touched: Touched,
+    wanted: str | None,
 ) -> Plan[R]:
-    """The release of a table of whole numbers under these terms."""
-    law, scale, loss = _fitting(terms, touched)
-    if terms.ledger is not None and 8 * table.size > KEPT:
-        raise ValueError(
-            f"{terms.owner}: {8 * table.size} bytes of cells are more than a ledger keeps, at most "
-            f"{KEPT}; take a smaller width, or charge the ledger and release without it."
-        )
+    """The release of a table of whole numbers under these terms, with the noise that is wanted."""
+    law, scale, loss = _fitting(terms, touched, wanted)
+    terms.check_room(8 * table.size)
 
     def noisy(source: Source) -> dict[str, np.ndarray]:
         cells = aligned(table.shape, np.int64)
@@ -116,8 +112,12 @@ def planned(
     return Plan(kind, {**shape, "noise": law, "scale": float(scale)}, loss, mechanism, noisy)
 
 
-def _fitting(terms: Terms, touched: Touched) -> tuple[str, Fraction, Loss]:
+def _fitting(terms: Terms, touched: Touched, wanted: str | None) -> tuple[str, Fraction, Loss]:
     """The law, scale and cost of the noise of the smallest variance that keeps the terms."""
+    if wanted is not None:
+        wanted = one_of(("laplace", "gaussian")).check(terms.owner, "noise", wanted)
+    if wanted == "gaussian" and not terms.delta:
+        raise ValueError(f"{terms.owner}: noise 'gaussian' needs a delta above 0.")
     cells, change, times = touched.cells, touched.change, touched.times
     scale = Fraction(cells * change * times) / Fraction(terms.epsilon)
     choices: list[tuple[str, Fraction, Loss]] = [
@@ -133,6 +133,7 @@ def _fitting(terms: Terms, touched: Touched) -> tuple[str, Fraction, Loss]:
         )
         told = GaussianNoise(sigma**2, change, cells, relation=terms.relation)
         choices.append(("Gaussian", sigma, told))
+    choices = [choice for choice in choices if wanted in (None, choice[0].lower())]
     choices = [choice for choice in choices if choice[1] <= noise.LARGEST]
     if not choices:
         raise ValueError(

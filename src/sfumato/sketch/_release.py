@@ -1,6 +1,7 @@
 """Releases: noisy cells, public parameters and a privacy statement; nothing else, and for good."""
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Self, TypedDict, TypeVar
@@ -92,6 +93,7 @@ class Release(Stored):
 
 
 SINGLE = ("event", "item of a profile")  # units of one event each
+KEPT = 990_000_000  # bytes of cells that an entry of a ledger has room for
 
 
 class Options(TypedDict, total=False):
@@ -133,7 +135,7 @@ class Terms:
         strange = set(options) - set(Options.__annotations__)
         if strange:
             raise TypeError(f"{owner}: release takes no {strange.pop()!r}.")
-        ledger, dataset = options.get("ledger"), options.get("dataset") or ""
+        ledger, dataset = _payer(owner, options.get("ledger")), options.get("dataset") or ""
         if (ledger is None) != (dataset == ""):
             raise ValueError(f"{owner}: ledger and dataset go together; give both or neither.")
         release_id = options.get("release_id")
@@ -157,6 +159,14 @@ class Terms:
     def events(self) -> int:
         """How many events may differ between neighbours: replacing takes away and adds."""
         return self.contributions * (2 if self.relation == "replace" else 1)
+
+    def check_room(self, nbytes: int) -> None:
+        """Raise where a ledger could not keep a release of this size."""
+        if self.ledger is not None and nbytes > KEPT:
+            raise ValueError(
+                f"{self.owner}: {nbytes} bytes of cells are more than a ledger keeps, at most "
+                f"{KEPT}; make it smaller, or charge the ledger and release without it."
+            )
 
 
 R = TypeVar("R", bound=Release)
@@ -226,6 +236,21 @@ def _contributions(owner: str, unit: str, options: Options) -> int:
             "in the sketch."
         )
     return whole(1, 2**31).check(owner, "contributions", most)
+
+
+def _payer(owner: str, ledger: Any) -> Any:
+    """The ledger, or the one at this path, which must be there."""
+    if isinstance(ledger, str | os.PathLike):
+        from sfumato.privacy.ledger import Ledger
+
+        if not os.path.exists(ledger):
+            raise FileNotFoundError(f"{owner}: there is no ledger {os.fspath(ledger)}.")
+        return Ledger(ledger)
+    if ledger is not None and not (hasattr(ledger, "release") and hasattr(ledger, "dataset")):
+        raise TypeError(
+            f"{owner}: ledger must be a Ledger or its path, not {type(ledger).__name__}."
+        )
+    return ledger
 
 
 def _whose(owner: str, ledger: Any, dataset: str, options: Options) -> tuple[str, str]:

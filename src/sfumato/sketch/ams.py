@@ -98,7 +98,13 @@ class AMS(KeyedSketch):
         return float(np.sqrt(2 / (self.width * row_miss(self.depth, miss))))
 
     def release(
-        self, epsilon: float, delta: float = 0.0, *, weight: int = 1, **options: Unpack[Options]
+        self,
+        epsilon: float,
+        delta: float = 0.0,
+        *,
+        weight: int = 1,
+        noise: str | None = None,
+        **options: Unpack[Options],
     ) -> ReleasedAMS:
         """A private copy with noise on every cell.
 
@@ -108,7 +114,9 @@ class AMS(KeyedSketch):
         noise is discrete Laplace, else whichever of that and discrete Gaussian has the smaller
         variance.
         Parameters: epsilon above 0; delta from 0 to 1; weight, the most that one event weighs in
-        size, 1 to 2**31 - 1, refused where the sketch holds a heavier one; options, see `Terms`.
+        size, public, refused where the sketch holds a heavier one; noise, "laplace" or "gaussian",
+        whichever is smaller unless told; options: ledger and dataset, unit, relation,
+        contributions, release_id (docs/privacy.md).
 
         >>> AMS(256).update([1, 1, 1, 2]).release(epsilon=1, delta=1e-9).statement.unit
         'event'
@@ -118,7 +126,7 @@ class AMS(KeyedSketch):
         cells = self.depth * (1 if self.kind == "fast" else self.width)
         shape = dict(width=self.width, depth=self.depth, seed=self.seed, kind=self.kind)
         touched = Touched(cells, weight, times=terms.events)
-        return planned(ReleasedAMS, shape, self._used(), terms, touched).publish(terms)
+        return planned(ReleasedAMS, shape, self._used(), terms, touched, noise).publish(terms)
 
     def _used(self) -> np.ndarray:
         """The cells without those that only fill up a word of signs."""

@@ -119,7 +119,8 @@ class BloomFilter(KeyedSketch):
         changes at most `hashes` bits, whichever others are there, and a flipped bit tells its value
         by a factor of at most (1 - p) / p; so epsilon = hashes events ln((1 - p) / p), where an
         exchanged key is two events: thesis (3.4), p = 1 / (1 + exp(epsilon / hashes)), rounded up.
-        Parameters: epsilon above 0; delta, which is not spent; options, see `Terms`. Every hash
+        Parameters: epsilon above 0; delta, which is not spent; options: ledger and dataset, unit,
+        relation, contributions, release_id (docs/privacy.md). Every hash
         costs flips: up to an epsilon of about 6, `contains` errs least in filters of one.
 
         >>> seen = BloomFilter(512, 2).update(["tea", "milk"])

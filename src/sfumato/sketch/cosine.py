@@ -147,7 +147,8 @@ class CosineSketch(CodeTable):
         not, or "user", a row that is zero or not; exchanging moves twice as far. How many rows
         there are, and their order, is public.
         Parameters: rows, a matrix; epsilon above 0; delta between 0 and 1; bound, of a number's
-        size, public; step, at most bound, 1/256 of it by default; options, see `Terms`.
+        size, public; step, at most bound, 1/256 of it by default; options: ledger and dataset,
+        unit, relation, release_id (docs/privacy.md).
 
         >>> sketch = CosineSketch(64, dimension=3)
         >>> told = sketch.release_rows([[1, 0, 0], [1, 1, 0]], 2, 1e-6, bound=1)

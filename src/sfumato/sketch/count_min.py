@@ -132,7 +132,13 @@ class CountMin(KeyedSketch):
         return float(self._span() * self.total / self.width * miss ** (-1 / self.depth))
 
     def release(
-        self, epsilon: float, delta: float = 0.0, *, weight: int = 1, **options: Unpack[Options]
+        self,
+        epsilon: float,
+        delta: float = 0.0,
+        *,
+        weight: int = 1,
+        noise: str | None = None,
+        **options: Unpack[Options],
     ) -> ReleasedCountMin:
         """A private copy with noise on every cell; plain cells only.
 
@@ -140,8 +146,10 @@ class CountMin(KeyedSketch):
         cell in each row by at most w, so L1 = depth w and L2 = sqrt(depth) w (Pagh and
         Thorup 2022); an exchanged event changes two cells a row. At delta 0 the noise is discrete
         Laplace, else whichever of that and discrete Gaussian has the smaller variance.
-        Parameters: epsilon above 0; delta from 0 to 1; weight, the most that one event weighs, 1 to
-        2**31 - 1, refused where the sketch holds a heavier one; options, see `Terms`.
+        Parameters: epsilon above 0; delta from 0 to 1; weight, the most that one event weighs,
+        public, refused where the sketch holds a heavier one; noise, "laplace" or "gaussian",
+        whichever is smaller unless told; options: ledger and dataset, unit, relation,
+        contributions, release_id (docs/privacy.md).
 
         >>> told = CountMin(1024).update(["tea", "milk", "tea"]).release(epsilon=1)
         >>> told.statement.epsilon, told.statement.ledger
@@ -155,7 +163,7 @@ class CountMin(KeyedSketch):
         both = 2 if terms.relation == "replace" else 1  # weights are not negative: none adds up
         touched = Touched(both * self.depth, weight, times=terms.contributions)
         shape = dict(width=self.width, depth=self.depth, seed=self.seed)
-        return planned(ReleasedCountMin, shape, self._table, terms, touched).publish(terms)
+        return planned(ReleasedCountMin, shape, self._table, terms, touched, noise).publish(terms)
 
     def _span(self) -> int:
         if self.cells != "compact":

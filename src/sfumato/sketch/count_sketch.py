@@ -163,7 +163,13 @@ class CountSketch(KeyedSketch):
         return certain if math.isnan(told) else min(certain, told)
 
     def release(
-        self, epsilon: float, delta: float = 0.0, *, weight: int = 1, **options: Unpack[Options]
+        self,
+        epsilon: float,
+        delta: float = 0.0,
+        *,
+        weight: int = 1,
+        noise: str | None = None,
+        **options: Unpack[Options],
     ) -> ReleasedCountSketch:
         """A private copy with noise on every cell and without tracked keys; integer cells only.
 
@@ -172,7 +178,9 @@ class CountSketch(KeyedSketch):
         Thorup 2022); several events may all change one cell. At delta 0 the noise is discrete
         Laplace, else whichever of that and discrete Gaussian has the smaller variance.
         Parameters: epsilon above 0; delta from 0 to 1; weight, the most that one event weighs in
-        size, 1 to 2**31 - 1, refused where the sketch holds a heavier one; options, see `Terms`.
+        size, public, refused where the sketch holds a heavier one; noise, "laplace" or "gaussian",
+        whichever is smaller unless told; options: ledger and dataset, unit, relation,
+        contributions, release_id (docs/privacy.md).
 
         >>> told = CountSketch(1024).update(["tea", "milk", "tea"]).release(epsilon=1)
         >>> told.heavy_hitters(1, candidates=["tea", "milk", "rum"])[1].size
@@ -187,7 +195,9 @@ class CountSketch(KeyedSketch):
         terms = Terms.of("CountSketch", epsilon, delta, options)
         touched = Touched(self.depth, weight, times=terms.events)
         shape = dict(width=self.width, depth=self.depth, seed=self.seed, combine=self.combine)
-        return planned(ReleasedCountSketch, shape, self._table, terms, touched).publish(terms)
+        return planned(ReleasedCountSketch, shape, self._table, terms, touched, noise).publish(
+            terms
+        )
 
     def _layout(self) -> dict[str, Cells]:
         integer = np.int32 if self.mass < WIDEN else np.int64

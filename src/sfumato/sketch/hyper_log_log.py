@@ -97,8 +97,8 @@ class HyperLogLog(KeyedSketch):
         p = 1 / (1 + exp(epsilon)), rounded up; an exchanged key changes two. Registers themselves
         would tell: a high one is nearly proof of its key.
         Parameters: epsilon above 0; delta, which is not spent; largest, the largest count expected,
-        from public knowledge (each doubling adds a level and so a little noise); options, see
-        `Terms`.
+        from public knowledge (each doubling adds a level and so a little noise); options:
+        ledger and dataset, unit, relation, contributions, release_id (docs/privacy.md).
 
         >>> HyperLogLog(10).update(range(99)).release(epsilon=1, largest=1000).statement.delta
         0.0

@@ -191,7 +191,8 @@ class MinHash(Minima):
         two. Signatures are densified, so that one key may be in many places: release sketches.
         Parameters: epsilon above 0; delta, which is not spent; bits kept of a minimum, 1 to 7, by
         default 1 where a bin is told at an epsilon below 2 and else 2, which was measured to
-        estimate best; options, see `Terms`.
+        estimate best; options: ledger and dataset, unit, relation,
+        contributions, release_id (docs/privacy.md).
 
         >>> seen = MinHash(64, kind="one-permutation").update(range(100))
         >>> seen.release(epsilon=1).bits

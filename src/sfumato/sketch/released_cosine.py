@@ -168,6 +168,7 @@ def plan(
         raise ValueError(
             f"{terms.owner}: the noise would be too large for 64 bits; raise epsilon or step."
         )
+    terms.check_room(8 * len(rows) * -(-shape["bits"] // 64))
     rho = float(Fraction(norm_squared) / (2 * sigma**2)) * UP
 
     def codes(source: Source) -> dict[str, np.ndarray]:
