@@ -1,4 +1,4 @@
-"""Long runs (make soak): many more damaged files, killed writers, and bounds over many seeds."""
+"""Long runs (make soak): damaged files, killed writers and spenders, bounds, a billion draws."""
 
 import os
 import signal
@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sfumato.privacy import Ledger
+from sfumato.privacy.noise import InsecureSeededSource, add_gaussian, add_laplace
 from sfumato.sketch import AMS, CountMin, CountSketch, HyperLogLog, load
 from sketch.test_format import SAMPLES, loads_or_refuses, resealed
 from streams import uniform, zipf
@@ -101,3 +103,71 @@ def test_the_engine_stays_below_a_gibibyte_whatever_the_file(tmp_path):
     total, peak = map(int, out.split())
     assert total == rows
     assert peak < 2**30
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_a_billion_draws_follow_the_exact_mass(law):
+    # Sizes up to where 30 draws are expected, and beyond: each count is off by 6 standard errors
+    # with p < 2e-9, so one of the few hundred with p < 1e-6.
+    counts, cells = np.zeros(400, np.int64), np.empty(1 << 22, np.int64)
+    source, rounds = InsecureSeededSource(1), 240
+    for _ in range(rounds):
+        cells[:] = 0
+        (add_laplace if law == "laplace" else add_gaussian)(cells, 9, source=source)
+        counts += np.bincount(np.minimum(np.abs(cells), 399), minlength=400)
+    k = np.arange(400.0)
+    mass = np.exp(-k / 9 if law == "laplace" else -(k**2) / 162) * np.where(k > 0, 2, 1)
+    expected = mass / mass.sum() * rounds * cells.size
+    seen = expected >= 30
+    assert (np.abs(counts - expected)[seen] < 6 * np.sqrt(expected[seen])).all()
+    beyond = expected[~seen].sum()
+    assert abs(counts[~seen].sum() - beyond) < 6 * np.sqrt(beyond) + 6
+
+
+SPENDER = """
+import os, sys
+from sfumato.privacy import BudgetExceeded, Ledger
+ledger = Ledger(sys.argv[1])
+print("ready", flush=True)
+number = 0
+while True:
+    try:
+        name = f"{os.getpid()} {number}"
+        made = ledger.release(
+            "views", 0.001, "a count", lambda release_id: os.urandom(8), release_id=name
+        )
+        print(name, made.hex(), flush=True)
+        number += 1
+    except BudgetExceeded:
+        break
+"""
+
+
+def test_killed_spenders_never_overspend_and_what_was_seen_was_charged(tmp_path):
+    path, wait = tmp_path / "a.ledger", np.random.default_rng(1)
+    ledger = Ledger(path)
+    ledger.create("views", epsilon=1)
+    seen = {}
+    for _ in range(20):
+        pair = [
+            subprocess.Popen(
+                [sys.executable, "-c", SPENDER, str(path)], stdout=subprocess.PIPE, text=True
+            )
+            for _ in range(2)
+        ]
+        for each in pair:
+            each.stdout.readline()
+        time.sleep(0.1 + 0.3 * wait.random())
+        for each in pair:
+            os.kill(each.pid, signal.SIGKILL)
+            whole = each.stdout.read().rpartition("\n")[0]
+            seen |= dict(line.rsplit(" ", 1) for line in whole.splitlines())
+            each.wait()
+    charges = {charge.release_id: charge for charge in ledger.history("views")}
+    assert seen
+    assert set(seen) <= set(charges)
+    assert len(charges) <= 1000
+    assert ledger.spent("views").epsilon <= 1 + 1e-9
+    for name, made in seen.items():
+        again = ledger.release("views", 0.001, "a count", lambda r: b"other", release_id=name)
+        assert again.hex() == made

@@ -54,6 +54,7 @@ class PosteriorSample(Mechanism):
     Guarantee: pure differential privacy at the epsilon of `loss()`, which is the wanted one, or
     less where the posterior itself is more private. The log-weights are whole multiples of a public
     step and the draw follows them exactly, so R is that of the law that runs.
+    How long a draw takes depends on the data, and is not covered: tell it to nobody.
     Parameters: model, one of `BetaBernoulli`, `DirichletMultinomial` and `GaussianMean`; epsilon
     above 0. Each draw costs epsilon again.
 
