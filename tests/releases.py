@@ -259,8 +259,8 @@ def check_over_budget_releases_nothing(case: Case, folder: Any) -> None:
 
 BAD = [("epsilon", bad) for bad in (0, -1, np.nan, np.inf, "much", None, True)]
 BAD += [("delta", bad) for bad in (-0.1, 1, np.nan, np.inf, "much", True)]
-BAD += [("contributions", bad) for bad in (0, -1, 1.5, None, 2**40)]
-BAD += [("unit", "nobody"), ("relation", "similar"), ("release_id", 7)]
+BAD += [("contributions", bad) for bad in (0, -1, 1.5, "many", 2**40)]
+BAD += [("unit", "nobody"), ("relation", "similar"), ("release_id", 7), ("source", 3)]
 
 
 def check_bad_terms_name_themselves_and_cost_nothing(case: Case, folder: Any) -> None:

@@ -299,8 +299,14 @@ def test_answers_that_are_no_plain_numbers_are_told_apart_too(one, other):
     def certain(value, trials, source):
         return np.full(trials, value)
 
-    found = audit(certain, (one, other), 2000, claimed=1)
-    assert not found
+    for shape in ((-1,), (-1, 1)):
+        found = audit(
+            lambda value, trials, source, shape=shape: np.full(trials, value).reshape(shape),
+            (one, other),
+            2000,
+            claimed=1,
+        )
+        assert not found
     assert found.epsilon > 5
     assert audit(certain, (one, one), 2000, claimed=1).epsilon == 0
 

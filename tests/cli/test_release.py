@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from sfumato.cli import app
 from sfumato.privacy import Ledger
-from sfumato.sketch import BloomFilter, CountSketch, HyperLogLog, load
+from sfumato.sketch import BloomFilter, CountMin, CountSketch, HyperLogLog, load
 
 
 def run(*words, code=0):
@@ -112,3 +112,25 @@ def test_the_noise_can_be_chosen(counted, tmp_path):
     assert "needs a delta" in run("sketch", "release", counted, "-o", out, *how, code=2)
     how = ("--epsilon", 1, "--set", "noise=loud", "--force")
     assert "noise must be one of" in run("sketch", "release", counted, "-o", out, *how, code=2)
+
+
+def test_gaussian_noise_may_be_asked_for_at_any_epsilon(counted, tmp_path):
+    how = ("--epsilon", 1000, "--delta", 1e-6, "--set", "noise=gaussian")
+    assert "discrete Gaussian" in run("sketch", "release", counted, "-o", tmp_path / "out", *how)
+
+
+def test_a_released_count_min_ranks_a_public_list(tmp_path):
+    path, out, listed = tmp_path / "a", tmp_path / "b", tmp_path / "catalogue.txt"
+    CountMin(4096, 5).update(["tea"] * 5000 + ["milk"] * 100).save(path)
+    run("sketch", "release", path, "-o", out, "--epsilon", 1)
+    listed.write_text("rum\ntea\nmilk\n")
+    found = json.loads(run("sketch", "top", out, "-k", 1, "--among", listed, "--json"))["rows"]
+    assert found[0]["key"] == "tea"
+
+
+def test_a_heavier_event_is_hinted_at_without_confusing_keys(tmp_path):
+    path = tmp_path / "a"
+    CountMin(64).update(["tea"], [5]).save(path)
+    told = run("sketch", "release", path, "-o", tmp_path / "b", "--epsilon", 1, code=2)
+    assert "That is --set weight=W." in told
+    assert "--text" not in told

@@ -1,12 +1,23 @@
 """An answer that is released is paid for first, stored, and given again without fresh noise."""
 
+import json
+
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from mechanisms import MECHANISMS
+from sfumato.cli import app
 from sfumato.privacy import BudgetExceeded, Ledger
 from sfumato.privacy.answer import Answer
-from sfumato.privacy.mechanisms import Laplace, SmoothMedian
+from sfumato.privacy.mechanisms import (
+    BinaryResponse,
+    BinaryTreeCounter,
+    Laplace,
+    PanPrivateDistinct,
+    SampleAndAggregate,
+    SmoothMedian,
+)
 from sfumato.privacy.noise import InsecureSeededSource
 
 CASES = [pytest.param(cases[0], id=name) for name, cases in MECHANISMS.items()]
@@ -69,3 +80,79 @@ def test_every_mechanism_releases_and_its_answer_survives_bytes(case):
 def test_bytes_that_hold_no_answer_are_refused(data):
     with pytest.raises(ValueError, match="Answer: the bytes are none, or damaged"):
         Answer.from_bytes(data)
+
+
+def test_an_iterator_is_refused_as_it_could_be_read_once_only(ledger):
+    with pytest.raises(TypeError, match="value must be a whole column, not an iterator"):
+        SmoothMedian(1, 0, 9).release(iter([5]), ledger=ledger, dataset="ages", contributions=1)
+    assert ledger.history("ages") == []
+
+
+def test_a_unit_of_several_events_is_priced_as_such(ledger):
+    count = BinaryTreeCounter(0.25, 4)
+    with pytest.raises(ValueError, match="contributions must be given for unit 'user'"):
+        count.release([1, 2], ledger=ledger, dataset="ages")
+    told = count.release([1, 2], ledger=ledger, dataset="ages", contributions=3)
+    assert told.statement.epsilon == ledger.spent("ages").epsilon == 0.75
+    assert told.statement.contributions == 3
+    smooth = BinaryTreeCounter(0.5, 4, 1e-6).statement("user", contributions=3)
+    assert smooth.epsilon > 0.5
+    assert smooth.delta == 1e-6
+
+
+def test_what_a_mechanism_hides_by_itself_needs_no_contributions(ledger):
+    assert PanPrivateDistinct(0.5, 0.5).release(([7], [8])).statement.unit == "user"
+    assert (
+        Laplace(5, epsilon=0.5).release(3, ledger=ledger, dataset="ages").statement.unit == "user"
+    )
+    ask = SampleAndAggregate(np.mean, 0.5, 4, 0, 9)
+    with pytest.raises(ValueError, match="contributions must be given"):
+        ask.release([1, 2, 3], ledger=ledger, dataset="ages")
+    told = ask.release([1, 2, 3], units=["a", "a", "b"], ledger=ledger, dataset="ages")
+    assert told.statement.unit == "user"
+
+
+@pytest.mark.parametrize(
+    ("terms", "sentence"),
+    [
+        ({"dataset": "ages"}, "ledger and dataset go together"),
+        ({"release_id": "x"}, "needs a ledger"),
+        ({"source": 3}, "source must have a method fill"),
+        ({"unit": "nobody"}, "unit must be one of"),
+    ],
+)
+def test_terms_that_make_no_sense_are_refused(terms, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        Laplace(1, epsilon=1).release(0, **terms)
+
+
+def test_terms_against_the_ledger_are_refused_and_cost_nothing(ledger):
+    for terms, sentence in (
+        ({"unit": "basket"}, "unit is 'basket' here and 'user' in the ledger"),
+        ({"source": 3}, "source must have a method fill"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            Laplace(1, epsilon=1).release(0, ledger=ledger, dataset="ages", **terms)
+    with pytest.raises(ValueError, match="relation is 'replace' here"):
+        BinaryResponse(1.0).release(0, ledger=ledger, dataset="ages")
+
+    class Broken(Laplace):
+        def run(self, value, *, source=None):
+            return float("nan")
+
+    with pytest.raises(ValueError, match="JSON"):
+        Broken(1, epsilon=1).release(0, ledger=ledger, dataset="ages")
+    assert ledger.history("ages") == []
+
+
+def test_the_command_line_shows_an_answer(ledger, tmp_path):
+    file = tmp_path / "answer.json"
+    told = Laplace(1, epsilon=1).release(3, ledger=ledger, dataset="ages")
+    file.write_bytes(told.to_bytes())
+    shown = CliRunner().invoke(app, ["inspect", str(file)])
+    assert "Answer:" in shown.stdout
+    assert "PrivacyStatement: proved" in shown.stdout
+    found = json.loads(CliRunner().invoke(app, ["inspect", str(file), "--json"]).stdout)
+    assert found["value"] == told.value
+    assert found["statement"]["dataset"] == "ages"
+    assert "ages" in CliRunner().invoke(app, ["inspect", ledger.path]).stdout

@@ -272,6 +272,8 @@ def test_the_file_is_durable_and_append_only(ledger):
             "DELETE FROM dataset",
             "UPDATE dataset SET epsilon = 100",
             "REPLACE INTO dataset SELECT * FROM dataset",
+            "REPLACE INTO dataset (rowid, name, epsilon, delta, unit, relation, created) "
+            "VALUES (1, 'new', 9, 0, 'event', 'add/remove', '')",
         ):
             with pytest.raises(sqlite3.IntegrityError, match="never"):
                 file.execute(change)
@@ -467,6 +469,9 @@ def test_a_thousand_charges_compose_tightly(ledger, name):
 def test_names_that_look_alike_are_one_data_set(ledger):
     ledger.create("cafe\u0301", epsilon=1)
     assert ledger.dataset("caf\u00e9").epsilon == 1
+    ledger.charge("cafe\u0301", 0.25, "a count")
+    assert ledger.spent("cafe\u0301") == ledger.spent("caf\u00e9")
+    assert ledger.spent("caf\u00e9").epsilon == 0.25
     for name in (" views", "views ", ""):
         with pytest.raises(ValueError, match="dataset must be a printable line without spaces"):
             ledger.create(name, epsilon=1)

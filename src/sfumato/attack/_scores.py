@@ -150,19 +150,20 @@ def _linear(left: np.ndarray, right: np.ndarray) -> Score:
     return lambda columns: columns @ weights
 
 
-def readable(zeros: np.ndarray, ones: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The answers in a form that floats keep: what is no finite number becomes columns of its own.
+def readable(zeros: np.ndarray, ones: np.ndarray, seen: int) -> tuple[np.ndarray, np.ndarray]:
+    """The answers in a form that floats keep, chosen by the first `seen` of them alone.
 
-    Large whole numbers are counted from one of them, as 2**62 and its neighbour are one float.
+    What is no finite number becomes columns of its own. Whole numbers are counted from the first
+    row, modulo 2**64, as 2**62 and its neighbour are one float.
     """
-    single = zeros.ndim == 1 and zeros.dtype == ones.dtype
-    if single and zeros.dtype.kind in "iu":
-        return zeros - zeros[0], ones - zeros[0]
+    if zeros.dtype.kind == ones.dtype.kind == "i":  # unsigned words may be bits, kept as they are
+        first = zeros[0].astype(np.int64)
+        return zeros.astype(np.int64) - first, ones.astype(np.int64) - first
     if zeros.dtype.kind != "f" or ones.dtype.kind != "f":
         return zeros, ones
     sides = [side.reshape(len(side), -1) for side in (zeros, ones)]
     strange = [_strange(side) for side in sides]
-    if not any(each.any() for each in strange):
+    if not any(each[:seen].any() for each in strange):
         return zeros, ones
     plain = [np.nan_to_num(side, posinf=0.0, neginf=0.0) for side in sides]
     return tuple(np.hstack(pair) for pair in zip(plain, strange, strict=True))  # type: ignore

@@ -106,9 +106,9 @@ def audit(
             "audit: the answers for the two neighbours have different shapes, which tells them "
             "apart for certain; a mechanism's shape must be public."
         )
-    if score is None:
-        zeros, ones = _scores.readable(zeros, ones)
     half = trials // 2
+    if score is None:
+        zeros, ones = _scores.readable(zeros, ones, half)
     name, chosen, threshold = _choose(zeros[:half], ones[:half], score, claim, confidence)
     hits, alarms = (
         int((_checked(chosen(side[half:]), trials - half) >= threshold).sum())

@@ -16,7 +16,9 @@ HINTS = {
     "is null": "--skip-nulls leaves such rows out.",
     "read it as text": "That is --text.",
     "weights must be whole numbers, not": "A count-sketch takes others with --set cells=real.",
-    "but the sketch holds": "--text reads all keys as text.",
+    "but the sketch holds integers": "--text reads all keys as text.",
+    "but the sketch holds text": "--text reads all keys as text.",
+    "holds a heavier event": "That is --set weight=W.",
     "give candidates": "That is --among FILE.",
     "ledger and dataset go together": "They are --ledger and --dataset.",
 }
@@ -84,13 +86,21 @@ def start(
 
 @app.command()
 def inspect(file: Annotated[Path, typer.Argument()], json: sketch.Json = False) -> None:
-    """Say what a file of ours holds."""
-    sketch.info(file, json)
+    """Say what a file of ours holds: a sketch, a release, an answer or a ledger."""
+    from sfumato.cli import _show
+
+    begin = _show.beginning(file)
+    if begin.startswith(b"SQLite"):
+        budget.show(file, None, json)
+    elif begin.startswith(b"{"):
+        _show.answer(file, json)
+    else:
+        sketch.info(file, json)
 
 
 @app.command()
 def demo(json: sketch.Json = False) -> None:
-    """A tour of the sketches on a generated shop, each answer beside the truth."""
+    """A tour on a generated shop: sketches, a private release, an audit, beside the truth."""
     import io
 
     from rich.console import Console

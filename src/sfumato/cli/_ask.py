@@ -41,6 +41,9 @@ def heaviest(
     sketch: Any, k: int, among: list[str] | None = None, integers: bool = False
 ) -> list[dict[str, Any]]:
     """The k heaviest keys that the sketch tracked, or among those listed, heaviest first."""
+    if among is not None and not hasattr(sketch, "heavy_hitters"):
+        found = about(sketch, among, integers)
+        return sorted(found, key=lambda row: -row.get("estimate", 0))[:k]
     if not hasattr(sketch, "heavy_hitters"):
         raise ValueError(
             f"{_name(sketch)}: does not know its heaviest keys; build a count-sketch with "

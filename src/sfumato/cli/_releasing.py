@@ -22,17 +22,14 @@ def released(
     given |= _settings(sketch, settings)
     if ledger is None:
         return sketch.release(*cost, **given)
-    if not ledger.exists():
+    if not ledger.exists() or not ledger.stat().st_size:
         raise FileNotFoundError(f"{ledger}: there is no ledger; make one with budget create.")
-    from sfumato.privacy import Ledger
-
-    with Ledger(ledger) as paying:
-        return sketch.release(*cost, ledger=paying, **given)
+    return sketch.release(*cost, ledger=ledger, **given)
 
 
 def is_stored(ledger: Path | None, release_id: str | None) -> bool:
     """Whether a release of this id was made before, whose bytes a retry returns."""
-    if ledger is None or release_id is None or not ledger.exists():
+    if ledger is None or release_id is None or not ledger.exists() or not ledger.stat().st_size:
         return False
     from sfumato.privacy import Ledger
 

@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["document", "info", "progress", "rows"]
+import numpy as np
+
+__all__ = ["answer", "beginning", "document", "info", "progress", "rows"]
 
 
 def info(stored: Any, file: Path) -> dict[str, Any]:
@@ -28,6 +30,26 @@ def info(stored: Any, file: Path) -> dict[str, Any]:
     if hasattr(stored, "total"):
         found["total"] = stored.total
     return {**found, **_error_bound(stored)}
+
+
+def beginning(file: Path) -> bytes:
+    """The first bytes of a file, which tell its kind; none where there is nothing to read."""
+    if not file.is_file():
+        return b""
+    with file.open("rb") as opened:
+        return opened.read(16)
+
+
+def answer(file: Path, as_json: bool) -> None:
+    """The answer of a mechanism, with its statement."""
+    from sfumato.privacy.answer import Answer
+
+    told = Answer.from_bytes(file.read_bytes())
+    if as_json:
+        content = {"value": np.asarray(told.value).tolist(), "statement": told.statement.to_dict()}
+        document({"file": str(file), "kind": "Answer", **content}, as_json)
+    else:
+        print(told)
 
 
 def _error_bound(sketch: Any) -> dict[str, Any]:

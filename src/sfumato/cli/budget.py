@@ -143,11 +143,11 @@ def _charge(entry: Any, delta: float) -> dict[str, Any]:
 
 def _brief(charge: dict[str, Any]) -> dict[str, Any]:
     """When, which, and what it cost by itself; charges compose to less than their sum."""
-    made = f"{charge['nbytes']:,} bytes stored" if charge["released"] else "nothing stored"
+    made = f"{charge['nbytes']:,}" if charge["released"] else "none"
     return {
         "charged": charge["charged"][:16].replace("T", " "),
         "release": charge["release_id"],
         "epsilon": charge["epsilon"],
         "delta": charge["delta"],
-        "state": made,
+        "stored bytes": made,
     }

@@ -136,7 +136,7 @@ def _many(loss: Loss, count: int) -> tuple[Loss, int]:
 
 @_many.register
 def _(loss: GaussianNoise, count: int) -> tuple[Loss, int]:
-    return replace(loss, cells=count), 1
+    return (replace(loss, cells=count), 1) if count < 2**63 else (loss, count)
 
 
 @_unit.register
@@ -146,7 +146,7 @@ def _(loss: Flips) -> tuple[Loss, int]:
 
 @_many.register
 def _(loss: Flips, count: int) -> tuple[Loss, int]:
-    return replace(loss, cells=count), 1
+    return (replace(loss, cells=count), 1) if count < 2**63 else (loss, count)
 
 
 @singledispatch

@@ -34,7 +34,7 @@ CREATE TRIGGER charges_are_new BEFORE INSERT ON charge
 WHEN EXISTS (SELECT 1 FROM charge WHERE release_id = NEW.release_id OR place = NEW.place)
 BEGIN SELECT RAISE (ABORT, 'a charge is never replaced'); END;
 CREATE TRIGGER datasets_are_new BEFORE INSERT ON dataset
-WHEN EXISTS (SELECT 1 FROM dataset WHERE name = NEW.name)
+WHEN EXISTS (SELECT 1 FROM dataset WHERE name = NEW.name OR rowid = NEW.rowid)
 BEGIN SELECT RAISE (ABORT, 'a data set is never replaced'); END;
 CREATE TRIGGER budgets_stay BEFORE UPDATE ON dataset
 BEGIN SELECT RAISE (ABORT, 'a budget is never changed'); END;

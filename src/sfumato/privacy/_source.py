@@ -57,4 +57,6 @@ class InsecureSeededSource(_Counter):
 
 def stated(source: Source | None) -> str:
     """What a statement says of the bits: all but those of the operating system are insecure."""
+    if source is not None and not callable(getattr(source, "fill", None)):
+        raise ValueError("source must have a method fill(array); leave it out for secure bits.")
     return SYSTEM if source is None or type(source) is SystemSource else INSECURE

@@ -16,3 +16,6 @@ class Stated(Mechanism):
 
     sensitivity = 0  # in place of the base's property, over which no field could be written
     LIMITS: ClassVar[dict[str, Any]] = {"sensitivity": whole(1, LARGEST)}
+
+    def _hides(self, how: dict[str, Any]) -> None:
+        return None

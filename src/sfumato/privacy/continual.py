@@ -98,7 +98,8 @@ class BinaryTreeCounter(Mechanism):
         return (self.epsilon, self.delta) if self.delta else super()._promise()
 
     def _sentence(self) -> str:
-        law = f"Gaussian, sigma {self._width}" if self.delta else f"Laplace, scale {self._width}"
+        width = f"{float(self._width):.6g}"
+        law = f"Gaussian, sigma {width}" if self.delta else f"Laplace, scale {width}"
         return f"running totals up to step {self.horizon} from dyadic intervals, discrete {law}"
 
     @cached_property

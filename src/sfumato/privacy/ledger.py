@@ -154,7 +154,8 @@ class Ledger:
         Otherwise the least epsilon of all losses composed, at the delta of the budget.
         """
         with _ledger_file.reading(self.path) as file:
-            budget, losses = _entries.dataset(file, dataset), _entries.losses(file, dataset)
+            budget = _entries.dataset(file, dataset)
+            losses = _entries.losses(file, budget.name)
         return _budget.spent(losses, budget)
 
     def remaining(self, dataset: str) -> Cost:
@@ -181,7 +182,7 @@ class Ledger:
         with _ledger_file.writing(self.path) as file:
             payers = _entries.payers(file, dataset)
             known = as_loss("Ledger", loss, payers[0].relation)
-            entry = (dataset, _entries.told(known), what, int(stores))
+            entry = (payers[0].name, _entries.told(known), what, int(stores))
             found = file.execute(
                 "SELECT dataset, loss, what, stores, bytes FROM charge WHERE release_id = ?",
                 (identity,),

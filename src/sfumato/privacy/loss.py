@@ -34,8 +34,8 @@ class _Upward:
 
     def check(self, owner: str, name: str, value: Any) -> float:
         number: float = self._limit.check(owner, name, value)
-        given = isinstance(value, Fraction) and Fraction(number) < value
-        return math.nextafter(number, math.inf) if given else number
+        below = not isinstance(value, float) and Fraction(number) < Fraction(value)
+        return math.nextafter(number, math.inf) if below else number
 
     def bad(self) -> list[Any]:
         return self._limit.bad()

@@ -1,12 +1,14 @@
 """What every mechanism declares: domain, relation, sensitivity and cost; and how it runs."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from sfumato._require import checked, one_of, whole
 from sfumato.privacy._source import InsecureSeededSource, Source, stated
+from sfumato.privacy._terms import paid_by, whose
 from sfumato.privacy.answer import Answer
 from sfumato.privacy.loss import RELATIONS, Loss
 from sfumato.privacy.statement import PrivacyStatement
@@ -57,35 +59,56 @@ class Mechanism:
         *,
         ledger: Any = None,
         dataset: str | None = None,
-        unit: str = "event",
+        unit: str | None = None,
+        contributions: int | None = None,
         release_id: str | None = None,
         source: Source | None = None,
+        **how: Any,
     ) -> Answer:
         """One answer with its statement; with a ledger it is charged first, and stored.
 
-        Parameters: value; ledger and dataset, who pays (the unit is then that of the data set);
-        release_id, whose retry returns the stored answer and costs nothing; source, for tests only.
+        Parameters: value; ledger (or its path) and dataset, who pays; unit, whose presence is
+        hidden: that of the data set if there is one; contributions, how many events or rows a unit
+        has at most, where that is not what the sensitivity was stated for; release_id, whose retry
+        returns the stored answer and costs nothing; source, for tests only; and what `run` takes.
         """
-        # A run with bits that are thrown away finds a bad value before anything is charged.
-        self.run(value, source=InsecureSeededSource(0))
-        unpaid = self.statement(unit, source=source)
-        if ledger is None:
-            return Answer(self.run(value, source=source), unpaid)
-        known = ledger.dataset(dataset)
+        owner = type(self).__name__
+        if hasattr(value, "__next__"):
+            raise TypeError(f"{owner}: value must be a whole column, not an iterator; list it.")
+        asked = dict(ledger=ledger, dataset=dataset, unit=unit, release_id=release_id)
+        payer, name = paid_by(owner, asked)
+        hidden = self._hides(how)
+        asked["unit"] = unit or (None if payer else hidden)
+        unit, _ = whose(owner, payer, name, {**asked, "relation": self.relation})
+        times = _times(owner, unit, hidden, contributions)
+        unpaid = self.statement(unit, source=source, contributions=times)
+        # A run with bits that are thrown away finds what cannot be told before it is charged.
+        Answer(self.run(value, source=InsecureSeededSource(0), **how), unpaid).to_bytes()
+        if payer is None:
+            return Answer(self.run(value, source=source, **how), unpaid)
 
         def made(release_id: str) -> bytes:
-            paid = dict(dataset=known.name, ledger=ledger.name, release=release_id)
-            statement = self.statement(known.unit, source=source, **paid)
-            return Answer(self.run(value, source=source), statement).to_bytes()
+            paid = replace(unpaid, dataset=name, ledger=payer.name, release=release_id)
+            return Answer(self.run(value, source=source, **how), paid).to_bytes()
 
-        data = ledger.release(known.name, self.loss(), self._sentence(), made, release_id)
-        return Answer.from_bytes(data)
+        return Answer.from_bytes(
+            payer.release(name, self.loss(times), self._sentence(), made, release_id)
+        )
+
+    def _hides(self, how: dict[str, Any]) -> str | None:
+        """What one step of distance is; None if whatever the sensitivity was stated for."""
+        return "event"
 
     def statement(
-        self, unit: str, *, source: Source | None = None, **fields: Any
+        self, unit: str, *, source: Source | None = None, contributions: int = 1, **fields: Any
     ) -> PrivacyStatement:
-        """What one answer promises, made with this source; further fields as they are."""
-        loss, (epsilon, delta) = self.loss(), self._promise()
+        """What one answer promises a unit of so many events, made with this source.
+
+        Further fields are those of the statement, as they are.
+        """
+        loss, (epsilon, delta) = self.loss(contributions), self._promise()
+        if contributions > 1:
+            epsilon, delta = _cost(loss, delta)
         return PrivacyStatement(
             unit=unit,
             relation=self.relation,
@@ -93,6 +116,7 @@ class Mechanism:
             epsilon=epsilon,
             delta=delta,
             loss=loss.to_dict(),
+            contributions=contributions,
             **{"source": stated(source), "covers": self.covers, **fields},
         )
 
@@ -113,3 +137,21 @@ class Mechanism:
 
     def _trials(self, trials: int) -> int:
         return whole(1).check(type(self).__name__, "trials", trials)
+
+
+def _times(owner: str, unit: str, hidden: str | None, contributions: int | None) -> int:
+    """How many steps apart a unit may move the value."""
+    if contributions is None and (hidden in (None, unit) or unit == "item of a profile"):
+        return 1
+    if contributions is None:
+        raise ValueError(
+            f"{owner}: contributions must be given for unit {unit!r}: the most events or rows of "
+            "one unit in the value."
+        )
+    return whole(1, 2**31).check(owner, "contributions", contributions)
+
+
+def _cost(loss: Loss, delta: float) -> tuple[float, float]:
+    from sfumato.privacy.calibrate import epsilon_of
+
+    return (loss.epsilon, 0.0) if loss.epsilon < math.inf else (epsilon_of(loss, delta), delta)

@@ -107,9 +107,10 @@ class PanPrivateCounter(_PanPrivate):
         return Pure(round_up(whole_cost), relation=self.relation)
 
     def _sentence(self) -> str:
+        state, output = (float(1 / each) for each in (self.epsilon_state, self.epsilon_output))
         return (
-            f"pan-private counter: discrete Laplace noise of scale {1 / self.epsilon_state} in "
-            f"the state and of scale {1 / self.epsilon_output} on {self.outputs} output(s)"
+            f"pan-private counter: discrete Laplace noise of scale {state:.6g} in the state and of "
+            f"scale {output:.6g} on {self.outputs} output(s)"
         )
 
 
@@ -193,6 +194,9 @@ class PanPrivateDistinct(_PanPrivate):
         q = 1 - math.exp(-float(self.epsilon_state)) / 2
         return Fraction(math.floor(q * 2**40) - 1, 2**40)
 
+    def _hides(self, how: dict[str, Any]) -> str:
+        return "user"
+
     def start(self, *, source: Source | None = None) -> "NoisyCells":
         """A table of fair coins."""
         return NoisyCells(self, coins(Fraction(1, 2), self.cells, source=source))
@@ -233,8 +237,9 @@ class PanPrivateDistinct(_PanPrivate):
 
     def _sentence(self) -> str:
         return (
-            f"pan-private table of {self.cells} coins, drawn with chance {self.chance} where a "
-            f"user was seen; {self.outputs} output(s), noise of scale {1 / self.epsilon_output}"
+            f"pan-private table of {self.cells} coins, drawn with chance {float(self.chance):.6g} "
+            f"where a user was seen; {self.outputs} output(s), noise of scale "
+            f"{float(1 / self.epsilon_output):.6g}"
         )
 
 

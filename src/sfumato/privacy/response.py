@@ -44,6 +44,9 @@ class _Response(Mechanism):
         """How many entries one unit changes, at most."""
         return self.cells
 
+    def _hides(self, how: dict[str, Any]) -> None:
+        return None
+
     def run(self, value: Any, *, source: Source | None = None) -> Any:
         """An answer for each entry: an int for one entry, else an array of the same shape."""
         entries = self._entries(value)

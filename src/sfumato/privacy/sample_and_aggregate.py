@@ -106,15 +106,22 @@ class SampleAndAggregate(Mechanism):
             middles[same] = self._median.sample(answers[lot], same.size, source=source)
         return np.asarray(middles * float(self.step))
 
+    def _hides(self, how: dict[str, Any]) -> str | None:
+        return "event" if how.get("units") is None else None
+
     def _loss(self) -> Loss:
         if self.aggregate == "median":
             return self._median.loss()
         return LaplaceNoise(self._scale, self.sensitivity, relation=self.relation)
 
     def _sentence(self) -> str:
+        noise = f"discrete Laplace noise, scale {float(self._scale):.6g} steps on their sum"
+        if self.aggregate == "median":
+            noise = "discrete Cauchy noise of smooth sensitivity"
         return (
-            f"{self.aggregate} of {self.blocks} answers from {self.low} to {self.high} about "
-            f"disjoint random blocks, rounded to {self.step}"
+            f"{self.aggregate} of {self.blocks} answers from {float(self.low):g} to "
+            f"{float(self.high):g} about disjoint random blocks, in steps of {float(self.step):g}; "
+            f"{noise}"
         )
 
     @property

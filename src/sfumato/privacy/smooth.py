@@ -99,8 +99,8 @@ class SmoothMedian(Mechanism):
 
     def _sentence(self) -> str:
         return (
-            f"quantile {self.quantile} of values from {self.low} to {self.high}, with discrete "
-            "Cauchy noise of smooth sensitivity"
+            f"quantile {float(self.quantile):.6g} of values from {self.low} to {self.high}, with "
+            "discrete Cauchy noise of smooth sensitivity"
         )
 
     @cached_property

@@ -24,7 +24,8 @@ class PrivacyStatement:
     unit, whose presence is hidden; relation, of neighbouring data; mechanism, a sentence, and
     `loss`, its description that composes; epsilon and delta; proof, "proved" (of the code that
     runs) or "measured"; covers, what the promise is about; source, of the noise; dataset, ledger
-    and release, the budget entry, or "unaccounted"; audit, what measured it, if anything did;
+    and release, the budget entry, or "unaccounted"; audit, what measured it, where the curator
+    wrote that down;
     contributions, how many events a unit has at most, for which the curator vouches.
     Nothing in it depends on private data.
 

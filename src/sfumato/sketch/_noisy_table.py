@@ -123,7 +123,7 @@ def _fitting(terms: Terms, touched: Touched, wanted: str | None) -> tuple[str, F
     choices: list[tuple[str, Fraction, Loss]] = [
         ("Laplace", scale, LaplaceNoise(scale, change, cells, relation=terms.relation))
     ]
-    if terms.delta and scale > NEXT_TO_NONE:
+    if terms.delta and wanted != "laplace" and (wanted or scale > NEXT_TO_NONE):
         sigma = (
             gaussian_sigma(terms.epsilon, terms.delta, change=change, cells=cells)
             if times == 1

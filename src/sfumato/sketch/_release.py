@@ -1,17 +1,17 @@
 """Releases: noisy cells, public parameters and a privacy statement; nothing else, and for good."""
 
 import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Self, TypedDict, TypeVar
 
 import numpy as np
 
-from sfumato._require import between, one_of, positive, whole
+from sfumato._require import between, positive, whole
 from sfumato.privacy._source import Source, SystemSource, stated
-from sfumato.privacy.loss import RELATIONS, Loss
-from sfumato.privacy.statement import UNITS, PrivacyStatement
+from sfumato.privacy._terms import paid_by, whose
+from sfumato.privacy.loss import Loss
+from sfumato.privacy.statement import PrivacyStatement
 from sfumato.sketch._format import Packed
 from sfumato.sketch._stored import Stored
 
@@ -135,13 +135,9 @@ class Terms:
         strange = set(options) - set(Options.__annotations__)
         if strange:
             raise TypeError(f"{owner}: release takes no {strange.pop()!r}.")
-        ledger, dataset = _payer(owner, options.get("ledger")), options.get("dataset") or ""
-        if (ledger is None) != (dataset == ""):
-            raise ValueError(f"{owner}: ledger and dataset go together; give both or neither.")
-        release_id = options.get("release_id")
-        if release_id is not None and (ledger is None or not isinstance(release_id, str)):
-            raise ValueError(f"{owner}: release_id must be a text, and needs a ledger to look in.")
-        unit, relation = _whose(owner, ledger, dataset, options)
+        ledger, dataset = paid_by(owner, options)
+        unit, relation = whose(owner, ledger, dataset, options)
+        stated(options.get("source"))
         return cls(
             owner,
             positive.check(owner, "epsilon", epsilon),
@@ -151,7 +147,7 @@ class Terms:
             unit,
             relation,
             _contributions(owner, unit, options),
-            release_id,
+            options.get("release_id"),
             options.get("source"),
         )
 
@@ -229,41 +225,12 @@ class Plan(Generic[R]):
 
 
 def _contributions(owner: str, unit: str, options: Options) -> int:
-    most: Any = options.get("contributions", 1 if unit in SINGLE else None)
+    most: Any = options.get("contributions")
+    if most is None and unit in SINGLE:
+        return 1
     if most is None:
         raise ValueError(
             f"{owner}: contributions must be given for unit {unit!r}: the most events of one unit "
             "in the sketch."
         )
     return whole(1, 2**31).check(owner, "contributions", most)
-
-
-def _payer(owner: str, ledger: Any) -> Any:
-    """The ledger, or the one at this path, which must be there."""
-    if isinstance(ledger, str | os.PathLike):
-        from sfumato.privacy.ledger import Ledger
-
-        if not os.path.exists(ledger):
-            raise FileNotFoundError(f"{owner}: there is no ledger {os.fspath(ledger)}.")
-        return Ledger(ledger)
-    if ledger is not None and not (hasattr(ledger, "release") and hasattr(ledger, "dataset")):
-        raise TypeError(
-            f"{owner}: ledger must be a Ledger or its path, not {type(ledger).__name__}."
-        )
-    return ledger
-
-
-def _whose(owner: str, ledger: Any, dataset: str, options: Options) -> tuple[str, str]:
-    """Unit and relation: of the data set where there is a ledger, else as given."""
-    unit = one_of(UNITS).check(owner, "unit", options.get("unit", "event"))
-    relation = one_of(RELATIONS).check(owner, "relation", options.get("relation", "add/remove"))
-    if ledger is None:
-        return unit, relation
-    known = ledger.dataset(dataset)
-    for name, value in (("unit", known.unit), ("relation", known.relation)):
-        given = options.get(name, value)
-        if given != value:
-            raise ValueError(
-                f"{owner}: {name} is {given!r} here and {value!r} in the ledger for {dataset!r}."
-            )
-    return known.unit, known.relation

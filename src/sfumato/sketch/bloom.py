@@ -130,7 +130,7 @@ class BloomFilter(KeyedSketch):
         terms = Terms.of("BloomFilter", epsilon, delta, options)
         answer = bits_answered(terms, min(self.hashes * terms.events, self.bits))
         p = answer.flip_probability
-        how = f"every bit flipped with probability {p}, {answer.cells} bits a unit"
+        how = f"every bit flipped with probability {float(p):.6g}, {answer.cells} bits a unit"
 
         def flipped(source: Source) -> dict[str, np.ndarray]:
             return {"_words": self._words ^ noise.flips(p, self.bits, source=source)}

@@ -108,7 +108,7 @@ class HyperLogLog(KeyedSketch):
         size = 2**self.precision
         answer = bits_answered(terms, min(terms.events, size))
         p = answer.flip_probability
-        how = f"one bit a register, flipped with probability {p}"
+        how = f"one bit a register, flipped with probability {float(p):.6g}"
 
         def flipped(source: Source) -> dict[str, np.ndarray]:
             bits = np.zeros(-(-size // 64) * 64, np.uint8)
