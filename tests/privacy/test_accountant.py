@@ -19,7 +19,6 @@ from sfumato.privacy.loss import (
     Sampled,
 )
 
-TENTH = Fraction(1, 10)
 MIXED = [
     (Pure(0.1), 20),
     (Approximate(0.05, 1e-9), 3),

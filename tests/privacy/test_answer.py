@@ -105,7 +105,7 @@ def test_what_a_mechanism_hides_by_itself_needs_no_contributions(ledger):
     assert (
         Laplace(5, epsilon=0.5).release(3, ledger=ledger, dataset="ages").statement.unit == "user"
     )
-    ask = SampleAndAggregate(np.mean, 0.5, 4, 0, 9)
+    ask = SampleAndAggregate(np.sum, 0.5, 4, 0, 9)
     with pytest.raises(ValueError, match="contributions must be given"):
         ask.release([1, 2, 3], ledger=ledger, dataset="ages")
     told = ask.release([1, 2, 3], units=["a", "a", "b"], ledger=ledger, dataset="ages")

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from sfumato.privacy._upward import round_up
 from sfumato.privacy.loss import (
     Approximate,
     Concentrated,
@@ -18,7 +19,6 @@ from sfumato.privacy.loss import (
     Pure,
     Sampled,
     as_loss,
-    round_up,
 )
 
 EVERY = [

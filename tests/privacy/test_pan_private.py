@@ -180,7 +180,8 @@ def test_a_user_seen_often_is_still_one_bit():
 
 
 def test_distinct_users_are_estimated():
-    # 20,000 cells, of which 1 - exp(-0.5) hit: the ones deviate by 71, the estimate by about 370.
+    # 20,000 cells, of which 1 - exp(-0.5) hit: the ones deviate by 71, the estimate by about 370;
+    # six of that have p < 1e-8.
     table = PanPrivateDistinct(1, 1, cells=20_000, seed=3).start(source=InsecureSeededSource(3))
     users = [f"user {k}" for k in range(10_000)]
     for part in (users[:6000], users[3000:], users):

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sfumato.privacy import _compose
-from sfumato.privacy.loss import Loss, round_up
+from sfumato.privacy._upward import round_up
+from sfumato.privacy.loss import Loss
 
 __all__ = ["BudgetExceeded", "Cost", "DataSet", "alone", "fits", "left", "spent"]
 

@@ -10,6 +10,7 @@ from functools import singledispatch
 import numpy as np
 
 from sfumato.privacy import _product, _renyi, calibrate
+from sfumato.privacy._upward import pure_rho, round_up
 from sfumato.privacy.loss import (
     Approximate,
     Flips,
@@ -18,8 +19,6 @@ from sfumato.privacy.loss import (
     Loss,
     Pure,
     Sampled,
-    pure_rho,
-    round_up,
 )
 
 __all__ = ["METHODS", "delta_at", "epsilon_at", "pure_sum", "rho_sum"]

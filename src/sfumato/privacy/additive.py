@@ -12,7 +12,8 @@ from sfumato.privacy import calibrate, noise
 from sfumato.privacy._columns import whole_numbers
 from sfumato.privacy._source import Source
 from sfumato.privacy._stated import Stated
-from sfumato.privacy.loss import LEAST, Concentrated, GaussianNoise, LaplaceNoise, Loss, round_up
+from sfumato.privacy._upward import LEAST, round_up
+from sfumato.privacy.loss import Concentrated, GaussianNoise, LaplaceNoise, Loss
 
 __all__ = ["Gaussian", "Laplace"]
 

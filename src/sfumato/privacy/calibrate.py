@@ -17,7 +17,8 @@ import numpy as np
 
 from sfumato._require import between, fraction, positive, rational, whole
 from sfumato.privacy._gaussian_mass import REACH, ROUNDING, masses
-from sfumato.privacy.loss import UP, Loss
+from sfumato.privacy._upward import UP
+from sfumato.privacy.loss import Loss
 
 __all__ = [
     "concentrated_delta",

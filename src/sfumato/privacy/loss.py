@@ -6,7 +6,8 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
-from sfumato._require import Limit, between, checked, one_of, positive, rational, whole
+from sfumato._require import checked, one_of, rational, whole
+from sfumato.privacy._upward import COST, DELTA, LEAST, MOST, UP, pure_rho, round_up
 
 __all__ = [
     "RELATIONS",
@@ -22,26 +23,6 @@ __all__ = [
 ]
 
 RELATIONS = ("add/remove", "replace")
-UP = 1 + 2**-50  # floats of a few operations, rounded up for certain
-LEAST, MOST = 1e-100, 1e100  # costs, rates and chances between these do not leave the floats
-
-
-class _Upward:
-    """A limit whose floats are not below the fractions that they were given as."""
-
-    def __init__(self, limit: Limit) -> None:
-        self._limit = limit
-
-    def check(self, owner: str, name: str, value: Any) -> float:
-        number: float = self._limit.check(owner, name, value)
-        below = not isinstance(value, float) and Fraction(number) < Fraction(value)
-        return math.nextafter(number, math.inf) if below else number
-
-    def bad(self) -> list[Any]:
-        return self._limit.bad()
-
-
-COST, DELTA = _Upward(positive), _Upward(between(0, 1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -303,19 +284,6 @@ def as_loss(owner: str, loss: Any, relation: str) -> Loss:
 
 def _size(size: int) -> int:
     return whole(1).check("Loss", "size", size)
-
-
-def pure_rho(epsilon: float) -> float:
-    return min(epsilon, epsilon * epsilon / 2 * UP)
-
-
-def round_up(exact: Fraction) -> float:
-    """The nearest float that is not below; infinite where all are."""
-    try:
-        near = float(exact)
-    except OverflowError:
-        return math.inf
-    return near if Fraction(near) >= exact else math.nextafter(near, math.inf)
 
 
 def _plain(value: Any) -> Any:

@@ -17,7 +17,8 @@ from sfumato._require import rational, whole
 from sfumato.hashing import hash_column
 from sfumato.privacy._columns import count_column
 from sfumato.privacy._source import Source, SystemSource
-from sfumato.privacy.loss import UP, Pure, round_up
+from sfumato.privacy._upward import UP, round_up
+from sfumato.privacy.loss import Pure
 from sfumato.privacy.mechanism import Mechanism
 from sfumato.privacy.noise import LARGEST, ROOM, coins, discrete_laplace
 

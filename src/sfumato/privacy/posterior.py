@@ -19,8 +19,9 @@ import numpy as np
 from sfumato._require import rational
 from sfumato.privacy._cks import Bits, bernoulli_exp
 from sfumato.privacy._source import Source, SystemSource
+from sfumato.privacy._upward import round_up
 from sfumato.privacy.conjugate import STEP
-from sfumato.privacy.loss import Loss, Pure, round_up
+from sfumato.privacy.loss import Loss, Pure
 from sfumato.privacy.mechanism import Mechanism
 
 __all__ = ["PosteriorSample"]

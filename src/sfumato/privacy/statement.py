@@ -2,6 +2,7 @@
 
 import json
 import math
+import textwrap
 from dataclasses import asdict, dataclass, fields
 from decimal import ROUND_CEILING, Context
 from typing import Any, Self
@@ -104,15 +105,17 @@ class PrivacyStatement:
 
     def __repr__(self) -> str:
         cost = f"epsilon {_up(self.epsilon)}" + (f", delta {_up(self.delta)}" if self.delta else "")
-        lines = [
-            f"PrivacyStatement: {'NOT PRIVATE' if self.insecure else self.proof}, {cost}",
-            f"  hides       one {self.unit}{self._events()} ({self.relation})",
-            f"  by          {self.mechanism}",
-            f"  covers      {self.covers}",
-            f"  noise from  {self.source}",
-            f"  budget      {self._budget()}",
-        ]
-        return "\n".join([*lines, f"  audit       {self.audit}"] if self.audit else lines)
+        told = {
+            "hides": f"one {self.unit}{self._events()} ({self.relation})",
+            "by": self.mechanism,
+            "covers": self.covers,
+            "noise from": self.source,
+            "budget": self._budget(),
+            "audit": self.audit,
+        }
+        first = f"PrivacyStatement: {'NOT PRIVATE' if self.insecure else self.proof}, {cost}"
+        lines = [_hanging(name, text) for name, text in told.items() if text]
+        return "\n".join([first, *lines])
 
     def _events(self) -> str:
         return f" of at most {self.contributions} events" if self.contributions > 1 else ""
@@ -121,6 +124,12 @@ class PrivacyStatement:
         if self.ledger == UNACCOUNTED:
             return "unaccounted: no ledger was charged"
         return f"data set {self.dataset!r}, release {self.release!r}, ledger {self.ledger!r}"
+
+
+def _hanging(name: str, text: str) -> str:
+    """One field, broken to fit a terminal, its lines under each other."""
+    begin = f"  {name:<12}"
+    return textwrap.fill(text, 80, initial_indent=begin, subsequent_indent=" " * len(begin))
 
 
 def _up(number: float) -> str:

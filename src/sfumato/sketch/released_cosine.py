@@ -12,8 +12,9 @@ from sfumato.kernels import bits as kernels
 from sfumato.kernels.projections import project_whole
 from sfumato.privacy import noise
 from sfumato.privacy._source import Source
+from sfumato.privacy._upward import UP
 from sfumato.privacy.calibrate import gaussian_sigma_l2
-from sfumato.privacy.loss import UP, Concentrated
+from sfumato.privacy.loss import Concentrated
 from sfumato.sketch._base import SEED, Cells
 from sfumato.sketch._code_table import ROWS, side_by_side
 from sfumato.sketch._release import Options, Plan, Release, Terms
