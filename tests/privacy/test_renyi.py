@@ -8,25 +8,12 @@ import pytest
 
 from sfumato.privacy import Accountant, _renyi
 from sfumato.privacy.loss import (
-    Approximate,
     Flips,
     GaussianNoise,
     LaplaceNoise,
     Pure,
     Sampled,
 )
-
-MIXED = [
-    (Pure(0.1), 20),
-    (Approximate(0.05, 1e-9), 3),
-    (LaplaceNoise(Fraction(21, 2), 1, 4), 5),
-    (LaplaceNoise(Fraction(10**6), 10**5, 2), 2),
-    (GaussianNoise(Fraction(400), 1, 4), 6),
-    (GaussianNoise(Fraction(900), 7, 1), 2),
-    (Flips(Fraction(9, 20), 6), 3),
-    (Sampled(0.1, Pure(0.5)), 10),
-    (Sampled(0.01, GaussianNoise(Fraction(4))), 30),
-]
 
 
 def test_renyi_agrees_with_dp_accounting():
