@@ -11,14 +11,6 @@ from sfumato.privacy import Accountant, BudgetExceeded, Ledger
 from sfumato.privacy.loss import Flips, GaussianNoise, LaplaceNoise, Pure
 
 
-@pytest.fixture
-def ledger(tmp_path):
-    found = Ledger(tmp_path / "shop.ledger")
-    found.create("views", epsilon=1)
-    found.create("rough", epsilon=1, delta=1e-6, unit="user", relation="replace")
-    return found
-
-
 def entries(ledger):
     """Everything that is stored."""
     with sqlite3.connect(ledger.path) as file:

@@ -11,22 +11,6 @@ from sfumato.privacy import Accountant, Ledger, _ledger_file
 from sfumato.privacy.loss import Flips, LaplaceNoise, Pure
 
 
-@pytest.fixture
-def ledger(tmp_path):
-    found = Ledger(tmp_path / "shop.ledger")
-    found.create("views", epsilon=1)
-    found.create("rough", epsilon=1, delta=1e-6, unit="user", relation="replace")
-    return found
-
-
-def entries(ledger):
-    """Everything that is stored."""
-    with sqlite3.connect(ledger.path) as file:
-        return [
-            file.execute(f"SELECT * FROM {table}").fetchall() for table in ("dataset", "charge")
-        ]
-
-
 def test_the_file_is_durable_and_append_only(ledger):
     ledger.release("views", 0.1, "a count", lambda release_id: b"x", release_id="one")
     with sqlite3.connect(ledger.path) as file:

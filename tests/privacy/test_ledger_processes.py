@@ -11,14 +11,6 @@ import pytest
 from sfumato.privacy import BudgetExceeded, Ledger
 
 
-@pytest.fixture
-def ledger(tmp_path):
-    found = Ledger(tmp_path / "shop.ledger")
-    found.create("views", epsilon=1)
-    found.create("rough", epsilon=1, delta=1e-6, unit="user", relation="replace")
-    return found
-
-
 def test_threads_together_cannot_overspend(ledger):
     taken = []
 
