@@ -37,10 +37,15 @@ bench: .venv/bench
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/audits.py
 	$(BIN)/python benchmarks/accounting.py
+	$(BIN)/python benchmarks/factorization.py
+	$(BIN)/python benchmarks/recommending.py
+	$(BIN)/python benchmarks/private_factorization.py
+	$(BIN)/python benchmarks/thesis_ch4.py
 
 docs: .venv/bench
 	$(BIN)/python docs/commands.py
 	$(BIN)/python docs/figures.py
+	$(BIN)/python docs/factorization.py
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

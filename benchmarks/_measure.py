@@ -140,3 +140,14 @@ def write(name, content):
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps({"machine": machine(), **content}, indent=1) + "\n")
     print(f"wrote {path}", file=sys.stderr)
+
+
+def write_parts(name, parts, wanted):
+    """Run the wanted parts, or all; write each as soon as it is done beside those done before."""
+    for part in wanted or parts:
+        if part not in parts:
+            sys.exit(f"there is no part {part!r}; there are {', '.join(parts)}.")
+        path = RESULTS / f"{name}.json"
+        before = json.loads(path.read_text()) if path.exists() else {}
+        found = {each: before[each] for each in parts if each in before}
+        write(name, {**found, part: parts[part]()})

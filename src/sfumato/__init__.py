@@ -8,7 +8,7 @@ array([1])
 import importlib
 from typing import Any
 
-__all__ = ["__version__", "attack", "data", "engine", "hashing", "privacy", "sketch"]
+__all__ = ["__version__", "attack", "data", "engine", "hashing", "privacy", "recommend", "sketch"]
 
 
 def __getattr__(name: str) -> Any:

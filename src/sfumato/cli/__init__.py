@@ -7,7 +7,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from sfumato.cli import audit, budget, sketch
+from sfumato.cli import audit, budget, models, sketch, tuning
+from sfumato.cli._options import Json
 
 __all__ = ["app", "main"]
 
@@ -69,6 +70,10 @@ app = typer.Typer(
 app.add_typer(audit.app, name="audit")
 app.add_typer(sketch.app, name="sketch")
 app.add_typer(budget.app, name="budget")
+app.command()(models.fit)
+app.command()(models.evaluate)
+app.command()(models.recommend)
+app.command()(tuning.tune)
 
 
 @app.callback(invoke_without_command=True)
@@ -85,8 +90,8 @@ def start(
 
 
 @app.command()
-def inspect(file: Annotated[Path, typer.Argument()], json: sketch.Json = False) -> None:
-    """Say what a file of ours holds: a sketch, a release, an answer or a ledger."""
+def inspect(file: Annotated[Path, typer.Argument()], json: Json = False) -> None:
+    """Say what a file of ours holds: a sketch, a model, a release, an answer or a ledger."""
     from sfumato.cli import _show
 
     begin = _show.beginning(file)
@@ -94,12 +99,12 @@ def inspect(file: Annotated[Path, typer.Argument()], json: sketch.Json = False) 
         budget.show(file, None, json)
     elif begin.startswith(b"{"):
         _show.answer(file, json)
-    else:
+    elif not models.shown(file, json):
         sketch.info(file, json)
 
 
 @app.command()
-def demo(json: sketch.Json = False) -> None:
+def demo(json: Json = False) -> None:
     """A tour on a generated shop: sketches, a private release, an audit, beside the truth."""
     import io
 

@@ -87,8 +87,10 @@ def rows(content: list[dict[str, Any]], as_json: bool) -> None:
     for column in table.columns[1:]:
         column.justify = "right"
     for row in content:
-        # A key is a name, to be copied as it is, even if it is a number.
-        table.add_row(*(str(v) if name == "key" else _words(v) for name, v in row.items()))
+        # A key or item is a name, to be copied as it is, even if it is a number.
+        table.add_row(
+            *(str(v) if name in ("key", "item") else _words(v) for name, v in row.items())
+        )
     _print(table)
 
 

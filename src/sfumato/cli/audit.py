@@ -1,8 +1,12 @@
 """`sfumato audit`: measure what releases give away, and hold it against what they promise."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from sfumato.cli import _ratings
+from sfumato.cli._options import Force, Json, check_output
 
 __all__ = ["app"]
 
@@ -19,11 +23,6 @@ app = typer.Typer(
 )
 
 
-@app.callback()
-def start() -> None:
-    """A group also while it has one command."""
-
-
 @app.command()
 def mechanism(
     name: Annotated[str, typer.Argument(help=f"One of {NAMES}.")],
@@ -36,7 +35,7 @@ def mechanism(
     seed: Annotated[
         int | None, typer.Option(help="The same runs again; the system's bits unless told.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    json: Json = False,
 ) -> None:
     """Run a mechanism on neighbours; exit code 1 if the measured epsilon exceeds the claim."""
     from sfumato.attack import audit
@@ -51,6 +50,50 @@ def mechanism(
     _show.document(told if json else _table(told), json)
     if not result.passed:
         raise typer.Exit(1)
+
+
+@app.command()
+def model(
+    file: Annotated[Path, typer.Argument(metavar="MODEL", help="A file that fit wrote.")],
+    train: Annotated[Path, typer.Option(help="The ratings it learned from.")],
+    test: Annotated[Path, typer.Option(help="Ratings of the same kind it has not seen.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Start of the names; MODEL-audit unless told."),
+    ] = None,
+    user_column: _ratings.User = None,
+    item_column: _ratings.Item = None,
+    rating_column: _ratings.Rating = None,
+    time_column: _ratings.Time = None,
+    delimiter: _ratings.Delimiter = None,
+    skip_bad: _ratings.Skip = False,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Attack a model to see who was in its data: writes JSON, PNG and a page for the curator."""
+    from sfumato.attack import audit_model
+    from sfumato.cli import _show
+    from sfumato.recommend import load
+
+    begin = output or file.with_name(f"{file.stem}-audit")
+    places = {kind: begin.with_name(f"{begin.name}.{kind}") for kind in ("json", "png", "html")}
+    for place in places.values():
+        check_output(place, force)
+    given = _ratings.columns(
+        user_column, item_column, rating_column, time_column, delimiter, skip_bad
+    )
+    learned = load(file)
+    found = audit_model(learned, _ratings.read(train, given), _ratings.read(test, given))
+    found.save_json(places["json"])
+    found.save_png(places["png"])
+    found.save_html(places["html"])
+    told = {**found.to_dict(), "files": {kind: str(place) for kind, place in places.items()}}
+    _show.document(told if json else _leak(told), json)
+
+
+def _leak(told: dict[str, Any]) -> dict[str, Any]:
+    """What people read first of a model's audit."""
+    return told
 
 
 def _table(told: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from sfumato.cli._options import Json
+
 __all__ = ["app"]
 
 # Written out, so that --help need not load the ledger; a test compares them.
@@ -15,7 +17,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 File = Annotated[Path, typer.Argument(metavar="LEDGER", help="The file of the ledger.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 BAR = 24  # letters
 
 

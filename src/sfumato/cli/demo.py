@@ -12,13 +12,14 @@ from rich.table import Table
 
 from sfumato import sketch
 from sfumato.attack import audit
+from sfumato.cli.demo_models import models
 from sfumato.engine import map_merge
 from sfumato.privacy import BudgetExceeded, Ledger
 from sfumato.privacy.mechanisms import Laplace
 
 __all__ = ["tour"]
 
-EVENTS, ITEMS, USERS = 2_000_000, 100_000, 50_000
+EVENTS, ITEMS, USERS, RATINGS = 2_000_000, 100_000, 50_000, 400_000
 
 
 class _Shop:
@@ -36,14 +37,17 @@ class _Shop:
         return np.unique(self.item[self.user == user])
 
 
-def tour(events: int = EVENTS, console: Console | None = None) -> list[dict[str, Any]]:
+def tour(
+    events: int = EVENTS, ratings: int = RATINGS, console: Console | None = None
+) -> list[dict[str, Any]]:
     """Run every stop of the tour, print it, and return its rows."""
     console = console or Console()
     console.print(f"[bold]A shop with {events:,} purchases[/], generated; nothing is downloaded.\n")
     shop = _Shop(events)
     rows = [row for stop in STOPS for row in _shown(stop(shop), console)]
+    rows += models(console, ratings)
     console.print(
-        "Each sketch is as small after a billion events. Next: README.md, docs/sketches.md, "
+        "Each sketch is as small after a billion events. Next: README.md, docs/recommend.md, "
         "docs/privacy.md"
     )
     return rows

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from sfumato.cli._options import Force, Json, Quiet, check_output
+
 __all__ = ["app"]
 
 # Written out, so that --help need not load the sketches; a test compares them.
@@ -23,9 +25,7 @@ File = Annotated[Path, typer.Argument(help="A sketch, or a release of one.")]
 Integers = Annotated[
     bool, typer.Option("--integers", help="Keys are integers; a release does not know.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Out = Annotated[Path, typer.Option("--output", "-o", help="Where to write the sketch.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace the output if it is there.")]
 
 
 @app.command()
@@ -47,7 +47,7 @@ def build(
     threads: Annotated[int | None, typer.Option(help="All cores unless told.")] = None,
     memory_limit: Annotated[str | None, typer.Option(metavar="SIZE", help="Such as 1GiB.")] = None,
     force: Force = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Sketch a column of files larger than memory. CSV and TSV files start with a header line."""
@@ -57,7 +57,7 @@ def build(
 
     make = _kinds.maker(kind, settings or [])
     limit = None if memory_limit is None else _kinds.size(memory_limit)
-    _check_output(output, force)
+    check_output(output, force)
     columns = [column] if weights is None else [column, weights]
     source = read_batches(files, columns, text=[column] if text else [], skip_nulls=skip_nulls)
     begin = time.perf_counter()
@@ -143,7 +143,7 @@ def merge(
     """Join sketches with the same parameters into the sketch of all their streams."""
     from sfumato.cli import _show
 
-    _check_output(output, force)
+    check_output(output, force)
     if len(files) < 2:
         raise ValueError("merge: give two sketches or more.")
     merged = _load(files[0])
@@ -183,7 +183,7 @@ def release(
     """Write a private copy with noise and a privacy statement, charged before it is made."""
     from sfumato.cli import _releasing, _show
 
-    _check_output(output, force)
+    check_output(output, force)
     stored = _releasing.is_stored(ledger, release_id)
     made = _releasing.released(
         _load(file),
@@ -226,13 +226,3 @@ def _begins(file: Path, magic: bytes) -> bool:
 
 def _numeral(key: str) -> bool:
     return key.removeprefix("-").isdigit()
-
-
-def _check_output(output: Path, force: bool) -> None:
-    """Refuse before the work begins what could not be written after it."""
-    if not output.parent.is_dir():
-        raise FileNotFoundError(f"{output}: there is no folder {output.parent}.")
-    if output.is_dir():
-        raise IsADirectoryError(f"{output}: is a folder; name a file in it.")
-    if output.exists() and not force:
-        raise FileExistsError(f"{output}: is there already; use --force to replace it.")

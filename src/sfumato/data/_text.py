@@ -17,7 +17,16 @@ import pyarrow as pa
 from sfumato.data._pieces import Found, Piece, Reading, missing_column, of_the_machine
 from sfumato.data._typed import SAMPLE, kind_of, typed
 
-__all__ = ["ENDINGS", "Form", "find", "form_of"]
+__all__ = [
+    "BUFFER",
+    "ENDINGS",
+    "Form",
+    "connected",
+    "find",
+    "form_of",
+    "json_names",
+    "plain_errors",
+]
 
 BUFFER = 8 << 20  # bytes of CSV parsed at a time; DuckDB's own 32 MB would not fit small limits
 READER_BYTES = 64 << 20
@@ -59,12 +68,12 @@ def form_of(path: Path) -> Form | None:
 
 
 def find(path: Path, form: Form, columns: list[str], text: frozenset[str]) -> Found:
-    with _plain_errors(path), _connected(Reading()) as connection:
+    with plain_errors(path), connected(Reading()) as connection:
         sample = _csv_types if form.delimiter else _json_types
         types, kinds = sample(connection, path, form, columns, text)
 
     def batches(reading: Reading) -> Iterator[pa.RecordBatch]:
-        with _plain_errors(path), _connected(reading) as connection:
+        with plain_errors(path), connected(reading) as connection:
             rows = _relation(connection, path, form, types)
             rows = rows.select(*map(duckdb.ColumnExpression, columns))
             yield from typed(rows.to_arrow_reader(reading.batch_rows), kinds, str(path))
@@ -72,8 +81,14 @@ def find(path: Path, form: Form, columns: list[str], text: frozenset[str]) -> Fo
     return Found([Piece(str(path), 0, batches)], None, 64 * len(columns), READER_BYTES)
 
 
+def json_names(path: Path, form: Form) -> list[str]:
+    """The names of the columns of a JSON file."""
+    with plain_errors(path), connected(Reading()) as connection:
+        return list(_relation(connection, path, form, {}).columns)
+
+
 @contextmanager
-def _connected(reading: Reading) -> Iterator[Any]:
+def connected(reading: Reading) -> Iterator[Any]:
     limit = READER_BYTES if reading.memory is None else reading.memory
     options: dict[str, Any] = {
         "threads": reading.threads,
@@ -164,7 +179,7 @@ def _json_types(
 
 
 @contextmanager
-def _plain_errors(path: Path) -> Iterator[None]:
+def plain_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (duckdb.Error, pa.ArrowException, OSError) as error:

@@ -108,13 +108,13 @@ def _as_text(column: pa.Array, name: str) -> pa.Array:
 
 
 def _find(source: Any, columns: list[str], text: frozenset[str]) -> Found:
-    if isinstance(source, str | os.PathLike) or _are_paths(source):
+    if isinstance(source, str | os.PathLike) or are_paths(source):
         paths = [source] if isinstance(source, str | os.PathLike) else source
-        return _together([_file(p, columns, text) for each in paths for p in _matches(each)])
+        return _together([_file(p, columns, text) for each in paths for p in matches(each)])
     return _frames.find(source, columns)
 
 
-def _are_paths(source: Any) -> bool:
+def are_paths(source: Any) -> bool:
     return (
         isinstance(source, list | tuple)
         and len(source) > 0
@@ -122,7 +122,7 @@ def _are_paths(source: Any) -> bool:
     )
 
 
-def _matches(path: str | os.PathLike[str]) -> list[Path]:
+def matches(path: str | os.PathLike[str]) -> list[Path]:
     """The file, or the files that match a glob, in order of their names."""
     plain = Path(path)
     if plain.is_dir():

@@ -1,0 +1,176 @@
+"""`sfumato fit`, `evaluate` and `recommend`: a model from a file of ratings, and its answers."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sfumato.cli import _ratings
+from sfumato.cli._options import Force, Json, Quiet, check_output
+
+__all__ = ["evaluate", "fit", "recommend"]
+
+Ratings = Annotated[Path, typer.Argument(help="A file of ratings: user, item, rating, time.")]
+Model = Annotated[Path, typer.Argument(help="A file that fit wrote.")]
+
+
+def fit(
+    ratings: Ratings,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model.")],
+    dense: Annotated[bool, typer.Option("--dense", help="Own vectors for all; no sketch.")] = False,
+    factors: Annotated[int | None, typer.Option(help="Numbers a user or item has.")] = None,
+    depth: Annotated[int | None, typer.Option(help="Rows of the sketch; 1: hashing.")] = None,
+    gain: Annotated[float | None, typer.Option(help="How much smaller than dense.")] = None,
+    cells: Annotated[int | None, typer.Option(help="Cells of the sketch, instead of gain.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the ratings.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="A rule unless told.")] = None,
+    regularization: Annotated[float | None, typer.Option(help="A rule unless told.")] = None,
+    clip: Annotated[float | None, typer.Option(help="Skip ratings of a larger loss.")] = None,
+    threads: Annotated[int | None, typer.Option(help="At once, on one table.")] = None,
+    valid: Annotated[Path | None, typer.Option(help="Ratings to watch the error on.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="A proved private model.")] = None,
+    delta: Annotated[float | None, typer.Option(help="With epsilon, such as 1e-6.")] = None,
+    unit: Annotated[str | None, typer.Option(help="What is hidden: event or user.")] = None,
+    covers: Annotated[str | None, typer.Option(help="file, or joint: own ratings serve.")] = None,
+    per_user: Annotated[
+        int | None, typer.Option(help="Ratings of a user that are used; with --unit user.")
+    ] = None,
+    bounds: Annotated[
+        tuple[float, float] | None, typer.Option(help="Lowest and highest rating; public.")
+    ] = None,
+    catalogue: Annotated[
+        Path | None, typer.Option(help="Ids of items that may be recommended, one a line; public.")
+    ] = None,
+    accounts: Annotated[
+        Path | None, typer.Option(help="Ids of users, one a line; public. With epsilon.")
+    ] = None,
+    ledger: Annotated[Path | None, typer.Option(help="The ledger that pays epsilon.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Its name in the ledger.")] = None,
+    release_id: Annotated[str | None, typer.Option(help="A retry returns the same bytes.")] = None,
+    random_state: Annotated[int, typer.Option("--seed", help="Of all that is random.")] = 0,
+    user_column: _ratings.User = None,
+    item_column: _ratings.Item = None,
+    rating_column: _ratings.Rating = None,
+    time_column: _ratings.Time = None,
+    delimiter: _ratings.Delimiter = None,
+    skip_bad: _ratings.Skip = False,
+    force: Force = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Learn a model from ratings: sketched unless --dense, proved private with --epsilon.
+
+    Ctrl-C keeps the last whole epoch.
+    """
+    from sfumato.cli import _fitting, _show
+
+    check_output(output, force)
+    given = _ratings.columns(
+        user_column, item_column, rating_column, time_column, delimiter, skip_bad
+    )
+    descent = dict(
+        factors=factors,
+        depth=depth,
+        space_gain=gain,
+        cells=cells,
+        epochs=epochs,
+        learning_rate=learning_rate,
+        regularization=regularization,
+        clip=clip,
+        threads=threads,
+        bounds=bounds,
+    )
+    private = dict(epsilon=epsilon, delta=delta, unit=unit, covers=covers, per_user=per_user)
+    model = _fitting.make(descent, private, dense=dense, random_state=random_state)
+    public = _fitting.public(catalogue, accounts)
+    paid = dict(ledger=ledger, dataset=dataset, release_id=release_id)
+    train = _ratings.read(ratings, given)
+    watched = None if valid is None else _ratings.read(valid, given)
+    begin = time.perf_counter()
+    stopped = _fitting.run(model, train, watched, public, paid, hidden=quiet or json)
+    model.save(output)
+    seconds = round(time.perf_counter() - begin, 3)
+    _show.document(
+        {**_fitting.told(model, output), "ratings": len(train), "seconds": seconds}, json
+    )
+    if model.statement is not None and not json:
+        print(model.statement)
+    if stopped is not None:
+        print(f"sfumato: stopped; {output} holds {stopped}.", file=sys.stderr)
+        raise SystemExit(130)
+
+
+def shown(file: Path, json: bool) -> bool:
+    """Say what a model in a file is; False where the file holds something else."""
+    from sfumato.cli import _fitting, _show
+    from sfumato.recommend import load
+    from sfumato.recommend._estimator import Estimator
+    from sfumato.recommend._files import kind_in
+
+    if not file.is_file() or kind_in(file.read_bytes()) not in Estimator.KINDS:
+        return False
+    model = load(file)
+    _show.document(_fitting.told(model, file), json)
+    if model.statement is not None and not json:
+        print(model.statement)
+    return True
+
+
+def evaluate(
+    model: Model,
+    test: Annotated[Path, typer.Argument(help="Ratings the model has not seen.")],
+    top: Annotated[int | None, typer.Option(help="Also rank: metrics of the best N.")] = None,
+    seen: Annotated[Path | None, typer.Option(help="Ratings to leave out of the ranks.")] = None,
+    relevant_from: Annotated[
+        float | None, typer.Option(help="The rating from which on an item was right.")
+    ] = None,
+    user_column: _ratings.User = None,
+    item_column: _ratings.Item = None,
+    rating_column: _ratings.Rating = None,
+    time_column: _ratings.Time = None,
+    delimiter: _ratings.Delimiter = None,
+    skip_bad: _ratings.Skip = False,
+    json: Json = False,
+) -> None:
+    """Hold a model's predictions against ratings: rmse, mae, n, nbytes."""
+    from sfumato.cli import _show
+    from sfumato.recommend import load
+    from sfumato.recommend.metrics import evaluate as measured
+
+    given = _ratings.columns(
+        user_column, item_column, rating_column, time_column, delimiter, skip_bad
+    )
+    rows = _ratings.read(test, given)
+    known = None if seen is None else _ratings.read(seen, given)
+    told = measured(load(model), rows, n=top, exclude=known, relevant_from=relevant_from)
+    _show.document(told, json)
+
+
+def recommend(
+    model: Model,
+    user: Annotated[str | None, typer.Argument(help="The user's id; none for a guest.")] = None,
+    n: Annotated[int, typer.Option("-n", help="How many items.", min=1)] = 10,
+    seen: Annotated[Path | None, typer.Option(help="Ratings whose items are left out.")] = None,
+    likes: Annotated[
+        list[str] | None, typer.Option(help="An item a guest likes; repeatable.")
+    ] = None,
+    user_column: _ratings.User = None,
+    item_column: _ratings.Item = None,
+    rating_column: _ratings.Rating = None,
+    time_column: _ratings.Time = None,
+    delimiter: _ratings.Delimiter = None,
+    json: Json = False,
+) -> None:
+    """The best items for a user, or for a guest who likes some items."""
+    from sfumato.cli import _fitting, _show
+    from sfumato.recommend import load
+
+    loaded = load(model)
+    given = _ratings.columns(user_column, item_column, rating_column, time_column, delimiter, False)
+    known = None if seen is None else _ratings.read(seen, given)
+    if (user is None) == (not likes):
+        raise ValueError("recommend: give a user's id, or --likes ITEM for a guest.")
+    found = _fitting.best(loaded, user, likes or [], n, known)
+    _show.rows([{"item": item, "score": score} for item, score in found], json)

@@ -1,0 +1,27 @@
+"""What became of the rows of a source: how many were read, left out and why."""
+
+from dataclasses import dataclass, field
+
+__all__ = ["ReadingReport"]
+
+
+@dataclass(frozen=True)
+class ReadingReport:
+    """Rows of the source, those kept, duplicates dropped, and rows skipped by reason.
+
+    `rows` is what the source holds: kept + duplicates + all that was skipped. `encodings` names the
+    text encoding of each text file.
+    """
+
+    rows: int
+    kept: int
+    duplicates: int
+    skipped: dict[str, int] = field(default_factory=dict)
+    encodings: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        parts = [f"{self.rows} rows read, {self.kept} kept"]
+        if self.duplicates:
+            parts.append(f"{self.duplicates} older ratings of a pair dropped")
+        parts += [f"{count} skipped: {reason}" for reason, count in self.skipped.items()]
+        return "; ".join(parts) + "."

@@ -1,0 +1,23 @@
+"""Recommenders: factor models in fixed memory, what they answer, and how they are measured."""
+
+from sfumato.recommend._catalogue import Catalogue
+from sfumato.recommend._files import ModelFormatError, load
+from sfumato.recommend._model import Factorization, NotFittedError
+from sfumato.recommend.dense import DenseFactorization
+from sfumato.recommend.private import PrivateFactorization
+from sfumato.recommend.private_neighbours import PrivateNeighbours
+from sfumato.recommend.released_neighbours import ReleasedNeighbours
+from sfumato.recommend.sketched import SketchFactorization
+
+__all__ = [
+    "Catalogue",
+    "DenseFactorization",
+    "Factorization",
+    "ModelFormatError",
+    "NotFittedError",
+    "PrivateFactorization",
+    "PrivateNeighbours",
+    "ReleasedNeighbours",
+    "SketchFactorization",
+    "load",
+]

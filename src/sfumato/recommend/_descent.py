@@ -1,0 +1,261 @@
+"""Descent: epochs of stochastic gradient descent, shuffled, threaded, and whole after Ctrl-C."""
+
+import math
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from types import FrameType
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.random import Generator
+
+from sfumato._require import Limit, between, flag, optional, positive, whole
+from sfumato.data.interactions import Interactions
+from sfumato.recommend._catalogue import kind_of
+from sfumato.recommend._model import OPTIONAL_BOUNDS, Factorization
+from sfumato.recommend._rows import Rows
+
+__all__ = ["REGULARIZATION", "START", "Descent", "in_ratings"]
+
+RATE, REGULARIZATION = 0.05, 0.05  # where None is given
+START = 0.02  # the spread of components at the beginning
+STARS = 4.0  # the width of a scale of five stars, on which rates and regularization are stated
+Progress = Callable[[int, int, float | None], Any]
+
+
+class Descent(Factorization, in_files=False):
+    """The base of models learned by stochastic gradient descent (2.8), (2.9).
+
+    Epoch t of T has the rate eta / (1 + decay t / T). Ratings are learned on the scale of five
+    stars: from `bounds` of width 4; others are stretched to it, so that the same rates serve them.
+    """
+
+    LIMITS: ClassVar[dict[str, Limit]] = {
+        "factors": whole(1, 4096),
+        "epochs": whole(1),
+        "learning_rate": optional(positive),
+        "decay": between(0, math.inf),
+        "regularization": optional(between(0, math.inf)),
+        "clip": optional(positive),
+        "noise": optional(positive),
+        "threads": whole(1, 256),
+        "bounds": OPTIONAL_BOUNDS,
+        "random_state": whole(0),
+    }
+    clip: float | None
+    noise: float | None
+    history_: list[dict[str, Any]]
+    scale_: float  # of ratings: their width over that of five stars
+    seen_: int  # ratings learned from
+    hides_: bool  # whether all of them were clipped or noised
+
+    @property
+    def privacy_label(self) -> Literal["none", "measured", "proved"]:
+        """Clipping and noise hide something, how much is measured; nothing is proved."""
+        hides = self.__dict__.get("hides_", self.clip is not None or self.noise is not None)
+        return "measured" if hides else "none"
+
+    def fit(
+        self,
+        train: Interactions,
+        valid: Interactions | None = None,
+        *,
+        catalogue: Any = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Learn from ratings, anew; Ctrl-C lets the running epoch end and keeps what was learned.
+
+        Parameters: train, Interactions; valid, whose error `history_` reports after each epoch;
+        catalogue, what may be recommended, or the items of train; progress, called as
+        progress(done, epochs, valid_rmse or None).
+        """
+        plain = self._check()
+        self._check_train(train)
+        fresh = self._fresh(plain, train, catalogue)
+        if valid is not None:
+            self._check_train(valid, "valid")
+        random = np.random.default_rng(plain["random_state"])
+        fresh._begin(plain, train, random)
+        rows = Rows(*fresh._columns(train), fresh._targets(train))
+        try:
+            for _ in range(plain["epochs"]):
+                to_the_end(lambda: fresh._epoch(plain, rows, random))
+                fresh._tell(valid, plain["epochs"], progress)
+        except KeyboardInterrupt:
+            if fresh.history_:
+                self._adopt(fresh)
+            raise
+        return self._adopt(fresh)
+
+    def partial_fit(self, batch: Interactions, *, catalogue: Any = None) -> Self:
+        """Learn from further ratings in one pass, in their order, at a constant rate.
+
+        The rate is that of the middle of a fit, eta / (1 + decay / 2). The mean is that of all
+        ratings seen so far. The catalogue stays as it is unless given; that of a model that starts
+        with `partial_fit` is the items of the first batch.
+        """
+        plain = self._check()
+        self._check_train(batch, "batch")
+        known = "seen_" in self.__dict__
+        model = copy(self) if known else self._fresh(plain, batch, catalogue)
+        random = np.random.default_rng([plain["random_state"], model.seen_])
+        if known:
+            model._go_on(plain, batch, catalogue)
+        else:
+            model._begin_stream(plain, batch, random)
+        rows = Rows(*model._columns(batch), model._targets(batch))
+        model.seen_ += len(batch)
+        share = len(batch) / model.seen_
+        try:
+            to_the_end(lambda: model._pass(plain, rows, model._rate(plain, 0.5), share, random))
+        except KeyboardInterrupt:
+            self._adopt(model)
+            raise
+        return self._adopt(model)
+
+    def _fresh(self, plain: dict[str, Any], train: Interactions, catalogue: Any) -> Self:
+        """A copy of the model without its tables, to be learned aside."""
+        fresh = copy(self)
+        fresh.low_, fresh.high_ = self._bounds_of(train, plain["bounds"])
+        fresh.scale_ = (fresh.high_ - fresh.low_) / STARS or 1.0
+        fresh.mean_ = float(train.ratings.mean())
+        fresh.catalogue_ = self._catalogue_of(train, catalogue)
+        fresh.user_kind_ = kind_of(train.users)
+        fresh.history_, fresh.seen_, fresh.hides_ = [], 0, True
+        return fresh
+
+    def _adopt(self, fresh: Self) -> Self:
+        self.__dict__.update(fresh.__dict__)
+        self._changed()
+        return self
+
+    def _go_on(self, plain: dict[str, Any], batch: Interactions, catalogue: Any) -> None:
+        """Prepare for a further batch."""
+        self._pairs(batch.users, batch.items)  # ids of another kind would all be strangers
+        low, high = self._bounds_of(batch, plain["bounds"])
+        shelf = self.catalogue_ if catalogue is None else self._catalogue_of(batch, catalogue)
+        self._make_room(plain, batch)
+        self.low_, self.high_, self.catalogue_ = min(low, self.low_), max(high, self.high_), shelf
+        share = len(batch) / (self.seen_ + len(batch))
+        self.mean_ += share * (float(batch.ratings.mean()) - self.mean_)
+
+    def _targets(self, data: Interactions) -> np.ndarray:
+        """What the factors have to say: ratings less the mean, in stars."""
+        stars: np.ndarray = ((data.ratings - self.mean_) / self.scale_).astype(np.float32)
+        return stars
+
+    def _epoch(self, plain: dict[str, Any], rows: Rows, random: Generator) -> None:
+        epoch = len(self.history_)
+        rows.shuffle(random)
+        rate = self._rate(plain, epoch / plain["epochs"])
+        self._pass(plain, rows, rate, 1.0, random)
+        self.seen_ = rows.columns[0].size
+        self.history_.append({"epoch": epoch + 1, "valid_rmse": None})
+
+    def _pass(
+        self,
+        plain: dict[str, Any],
+        rows: Rows,
+        rate: float,
+        share: float,
+        random: Generator,
+    ) -> None:
+        """One pass over the rows, in threads; noise is that of this share of an epoch."""
+        self.hides_ &= plain["clip"] is not None or plain["noise"] is not None
+        limit = math.inf if plain["clip"] is None else 2 * plain["clip"] / self.scale_**2
+        step = self._step(plain, rate, limit)
+        if plain["threads"] == 1:
+            step(*rows.columns)
+        else:
+            with ThreadPoolExecutor(plain["threads"]) as pool:
+                list(pool.map(lambda part: step(*part), rows.parts(plain["threads"])))
+        if plain["noise"] is not None:
+            # (2.13) corrected: in an epoch of N ratings N steps of eta / N with noise of variance
+            # 2 eta / N each; their sum, given at once, has the same law.
+            self._add_noise(math.sqrt(2 * rate * share * plain["noise"]), random)
+        self._check_finite(rate)
+
+    def _tell(self, valid: Interactions | None, epochs: int, progress: Progress | None) -> None:
+        told = self.history_[-1]
+        if valid is not None:
+            self._changed()
+            miss = self.predict(valid.users, valid.items) - valid.ratings
+            told["valid_rmse"] = float(np.sqrt(np.mean(miss * miss)))
+        if progress is not None:
+            progress(told["epoch"], epochs, told["valid_rmse"])
+
+    def _check_finite(self, rate: float) -> None:
+        with np.errstate(all="ignore"):
+            finite = all(np.isfinite(table.sum()) for table in self._tables())
+        if not finite:
+            raise ValueError(
+                f"{type(self).__name__}: the descent diverged at a learning rate of {rate:g}; "
+                "give a smaller learning_rate."
+            )
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            **super()._state(),
+            "scale_": self.scale_,
+            "seen_": self.seen_,
+            "hides_": self.hides_,
+        }
+
+    def _restore_state(self, state: dict[str, Any]) -> None:
+        super()._restore_state(state)
+        self.scale_ = positive.check("state", "scale_", state["scale_"])
+        self.seen_ = whole(0).check("state", "seen_", state["seen_"])
+        self.hides_ = flag.check("state", "hides_", state["hides_"])
+        self.history_ = []
+
+    def _rate(self, plain: dict[str, Any], done: float) -> float:
+        """The rate when this part of the epochs is done."""
+        eta = RATE if plain["learning_rate"] is None else float(plain["learning_rate"])
+        return eta / (1 + float(plain["decay"]) * done)
+
+    def _begin(self, plain: dict[str, Any], train: Interactions, random: Generator) -> None:
+        raise NotImplementedError
+
+    def _begin_stream(self, plain: dict[str, Any], batch: Interactions, random: Generator) -> None:
+        self._begin(plain, batch, random)
+
+    def _make_room(self, plain: dict[str, Any], batch: Interactions) -> None:
+        """Prepare for ids never seen; nothing where they need no room."""
+
+    def _columns(self, data: Interactions) -> tuple[np.ndarray, np.ndarray]:
+        raise NotImplementedError
+
+    def _tables(self) -> list[np.ndarray]:
+        raise NotImplementedError
+
+    def _step(self, plain: dict[str, Any], rate: float, clip: float) -> Callable[..., Any]:
+        raise NotImplementedError
+
+    def _add_noise(self, deviation: float, random: Generator) -> None:
+        raise NotImplementedError
+
+
+def in_ratings(factors: int, scale: float) -> np.ndarray:
+    """What turns factors of stars into factors of ratings; two components share the scale."""
+    weights = np.full(factors, scale**0.5, np.float32)
+    weights[-1] = scale
+    return weights
+
+
+def to_the_end(work: Callable[[], Any]) -> None:
+    """Do work whole: Ctrl-C is held back until it is done."""
+    usual = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(usual):
+        work()  # Ctrl-C is not ours to hold
+        return
+    held: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda *what: held.append(what))
+    try:
+        work()
+    finally:
+        signal.signal(signal.SIGINT, usual)
+    if held:
+        usual(*held[0])

@@ -1,0 +1,200 @@
+"""What every model shares besides its answers: declared parameters, checks of data, and files."""
+
+import math
+import os
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from sfumato._require import Limit, optional
+from sfumato.data.interactions import Interactions
+from sfumato.privacy.statement import PrivacyStatement
+from sfumato.recommend import _files
+from sfumato.recommend._catalogue import Catalogue
+from sfumato.sketch._stored import Cells
+
+__all__ = ["BOUNDS", "OPTIONAL_BOUNDS", "Estimator", "NotFittedError"]
+
+SCALARS = ("mean_", "low_", "high_")
+
+
+class NotFittedError(ValueError):
+    """The model was asked before it learned anything."""
+
+
+class _Bounds:
+    def check(self, owner: str, name: str, value: Any) -> tuple[float, float]:
+        try:
+            low, high = (math.nan if isinstance(v, bool | str) else float(v) for v in value)
+        except (TypeError, ValueError, OverflowError):
+            low = high = math.nan
+        if not -math.inf < low < high < math.inf:
+            wanted = "a pair of finite numbers (low, high) with low below high"
+            raise ValueError(f"{owner}: {name} must be {wanted}, not {value!r}.")
+        return low, high
+
+    def bad(self) -> list[Any]:
+        return [(5, 1), (1, 1), (1, math.inf), (math.nan, 5), (1, 2, 3), 5, "15", ("1", "5"), None]
+
+
+BOUNDS = _Bounds()
+OPTIONAL_BOUNDS = optional(BOUNDS)
+
+
+class Estimator:
+    """Parameters with declared limits, learned state that ends in `_`, and a file of both.
+
+    A subclass names its parameters in `LIMITS`, takes them by keyword and stores them as given;
+    `fit` begins with `_check`. For files it has `_layout` and, where the arrays are not attributes
+    or must hold together, `_arrays` and `_restore_arrays`; where it learned further scalars, it
+    extends `_state` and `_restore_state`. `in_files=False` says that it is only a base.
+    """
+
+    LIMITS: ClassVar[dict[str, Limit]] = {}
+    KINDS: ClassVar[dict[str, type["Estimator"]]] = {}
+    version: ClassVar[int] = 1  # of the arrays' meaning; files of another version are refused
+
+    mean_: float
+    low_: float
+    high_: float
+    catalogue_: Catalogue
+
+    def __init_subclass__(cls, *, in_files: bool = True) -> None:
+        super().__init_subclass__()
+        if in_files:
+            Estimator.KINDS[cls.__name__] = cls
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters as they were given; deep is there for scikit-learn and changes nothing."""
+        return {name: getattr(self, name) for name in self.LIMITS}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change parameters; the next `fit` checks and uses them, what was learned stays."""
+        for name in params:
+            if name not in self.LIMITS:
+                known = ", ".join(self.LIMITS)
+                raise ValueError(
+                    f"{type(self).__name__}: {name} is no parameter; there are {known}."
+                )
+        for name, value in params.items():
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
+        return f"{type(self).__name__}({inside})"
+
+    @property
+    def statement(self) -> PrivacyStatement | None:
+        """What the model promises about privacy; None where it promises nothing."""
+        return None
+
+    @property
+    def privacy_label(self) -> Literal["none", "measured", "proved"]:
+        """Whether privacy is proved, only measured, or not claimed."""
+        return "none"
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all learned arrays; the catalogue is public and has its own `nbytes`."""
+        self._check_fitted()
+        return sum(int(array.nbytes) for array in self._arrays().values())
+
+    def to_bytes(self) -> bytes:
+        """The model as bytes; no seen list and no raw popularity is in them."""
+        self._check_fitted()
+        return _files.to_bytes(self)
+
+    @classmethod
+    def from_bytes(cls, data: Any) -> Self:
+        """The model in these bytes; ModelFormatError when they are not a whole, intact one."""
+        return _files.read_model(data, cls, Estimator.KINDS)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file that is either complete or not there."""
+        _files.write_whole(Path(path), self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The model in a file; ModelFormatError when it is not a whole, intact one."""
+        return cls.from_bytes(Path(path).read_bytes())
+
+    def _check(self) -> dict[str, Any]:
+        """The parameters in their plain types, or ValueError naming the first that is wrong."""
+        owner = type(self).__name__
+        plain = {
+            name: limit.check(owner, name, getattr(self, name))
+            for name, limit in self.LIMITS.items()
+        }
+        self._check_together(plain)
+        return plain
+
+    def _check_together(self, plain: dict[str, Any]) -> None:
+        """Raise ValueError where parameters that are fine alone do not go together."""
+
+    def _check_fitted(self) -> None:
+        if "catalogue_" not in self.__dict__:
+            raise NotFittedError(f"{type(self).__name__}: not fitted yet; call fit first.")
+
+    def _check_train(self, train: Any, name: str = "train") -> None:
+        """Raise where the data to learn from is no Interactions, or empty."""
+        owner = type(self).__name__
+        if not isinstance(train, Interactions):
+            kind = type(train).__name__
+            hint = "build them by Interactions(users, items, ratings) or read_interactions"
+            raise TypeError(f"{owner}: {name} must be Interactions, not {kind}; {hint}.")
+        if not len(train):
+            raise ValueError(f"{owner}: {name} is empty; at least one rating is needed.")
+
+    def _bounds_of(
+        self, train: Interactions, bounds: tuple[float, float] | None
+    ) -> tuple[float, float]:
+        """The given bounds, once all ratings are inside, or else those of the data."""
+        ratings = train.ratings
+        if bounds is None:
+            return float(ratings.min()), float(ratings.max())
+        outside = (ratings < bounds[0]) | (ratings > bounds[1])
+        if outside.any():
+            raise ValueError(
+                f"{type(self).__name__}: ratings must be within bounds {bounds}; row "
+                f"{int(outside.argmax())} is not: widen the bounds or drop the row."
+            )
+        return bounds
+
+    @staticmethod
+    def _catalogue_of(train: Interactions, catalogue: Any) -> Catalogue:
+        """The given catalogue, or the items of the data where there is none."""
+        if isinstance(catalogue, Catalogue):
+            return catalogue
+        return Catalogue(train.coded().item_ids if catalogue is None else catalogue)
+
+    def _layout(self) -> dict[str, Cells]:
+        """The arrays of a file, from parameters and scalar state alone (-1: any length)."""
+        raise NotImplementedError
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        """The learned arrays, named and ordered as in `_layout`."""
+        return {name: getattr(self, name) for name in self._layout()}
+
+    def _restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        """Take over the arrays of a file; raise ValueError where they do not hold together."""
+        for name, array in arrays.items():
+            setattr(self, name, array)
+
+    def _state(self) -> dict[str, Any]:
+        """The learned scalars, as plain JSON values."""
+        state = {name: float(getattr(self, name)) for name in SCALARS}
+        if not all(map(math.isfinite, state.values())):
+            raise ValueError(f"{type(self).__name__}: what was learned is not finite; fit it anew.")
+        return state
+
+    def _restore_state(self, state: dict[str, Any]) -> None:
+        """Take over the learned scalars of a file; raise ValueError where one is wrong."""
+        for name in SCALARS:
+            value = state[name]
+            if not isinstance(value, float) or not math.isfinite(value):
+                raise ValueError(f"{name} must be a finite number.")
+            setattr(self, name, value)
+        if self.low_ > self.high_:
+            raise ValueError("low_ must not be above high_.")

@@ -1,0 +1,274 @@
+"""Private neighbours: "who had this also had that", from counts with proved noise."""
+
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from sfumato._require import DELTA, Limit, one_of, optional, positive, whole
+from sfumato.privacy import noise
+from sfumato.privacy._source import Source
+from sfumato.privacy._upward import round_up
+from sfumato.privacy.calibrate import gaussian_sigma_l2
+from sfumato.privacy.loss import RELATIONS, Concentrated, LaplaceNoise, Loss
+from sfumato.privacy.noise_law import NoiseLaw
+from sfumato.privacy.statement import PrivacyStatement
+from sfumato.recommend._catalogue import Catalogue
+from sfumato.recommend._cooccurrence import UNITS, Shape, Touched, counted
+from sfumato.recommend._model import NotFittedError
+from sfumato.recommend.released_neighbours import ReleasedNeighbours
+from sfumato.sketch._base import SEED
+from sfumato.sketch._release import Options, Plan, Terms
+
+__all__ = ["PrivateNeighbours"]
+
+Noise = tuple[str, Fraction, Loss, Shape]
+
+
+class PrivateNeighbours:
+    """A recommender by items that the same users had, of which one user or event may be missing.
+
+    Guarantee: (epsilon, delta)-differential privacy, proved, of everything in `release_`, for one
+    unit more or less. At most per_user different items of each user are counted, a keyed sample.
+    Then a user changes per_user counts of items and per_user (per_user - 1) / 2 counts of pairs by
+    1 each, an event 2 and 2 (per_user - 1): it may put another item out. All counts, of single
+    items too, are whole numbers with discrete Laplace noise, or Gaussian where delta allows it and
+    its variance is smaller. What is asked of the catalogue must be public; nothing else of the data
+    is kept. Items whose counts drown in noise get no neighbours; if all do, popularity decides.
+    Parameters: epsilon, above 0; delta, from 0 up; per_user, from 2 up, public: Laplace noise grows
+    with its square for a user, Gaussian noise and that for an event in proportion; unit, "user" or
+    "event", and relation (of the ledger's data set where there is one); width, None for a table of
+    all pairs, or the cells of each of `depth` rows of a count sketch of them, in which noise grows
+    with the root of depth, so that 1 is best; weight, how many times each item's count is in its
+    cell, None for a quarter of the budget; neighbours, of an item at most; seed, of the sample and
+    the sketch. Filter rows beforehand by what stands in each alone, such as its rating.
+
+    >>> from sfumato.data import Interactions
+    >>> had = Interactions(["ann", "ann", "bob"], ["tea", "milk", "tea"], [1, 1, 1])
+    >>> model = PrivateNeighbours(epsilon=1, per_user=2).fit(had, catalogue=["tea", "milk", "rum"])
+    >>> model.statement.proof, model.recommend_guest(["tea"], n=2)[0].size
+    ('proved', 2)
+
+    McSherry and Mironov 2009; in a count sketch Melis, Danezis and De Cristofaro 2016.
+    """
+
+    LIMITS: ClassVar[dict[str, Limit]] = {
+        "epsilon": positive,
+        "delta": DELTA,
+        "per_user": whole(2, 2**15),
+        "unit": one_of(UNITS),
+        "relation": one_of(RELATIONS),
+        "width": optional(whole(2, 2**31)),
+        "depth": whole(1, 32),
+        "weight": optional(whole(1, 2**31)),
+        "neighbours": whole(1, 2**20),
+        "seed": SEED,
+    }
+    release_: ReleasedNeighbours
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        per_user: int,
+        delta: float = 0.0,
+        unit: str = "user",
+        relation: str = "add/remove",
+        width: int | None = None,
+        depth: int = 1,
+        weight: int | None = None,
+        neighbours: int = 100,
+        seed: int = 0,
+    ) -> None:
+        self.epsilon, self.delta, self.per_user = epsilon, delta, per_user
+        self.unit, self.relation = unit, relation
+        self.width, self.depth, self.weight = width, depth, weight
+        self.neighbours, self.seed = neighbours, seed
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters as they were given; deep is there for scikit-learn and changes nothing."""
+        return {name: getattr(self, name) for name in self.LIMITS}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change parameters; they are checked by the next `fit`, and what was released stays."""
+        for name in params:
+            if name not in self.LIMITS:
+                known = ", ".join(self.LIMITS)
+                raise ValueError(f"PrivateNeighbours: no parameter {name!r}; there are {known}.")
+        for name, value in params.items():
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
+        return f"PrivateNeighbours({inside})"
+
+    def fit(
+        self,
+        train: Any,
+        *,
+        catalogue: Any,
+        ledger: Any = None,
+        dataset: str | None = None,
+        release_id: str | None = None,
+        source: Source | None = None,
+    ) -> Self:
+        """Count, charge, add noise; the release is in `release_`.
+
+        Parameters: train, Interactions, of which items outside of the catalogue are left out; may
+        be empty; catalogue, the public ids that may be recommended, at least 2, never taken from
+        train; ledger and dataset, who pays; release_id, whose retry returns the stored release;
+        source, of the noise, for tests only.
+        """
+        told = {
+            name: limit.check("PrivateNeighbours", name, getattr(self, name))
+            for name, limit in self.LIMITS.items()
+        }
+        shelf = _public(catalogue)
+        paid = Options(
+            ledger=ledger, dataset=dataset, release_id=release_id, source=source, unit=told["unit"]
+        )
+        terms = _terms(told, paid)
+        law, scale, loss, shape = _noise(terms, told, len(shelf))
+        terms.check_room(8 * shape.cells)
+        self.release_ = _plan(
+            told, shelf, shape, (law, scale, loss), counted(train, shelf, told["per_user"], shape)
+        ).publish(terms)
+        return self
+
+    @property
+    def statement(self) -> PrivacyStatement:
+        """What the release promises."""
+        return self._released().statement
+
+    @property
+    def privacy_label(self) -> str:
+        return "proved"
+
+    @property
+    def catalogue_(self) -> Catalogue:
+        return self._released().catalogue_
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the release, the catalogue included."""
+        return self._released().nbytes
+
+    def recommend(
+        self, users: Any, n: int = 10, *, exclude: Any, filter: Any = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """As `ReleasedNeighbours.recommend`: from the users' own items, told in `exclude`."""
+        return self._released().recommend(users, n, exclude=exclude, filter=filter)
+
+    def recommend_guest(
+        self, items: Any, n: int = 10, *, filter: Any = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """As `ReleasedNeighbours.recommend_guest`."""
+        return self._released().recommend_guest(items, n, filter=filter)
+
+    def similar_items(self, items: Any, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
+        """As `ReleasedNeighbours.similar_items`."""
+        return self._released().similar_items(items, n)
+
+    def save(self, path: Any) -> None:
+        """Write the release to a file, for `ReleasedNeighbours.load`."""
+        self._released().save(path)
+
+    def _released(self) -> ReleasedNeighbours:
+        if "release_" not in self.__dict__:
+            raise NotFittedError("PrivateNeighbours: not fitted yet; call fit first.")
+        return self.release_
+
+
+def _public(catalogue: Any) -> Catalogue:
+    if catalogue is None:
+        raise ValueError(
+            "PrivateNeighbours: catalogue must be given, a public column of ids: which items occur "
+            "in the data would tell about it."
+        )
+    shelf = catalogue if isinstance(catalogue, Catalogue) else Catalogue(catalogue)
+    if len(shelf) < 2:
+        raise ValueError("PrivateNeighbours: catalogue must have at least 2 items.")
+    return shelf
+
+
+def _terms(told: dict[str, Any], paid: Options) -> Terms:
+    relation = None if paid["ledger"] is not None else told["relation"]
+    asked = Options(**paid, relation=relation)  # type: ignore[typeddict-item]
+    asked["contributions"] = told["per_user"] if told["unit"] == "user" else 1
+    return Terms.of("PrivateNeighbours", told["epsilon"], told["delta"], asked)
+
+
+def _noise(terms: Terms, told: dict[str, Any], items: int) -> Noise:
+    """The law, scale and cost of the noise that leaves pairs the least variance, and the cells."""
+    touched = Touched.by(terms.unit, terms.relation, told["per_user"])
+    exact = Fraction(terms.epsilon)
+    shape = _shape(told, items, touched, squared=False)
+    scale = touched.l1(shape) / exact
+    loss: Loss = LaplaceNoise(scale, touched.l1(shape), 1, relation=terms.relation)
+    choices: list[Noise] = [("Laplace", scale, loss, shape)]
+    if terms.delta:
+        shape = _shape(told, items, touched, squared=True)
+        norm = touched.l2_squared(shape)
+        sigma = gaussian_sigma_l2(terms.epsilon, terms.delta, norm_squared=norm)
+        rho = round_up(Fraction(norm) / (2 * sigma**2))
+        choices.append(("Gaussian", sigma, Concentrated(rho, relation=terms.relation), shape))
+    choices = [choice for choice in choices if choice[1] <= noise.LARGEST]
+    if not choices:
+        raise ValueError(
+            f"PrivateNeighbours: epsilon is {terms.epsilon!r}, for which the noise would not fit "
+            "into cells of 64 bits; raise it, or lower per_user."
+        )
+    return min(choices, key=lambda made: NoiseLaw(made[0], float(made[1])).variance)
+
+
+def _shape(told: dict[str, Any], items: int, touched: Touched, squared: bool) -> Shape:
+    """The cells; unless told, items weigh a third of what pairs do in the norm of the noise."""
+    sketched = told["width"] is not None
+    width, depth = (told["width"], told["depth"]) if sketched else (items * (items - 1) // 2, 1)
+    alone = Shape(items, 1, width, depth, told["seed"], sketched)
+    if told["weight"] is not None:
+        weight = told["weight"]
+    elif squared:
+        pairs = touched.pairs**2 * depth if sketched else touched.pairs
+        weight = round((pairs / (3 * touched.items)) ** 0.5)
+    else:
+        weight = round(touched.pairs * depth / (3 * touched.items))
+    return Shape(items, max(1, weight), alone.width, alone.depth, alone.seed, sketched)
+
+
+def _plan(
+    told: dict[str, Any],
+    shelf: Catalogue,
+    shape: Shape,
+    law: tuple[str, Fraction, Loss],
+    counts: np.ndarray,
+) -> Plan[ReleasedNeighbours]:
+    kind, scale, loss = law
+
+    def noisy(source: Source) -> dict[str, np.ndarray]:
+        cells = counts.copy()
+        add = noise.add_laplace if kind == "Laplace" else noise.add_gaussian
+        add(cells, scale, source=source)
+        return {"_cells": cells, **{name: each.copy() for name, each in shelf.arrays().items()}}
+
+    parameters = dict(
+        items=shape.items,
+        kind=shelf.kind,
+        weight=shape.weight,
+        width=shape.width,
+        depth=shape.depth,
+        seed=shape.seed,
+        sketched=shape.sketched,
+        neighbours=told["neighbours"],
+        noise=kind,
+        scale=float(scale),
+    )
+    letter = "scale" if kind == "Laplace" else "sigma"
+    table = "a count sketch of pairs" if shape.sketched else "counts of pairs"
+    mechanism = (
+        f"discrete {kind} noise, {letter} {float(scale):.6g}, on {shape.weight} times the counts "
+        f"of {shape.items} items and on {table}, {shape.depth} x {shape.width} cells; at most "
+        f"{told['per_user']} items of a user count"
+    )
+    return Plan(ReleasedNeighbours, parameters, loss, mechanism, noisy)

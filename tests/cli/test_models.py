@@ -1,0 +1,179 @@
+"""fit, evaluate, recommend, tune and audit model: from a file of ratings to answers and reports."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from sfumato.cli import app
+from sfumato.data import generate_world
+from sfumato.privacy import Ledger
+from sfumato.recommend import load
+
+USERS, ITEMS = 200, 120
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    """A folder with train.csv, test.csv and the public lists items.txt and users.txt."""
+    folder = tmp_path_factory.mktemp("shop")
+    world = generate_world(users=USERS, items=ITEMS, ratings=6000, seed=1).interactions
+    for name, part in zip(("train", "test"), world.split(0.9, 0.1, seed=0), strict=True):
+        rows = zip(part.users.tolist(), part.items.tolist(), part.ratings.tolist(), strict=True)
+        lines = [f"{user},{item},{rating:g}" for user, item, rating in rows]
+        (folder / f"{name}.csv").write_text("\n".join(["user,item,rating", *lines]) + "\n")
+    (folder / "items.txt").write_text("\n".join(map(str, range(ITEMS))))
+    (folder / "users.txt").write_text("\n".join(map(str, range(USERS))))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(shop):
+    run(shop, "fit", "train.csv", "-o", "model.sfu", "--epochs", "5")
+    return shop / "model.sfu"
+
+
+def run(folder, *words, code=0):
+    """What a command prints in this folder, and that it ends as it should."""
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        result = CliRunner().invoke(app, list(words))
+    finally:
+        os.chdir(before)
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def told(folder, *words):
+    return json.loads(run(folder, *words, "--json"))
+
+
+def test_a_fitted_model_is_what_the_library_fits(shop, model):
+    loaded = load(model)
+    assert loaded.get_params()["epochs"] == 5
+    found = told(shop, "fit", "train.csv", "-o", "again.sfu", "--epochs", "5")
+    assert (found["kind"], found["ratings"]) == ("SketchFactorization", 5400)
+    assert (shop / "again.sfu").read_bytes() == model.read_bytes()
+
+
+def test_evaluate_tells_errors_rows_and_memory(shop, model):
+    found = told(shop, "evaluate", "model.sfu", "test.csv")
+    rows = np.loadtxt(shop / "test.csv", delimiter=",", skiprows=1)
+    predicted = load(model).predict(rows[:, 0].astype(int), rows[:, 1].astype(int))
+    assert found["rmse"] == pytest.approx(np.sqrt(np.mean((predicted - rows[:, 2]) ** 2)))
+    assert found["mae"] == pytest.approx(np.mean(np.abs(predicted - rows[:, 2])))
+    assert (found["n"], found["nbytes"]) == (len(rows), load(model).nbytes)
+    ranked = told(shop, "evaluate", "model.sfu", "test.csv", "--top", "5", "--seen", "train.csv")
+    assert 0 <= ranked["ndcg"] <= 1
+
+
+def test_recommend_leaves_out_what_was_seen(shop, model):
+    rows = told(shop, "recommend", "model.sfu", "7", "-n", "4", "--seen", "train.csv")["rows"]
+    train = np.loadtxt(shop / "train.csv", delimiter=",", skiprows=1)
+    seen = set(train[train[:, 0] == 7, 1].astype(int).tolist())
+    assert len(rows) == 4
+    assert not seen & {row["item"] for row in rows}
+    scores = [row["score"] for row in rows]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_a_guest_is_served_from_likes(shop, model):
+    rows = told(shop, "recommend", "model.sfu", "--likes", "3", "--likes", "5", "-n", "3")["rows"]
+    assert len(rows) == 3
+    assert not {3, 5} & {row["item"] for row in rows}
+    assert "give a user's id" in run(shop, "recommend", "model.sfu", code=2)
+
+
+def test_a_private_model_needs_its_public_inputs_and_is_paid_first(shop):
+    ledger = Ledger(shop / "stars.ledger")
+    ledger.create("stars", epsilon=8, delta=1e-6)
+    base = ["fit", "train.csv", "-o", "private.sfu", "--epsilon", "4", "--delta", "1e-6"]
+    assert "--bounds" in run(shop, *base, code=2)
+    bounded = [*base, "--bounds", "1", "5"]
+    assert "catalogue" in run(shop, *bounded, code=2)
+    public = [*bounded, "--catalogue", "items.txt", "--accounts", "users.txt"]
+    paid = ["--ledger", "stars.ledger", "--dataset", "stars", "--release-id", "june"]
+    found = told(shop, *public, *paid)
+    assert found["privacy"] == "proved"
+    assert ledger.spent("stars").epsilon == pytest.approx(found["statement"]["epsilon"], rel=1e-3)
+    first = (shop / "private.sfu").read_bytes()
+    told(shop, *public, *paid, "--force")
+    assert (shop / "private.sfu").read_bytes() == first
+    assert "proved" in run(shop, "inspect", "private.sfu")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--dense", "--depth", "2"], "--depth does not go with --dense"),
+        (["--epsilon", "1", "--clip", "1"], "--clip does not go with --epsilon"),
+        (["--factors", "0"], "factors must be"),
+        (["--dataset", "stars"], "pays for --epsilon"),
+        (["--catalogue", "none.txt"], "none.txt"),
+    ],
+)
+def test_options_that_do_not_go_together_are_one_line_and_nothing_is_written(shop, words, sentence):
+    output = run(shop, "fit", "train.csv", "-o", "wrong.sfu", *words, code=2)
+    assert sentence in output
+    assert len(output.strip().splitlines()) == 1
+    assert not (shop / "wrong.sfu").exists()
+
+
+def test_half_a_model_file_is_one_line(shop, model):
+    half = shop / "half.sfu"
+    half.write_bytes(model.read_bytes()[: model.stat().st_size // 2])
+    for command in (["evaluate", "half.sfu", "test.csv"], ["recommend", "half.sfu", "1"]):
+        output = run(shop, *command, code=2)
+        assert len(output.strip().splitlines()) == 1
+
+
+def test_tune_goes_on_from_its_log(shop):
+    words = ["tune", "train.csv", "--epochs", "2", "--log", "trials.jsonl"]
+    first = told(shop, *words)
+    assert set(first["best"]) == {"learning_rate", "regularization"}
+    kept = (shop / "trials.jsonl").read_bytes()
+    second = told(shop, *words, "-o", "best.sfu")
+    assert (second["best"], (shop / "trials.jsonl").read_bytes()) == (first["best"], kept)
+    assert load(shop / "best.sfu").learning_rate == first["best"]["learning_rate"]
+    assert "another" in run(shop, *words[:2], "--depth", "1", "--log", "trials.jsonl", code=2)
+
+
+def test_audit_model_writes_figures_picture_and_page(shop, model):
+    words = ["audit", "model", "model.sfu", "--train", "train.csv", "--test", "test.csv"]
+    found = told(shop, *words)
+    assert set(found["files"]) == {"json", "png", "html"}
+    assert json.loads((shop / "model-audit.json").read_text())["model"] == "SketchFactorization"
+    assert (shop / "model-audit.png").read_bytes().startswith(b"\x89PNG")
+    assert "not a release" in (shop / "model-audit.html").read_text()
+    assert "use --force" in run(shop, *words, code=2)
+    assert "attack" in run(shop, *words, "--force")
+
+
+def test_ctrl_c_keeps_the_last_whole_epoch(shop):
+    code = "import sys; from sfumato.cli import main; sys.argv[0] = 'sfumato'; main()"
+    words = ["fit", "train.csv", "-o", "stopped.sfu", "--epochs", "1000000", "--quiet"]
+    running = subprocess.Popen(
+        [sys.executable, "-c", code, *words], cwd=shop, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and _cpu(running.pid) < 4:
+        time.sleep(0.1)
+    running.send_signal(signal.SIGINT)
+    _, errors = running.communicate(timeout=120)
+    assert running.returncode == 130
+    assert "last whole epoch" in errors
+    assert np.isfinite(load(shop / "stopped.sfu").predict(1, 1)).all()
+
+
+def _cpu(pid):
+    """Seconds of work a process has done: it is past its imports after a few."""
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,174 @@
+"""Interactions hold checked columns of one length, and hash, code, filter, split them as wholes."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from sfumato.data import Interactions, as_ids, item_seed
+from sfumato.hashing import hash_column
+
+RANDOM = np.random.default_rng(5)
+USERS = RANDOM.integers(-50, 50, 2000)
+ITEMS = np.array([f"item {n}" for n in RANDOM.integers(0, 70, 2000)], object)
+RATINGS = RANDOM.integers(1, 6, 2000).astype(float)
+SEEN = Interactions(USERS, ITEMS, RATINGS, times=np.arange(2000))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        list,
+        np.asarray,
+        pd.Series,
+        pl.Series,
+        pa.array,
+        lambda values: pa.chunked_array([values[:700], values[700:]]),
+        lambda values: pa.array(values).dictionary_encode(),
+        lambda values: pd.Series(values).astype("category"),
+    ],
+)
+def test_columns_of_every_library_make_the_same_interactions(column):
+    plain = [each.tolist() for each in (USERS, ITEMS, RATINGS)]
+    users, items = column(plain[0]), column(plain[1])
+    assert Interactions(users, items, plain[2], times=range(2000)) == SEEN
+
+
+def test_integer_ids_are_int64_and_text_ids_are_texts():
+    assert SEEN.users.dtype == np.int64
+    assert SEEN.items.dtype == object
+    assert set(map(type, SEEN.items)) == {str}
+    small = Interactions(
+        np.array([1, 2], np.uint8), np.array(["a", "b"]), np.array([1, 2], np.int8)
+    )
+    assert (small.users.dtype, small.ratings.dtype) == (np.int64, np.float64)
+    assert small.items.tolist() == ["a", "b"]
+
+
+def test_ids_are_coded_in_the_order_of_first_appearance():
+    coded = SEEN.coded()
+    assert coded.user_codes.dtype == coded.item_codes.dtype == np.int32
+    assert coded.user_ids.tolist() == list(dict.fromkeys(USERS.tolist()))
+    assert coded.item_ids.tolist() == list(dict.fromkeys(ITEMS.tolist()))
+    assert np.array_equal(coded.user_ids[coded.user_codes], USERS)
+    assert np.array_equal(coded.item_ids[coded.item_codes], ITEMS)
+    assert SEEN.coded() is coded
+
+
+def test_codes_of_a_part_name_only_what_the_part_holds():
+    part = SEEN.filter(SEEN.items == "item 7")
+    assert part.coded().item_ids.tolist() == ["item 7"]
+    assert set(part.coded().user_ids) == set(USERS[ITEMS == "item 7"])
+
+
+def test_hashes_are_those_of_the_columns_and_tell_users_from_items():
+    users, items = SEEN.hashed(9)
+    assert np.array_equal(users, hash_column(USERS, 9))
+    assert np.array_equal(items, hash_column(ITEMS, item_seed(9)))
+    same = Interactions([7], [7], [1]).hashed(9)
+    assert same[0] != same[1]
+    rows = SEEN.filter([3, 1000])
+    assert np.array_equal(rows.hashed(9)[1], items[[3, 1000]])
+
+
+@pytest.mark.parametrize("rows", [RATINGS > 3, np.array([5, 3, 3]), [], np.zeros(2000, bool)])
+def test_filter_takes_masks_and_places(rows):
+    part = SEEN.filter(rows)
+    rows = np.asarray(rows, dtype=None if len(rows) else np.int64)
+    assert np.array_equal(part.users, USERS[rows])
+    assert np.array_equal(part.items, ITEMS[rows])
+    assert np.array_equal(part.ratings, RATINGS[rows])
+    assert np.array_equal(part.times, np.arange(2000)[rows])
+
+
+@pytest.mark.parametrize("rows", [np.zeros(1999, bool), [0.5], [[1]], ["a"]])
+def test_filter_refuses_what_is_neither(rows):
+    with pytest.raises((TypeError, ValueError), match="Interactions: "):
+        SEEN.filter(rows)
+
+
+def test_columns_cannot_be_changed_nor_change_what_was_given():
+    given = np.array([1.0, 2.0])
+    made = Interactions([1, 2], ["a", "b"], given, times=[1, 2])
+    for column in (made.users, made.items, made.ratings, made.times, *made.coded()):
+        with pytest.raises(ValueError, match="read-only"):
+            column[0] = column[1]
+    given[0] = 5.0  # what was given stays the caller's to change
+
+
+def test_dates_become_seconds_and_keep_fractions():
+    days = np.array(["1970-01-02", "1970-01-01T00:00:01.500"], "M8[ms]")
+    assert Interactions([1, 2], [1, 2], [1, 1], times=days).times.tolist() == [86400, 1.5]
+    whole = Interactions([1], [1], [1], times=pd.Series(pd.to_datetime(["1970-01-02"]))).times
+    assert whole.dtype == np.int64
+    assert whole.tolist() == [86400]
+
+
+@pytest.mark.parametrize(
+    ("bad", "told"),
+    [
+        ({"ratings": [1, np.nan]}, "ratings: row 1 is not a finite number"),
+        ({"ratings": [np.inf, 1]}, "ratings: row 0 is not a finite number"),
+        ({"ratings": ["1", "2"]}, "ratings: numbers are expected"),
+        ({"ratings": [True, False]}, "ratings: numbers are expected"),
+        ({"ratings": pa.array([1, None])}, "ratings: row 1 is null"),
+        ({"ratings": [[1], [2]]}, "ratings: one column"),
+        ({"ratings": [1]}, "differ in length"),
+        ({"times": [1]}, "differ in length"),
+        ({"times": [1, np.nan]}, "times: row 1"),
+        ({"times": np.array(["2020-01-01", "NaT"], "M8[s]")}, "times: row 1 is no date"),
+        ({"users": [1.5, 2.5]}, "users: .*float"),
+        ({"users": [1, None]}, "users: row 1 is null"),
+        ({"users": [1, "a"]}, "users: "),
+        ({"users": [1, 2**63]}, "users: integers as ids must be below"),
+        ({"items": [b"\xff", b"a"]}, "items: bytes as ids must be UTF-8"),
+        ({"items": [[1], [2]]}, "items: "),
+    ],
+)
+def test_bad_columns_are_refused_by_name_and_place(bad, told):
+    good = {"users": [1, 2], "items": ["a", "b"], "ratings": [3, 4]}
+    with pytest.raises((TypeError, ValueError), match=told):
+        Interactions(**{**good, **bad})
+
+
+def test_empty_interactions_are_allowed():
+    none = Interactions([], [], [])
+    assert (len(none), none.coded().user_ids.size, none.hashed(1)[0].size) == (0, 0, 0)
+    assert [len(part) for part in none.split(0.8, 0.2)] == [0, 0]
+
+
+def test_repr_shows_no_data():
+    told = repr(Interactions(["Secret"], ["Hidden"], [4.25]))
+    assert not any(each in told for each in ("Secret", "Hidden", "4.25"))
+
+
+def test_equality_compares_every_column():
+    assert SEEN.filter(np.arange(2000)) == SEEN
+    assert SEEN.filter(np.arange(1999)) != SEEN
+    assert SEEN != "SEEN"
+    columns = {"users": USERS, "items": ITEMS, "ratings": RATINGS, "times": np.arange(2000)}
+    assert Interactions(**columns) == SEEN
+    for name, column in columns.items():
+        assert Interactions(**{**columns, name: np.roll(column, 1)}) != SEEN, name
+    assert Interactions(USERS, ITEMS, RATINGS) != SEEN
+
+
+def test_merge_joins_the_rows_of_both():
+    assert SEEN.filter(np.arange(300)).merge(SEEN.filter(np.arange(300, 2000))) == SEEN
+    assert Interactions([], [], [], times=[]).merge(SEEN) == SEEN
+    with pytest.raises(ValueError, match="only one of the two has times"):
+        SEEN.merge(Interactions(USERS, ITEMS, RATINGS))
+    with pytest.raises(TypeError, match="items are integers in one"):
+        SEEN.merge(Interactions([1], [1], [1], times=[1]))
+
+
+@pytest.mark.parametrize(("one", "many"), [(7, [7]), ("a", ["a"]), (np.int32(7), [7])])
+def test_one_id_is_a_column_of_one(one, many):
+    assert hash_column(as_ids(one, "users"), 3).tolist() == hash_column(many, 3).tolist()
+
+
+def test_one_id_of_another_type_is_refused():
+    for bad in (True, 1.5, None):
+        with pytest.raises((TypeError, ValueError), match="users"):
+            as_ids(bad, "users")

@@ -1,0 +1,80 @@
+"""The n best of panels are what sorting all scores gives."""
+
+import numpy as np
+import pytest
+
+from sfumato.kernels import top
+from sfumato.kernels.lanes import aligned
+
+
+def panels_of(vectors):
+    count = -(-len(vectors) // top.WIDE)
+    out = aligned((count, vectors.shape[1], top.WIDE), np.float32)
+    for i, vector in enumerate(vectors):
+        out[i // top.WIDE, :, i % top.WIDE] = vector
+    return out
+
+
+def barred_of(size, count):
+    bits = np.arange(count * top.WIDE) >= size
+    return np.packbits(bits, bitorder="little").view(np.uint32)[None]
+
+
+def best(vectors, queries, barred, n):
+    places = np.full((len(queries), n), -1, np.int64)
+    scores = np.full((len(queries), n), -np.inf, np.float32)
+    top.best(panels_of(vectors), queries, barred, places, scores)
+    return places, scores
+
+
+@pytest.mark.parametrize(("size", "n"), [(1, 1), (31, 5), (32, 32), (33, 40), (200, 7)])
+def test_best_is_the_head_of_the_sorted_scores(size, n):
+    rng = np.random.default_rng(size)
+    # Small whole numbers: every sum is exact, and there are many ties.
+    vectors = rng.integers(-3, 4, (size, 5)).astype(np.float32)
+    queries = rng.integers(-3, 4, (8, 5)).astype(np.float32)
+    places, scores = best(vectors, queries, barred_of(size, -(-size // top.WIDE)), n)
+    every = queries @ vectors.T
+    order = np.argsort(-every, axis=1, kind="stable")[:, :n]
+    kept = order.shape[1]
+    np.testing.assert_array_equal(places[:, :kept], order)
+    np.testing.assert_array_equal(scores[:, :kept], np.take_along_axis(every, order, 1))
+    assert (places[:, kept:] == -1).all()
+    assert (scores[:, kept:] == -np.inf).all()
+
+
+def test_every_gives_the_same_bits_as_best():
+    rng = np.random.default_rng(3)
+    vectors = rng.normal(size=(70, 9)).astype(np.float32)
+    queries = rng.normal(size=(4, 9)).astype(np.float32)
+    panels = panels_of(vectors)
+    every = np.empty((4, 96), np.float32)
+    top.every(panels, queries, every)
+    places, scores = best(vectors, queries, barred_of(70, 3), 70)
+    np.testing.assert_array_equal(np.take_along_axis(every, places, 1), scores)
+    np.testing.assert_allclose(every[:, :70], queries @ vectors.T, atol=1e-5)
+
+
+def test_nan_never_enters_the_list():
+    vectors = np.ones((3, 2), np.float32)
+    vectors[1] = np.nan
+    places, _ = best(vectors, np.ones((4, 2), np.float32), barred_of(3, 1), 3)
+    np.testing.assert_array_equal(places, [[0, 2, -1]] * 4)
+
+
+def test_tally_and_gather_group_what_has_a_place():
+    groups, members = np.array([2, 0, 2, 1, 2]), np.array([0, 1, 2, 0, 1])
+    asked, shelved = np.array([True, False, True]), np.array([7, -1, 9])
+    starts = np.zeros(4, np.int64)
+    top.tally(groups, members, asked, shelved, starts)
+    np.cumsum(starts, out=starts)
+    out = np.empty(starts[-1], np.int64)
+    top.gather(groups, members, asked, shelved, starts[:-1].copy(), out)
+    np.testing.assert_array_equal(starts, [0, 0, 0, 2])
+    np.testing.assert_array_equal(out, [7, 9])
+
+
+def test_bar_sets_the_bits_of_places():
+    barred = np.zeros((3, 2), np.uint32)
+    top.bar(np.array([0, 2, 3]), np.array([0, 33, 31]), np.array([1, -1, 0]), barred)
+    np.testing.assert_array_equal(barred, [[1 << 31, 0], [0, 0], [1, 2]])
