@@ -37,6 +37,7 @@ def test_the_statement_costs_what_was_asked(name):
     told = fitted(name, 4).statement
     relation = "replace" if name == "ratings" else "add/remove"
     assert (told.unit, told.relation) == ("event", relation)
+    assert told.insecure  # a seeded source is said
     loss = Accountant(relation=relation).compose(Loss.from_dict(told.loss))
     assert 3.9 < loss.epsilon(1e-6) <= 4
 

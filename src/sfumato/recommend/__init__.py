@@ -8,6 +8,7 @@ from sfumato.recommend.private import PrivateFactorization
 from sfumato.recommend.private_neighbours import PrivateNeighbours
 from sfumato.recommend.released_neighbours import ReleasedNeighbours
 from sfumato.recommend.sketched import SketchFactorization
+from sfumato.recommend.sketched_factors import SketchedFactors
 
 __all__ = [
     "Catalogue",
@@ -19,5 +20,6 @@ __all__ = [
     "PrivateNeighbours",
     "ReleasedNeighbours",
     "SketchFactorization",
+    "SketchedFactors",
     "load",
 ]

@@ -90,6 +90,18 @@ class FactorCells:
         out[:, -1] *= np.float32(self.lift)
         return out
 
+    def write(self, hashes: np.ndarray, vectors: np.ndarray) -> None:
+        """Add vectors, as `vectors` gives them, to those of entities; single numbers only."""
+        numbers = vectors.copy()
+        numbers[:, [0, -1]] = numbers[:, [-1, 0]]  # the bias stands first in the cells
+        for row, keys in enumerate(self._keys):
+            for number, key in zip(numbers.T, keys, strict=True):
+                products = hashes * key
+                slots = (products >> np.uint64(32)) * np.uint64(self.width) >> np.uint64(32)
+                signs = 1 - 2 * (products >> np.uint64(16) & np.uint64(1)).astype(np.float32)
+                places = row * self.width + slots.astype(np.int64)
+                np.add.at(self.table, places, number * signs)
+
     def _read(self, hashes: np.ndarray) -> np.ndarray:
         out = np.empty((hashes.size, self.spread.size), np.float32)
         given = self.table, self._keys, self.width, hashes

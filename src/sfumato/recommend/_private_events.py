@@ -8,7 +8,7 @@ import numpy as np
 from sfumato.data.interactions import Interactions
 from sfumato.hashing import hash_column
 from sfumato.privacy.bounding import bound_contributions
-from sfumato.recommend._catalogue import Catalogue, distinct, ids_of, places
+from sfumato.recommend._catalogue import Catalogue, distinct, ids_of, kind_of, places
 
 __all__ = ["GRID", "Accounts", "Events", "accounts_of", "bounded", "events_of", "shelf_of"]
 
@@ -81,6 +81,15 @@ def events_of(
     train: Interactions, shelf: Catalogue, accounts: Accounts, bounds: tuple[float, float]
 ) -> Events:
     """The rows whose user and item are in the lists; each by itself, whatever the others are."""
+    for name, ids, public in (
+        ("users", train.users, accounts.ids),
+        ("catalogue", train.items, shelf.ids),
+    ):
+        if public.size and kind_of(ids) != kind_of(public):
+            raise TypeError(
+                f"PrivateFactorization: {name} must be {kind_of(ids)} as in the ratings, not "
+                f"{kind_of(public)}."
+            )
     who, what = accounts.places(train.users), shelf.places(train.items)
     rows = np.flatnonzero((who >= 0) & (what >= 0))
     low, high = bounds

@@ -135,7 +135,9 @@ class PrivateFactorization(Factorization):
             learned = learn(plain, sums)
             file = plain["covers"] == "file"
             known = centred(learned) if accounts.shared and file else learned
-            return self._made(plain, known, shelf, accounts, statement)
+            new = self._made(plain, known, shelf, accounts, statement)
+            new.user_kind_ = kind_of(train.users)  # of the schema, not of anybody
+            return new
 
         new = published(agreed, budget.loss, sentence(plain), plain["covers"], type(self), made)
         self.__dict__.update(new.__dict__ | self.get_params())

@@ -7,7 +7,7 @@ import numpy as np
 
 from sfumato.data.interactions import Interactions
 from sfumato.kernels import least_squares as kernels
-from sfumato.privacy._source import Source
+from sfumato.privacy._source import Source, stated
 from sfumato.privacy.calibrate import epsilon_of, gaussian_sigma
 from sfumato.privacy.loss import GaussianNoise
 from sfumato.privacy.noise import add_gaussian
@@ -56,7 +56,9 @@ class _Baseline:
         self.epsilon, self.delta, self.bounds = epsilon, delta, bounds
         self.factors, self.seed = factors, seed
 
-    def _told(self, loss: GaussianNoise, mechanism: str, covers: str) -> PrivacyStatement:
+    def _told(
+        self, loss: GaussianNoise, mechanism: str, covers: str, source: Source | None
+    ) -> PrivacyStatement:
         return PrivacyStatement(
             unit="event",
             relation=loss.relation,
@@ -65,6 +67,7 @@ class _Baseline:
             delta=self.delta,
             loss=loss.to_dict(),
             covers=covers,
+            source=stated(source),
         )
 
 
@@ -96,7 +99,7 @@ class NoisyDescent(_Baseline):
         self._descend(events, tables, budget, source)
         self._lists, self._tables = (accounts.ids, shelf.ids), tables
         sentence = f"discrete Gaussian noise on clipped gradients, {PASSES} passes"
-        self.statement = self._told(budget.loss, sentence, COVERS["file"])
+        self.statement = self._told(budget.loss, sentence, COVERS["file"], source)
         return self
 
     def _descend(
@@ -162,7 +165,7 @@ class NoisyRatings(_Baseline):
         self._model = model.fit(Interactions(train.users, train.items, noisy), catalogue=catalogue)
         loss = GaussianNoise(sigma**2, RANGE, relation="replace")
         clear = "the values of ratings alone; who rated what is in the clear"
-        self.statement = self._told(loss, "discrete Gaussian noise on every rating", clear)
+        self.statement = self._told(loss, "discrete Gaussian noise on every rating", clear, source)
         return self
 
     def predict(self, users: Any, items: Any) -> np.ndarray:
