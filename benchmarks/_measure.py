@@ -147,7 +147,7 @@ def write_parts(name, parts, wanted):
     for part in wanted or parts:
         if part not in parts:
             sys.exit(f"there is no part {part!r}; there are {', '.join(parts)}.")
-        path = RESULTS / f"{name}.json"
+        found, path = parts[part](), RESULTS / f"{name}.json"
         before = json.loads(path.read_text()) if path.exists() else {}
-        found = {each: before[each] for each in parts if each in before}
-        write(name, {**found, part: parts[part]()})
+        kept = {each: before[each] for each in parts if each in before}
+        write(name, {**kept, part: found})

@@ -157,7 +157,7 @@ def heat_map():
 
 def heat_map_eachmovie():
     """Figure 4.2, on a world of EachMovie's shape with a quarter of its users and ratings."""
-    rows = _map(world("eachmovie", 0.25), FACTORS, GAINS, weights())
+    rows = _map(world("eachmovie", 0.25), (2, 8, 32), (1, 4, 16), weights())
     return {"data": "generated, a quarter of the users and ratings of eachmovie", "rows": rows}
 
 
@@ -221,7 +221,7 @@ def clipping():
                 factors=d, depth=4, space_gain=float(gain), epochs=100, **_layout(d), **o
             )
         for kind, make in kinds.items():
-            chosen, _ = best(make, train, valid, weights((0.002, 0.01)))
+            chosen, _ = best(make, train, valid, weights((0.005,) if d == 8 else (0.002, 0.01)))
             for clip in (2.0, 4.0, 8.0, None):
                 model = make(clip=clip, **chosen).fit(train)
                 row = {"kind": kind, "factors": d, "clip": clip, **chosen}

@@ -62,6 +62,20 @@ def checkerboard(users: int = 12, items: int = 16) -> Interactions:
     return Interactions(who + 100, what + 500, np.where((who + what) % 2, 1.0, 5.0))
 
 
+def known_rank(seed=0, users=300, items=200, rows=20_000, rank=3):
+    """Ratings of known rank: the spread is 1, of which noise is 0.3."""
+    random = np.random.default_rng(seed)
+    p, q = random.normal(0, 1, (users, rank)), random.normal(0, 1, (items, rank))
+    who, what = random.integers(users, size=rows), random.integers(items, size=rows)
+    bias = random.normal(0, 0.5, items)[what]
+    ratings = 3 + bias + (p[who] * q[what]).sum(1) / rank + random.normal(0, 0.3, rows)
+    return Interactions(who, what, np.clip(ratings, 1, 5)).split(0.8, 0.2, seed=seed)
+
+
+def rmse(model, data):
+    return float(np.sqrt(np.mean((model.predict(data.users, data.items) - data.ratings) ** 2)))
+
+
 Maker = Callable[[], Factorization]
 MODELS: dict[str, list[Maker]] = {}
 MODELS["DenseFactorization"] = [

@@ -15,6 +15,8 @@ from sfumato.attack._activity import quarters
 from sfumato.attack._report_page import MEANINGS, page
 from sfumato.data import Interactions
 from sfumato.privacy import PrivacyStatement
+from sfumato.privacy.statement import INSECURE
+from sfumato.recommend.private_baselines import NoisyRatings
 from stand_ins import LeastSquares, Means, ratings_world
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -183,7 +185,7 @@ def test_a_perfect_memory_is_reported_too(tmp_path):
 
 def stated(**changed):
     words = dict(unit="event", relation="add/remove", mechanism="noise", epsilon=0.1, loss={})
-    return PrivacyStatement(**{**words, **changed})
+    return PrivacyStatement(**{**words, "covers": "the whole file: all of it", **changed})
 
 
 @pytest.mark.parametrize(
@@ -193,6 +195,9 @@ def stated(**changed):
         (stated(relation="replace"), (0.1, 0)),
         (stated(epsilon=1.0, delta=1e-6), (2, pytest.approx(1e-6 * (1 + np.e)))),
         (stated(covers="joint: item side only"), None),
+        (stated(covers="the values of ratings alone"), None),
+        (stated(unit="user", contributions=9), None),
+        (stated(source=INSECURE), None),
         (None, None),
     ],
 )
@@ -207,6 +212,11 @@ def test_a_claim_is_held_against_what_was_measured(split, learned_by_heart, stat
     )
     words = "an attack refutes it" if found.refuted else "proves nothing"
     assert words in page(found.to_dict(), b"")
+
+
+def test_noise_on_values_claims_nothing_of_presence(split):
+    model = NoisyRatings(epsilon=0.5, delta=1e-6, bounds=(-9, 9), factors=2).fit(split[0])
+    assert audit_model(model, *split).claimed is None
 
 
 def test_a_false_claim_is_refuted_and_a_true_one_is_not(split, learned_by_heart):

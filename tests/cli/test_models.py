@@ -9,50 +9,19 @@ import time
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from sfumato.cli import app
+from sfumato.cli.demo_models import _label
 from sfumato.data import generate_world
 from sfumato.privacy import Ledger
-from sfumato.recommend import load
-
-USERS, ITEMS = 200, 120
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory):
-    """A folder with train.csv, test.csv and the public lists items.txt and users.txt."""
-    folder = tmp_path_factory.mktemp("shop")
-    world = generate_world(users=USERS, items=ITEMS, ratings=6000, seed=1).interactions
-    for name, part in zip(("train", "test"), world.split(0.9, 0.1, seed=0), strict=True):
-        rows = zip(part.users.tolist(), part.items.tolist(), part.ratings.tolist(), strict=True)
-        lines = [f"{user},{item},{rating:g}" for user, item, rating in rows]
-        (folder / f"{name}.csv").write_text("\n".join(["user,item,rating", *lines]) + "\n")
-    (folder / "items.txt").write_text("\n".join(map(str, range(ITEMS))))
-    (folder / "users.txt").write_text("\n".join(map(str, range(USERS))))
-    return folder
+from sfumato.privacy.noise import InsecureSeededSource
+from sfumato.recommend import PrivateFactorization, load
+from shops import run, told
 
 
 @pytest.fixture(scope="module")
 def model(shop):
     run(shop, "fit", "train.csv", "-o", "model.sfu", "--epochs", "5")
     return shop / "model.sfu"
-
-
-def run(folder, *words, code=0):
-    """What a command prints in this folder, and that it ends as it should."""
-    before = os.getcwd()
-    os.chdir(folder)
-    try:
-        result = CliRunner().invoke(app, list(words))
-    finally:
-        os.chdir(before)
-    assert result.exit_code == code, result.output
-    return result.output
-
-
-def told(folder, *words):
-    return json.loads(run(folder, *words, "--json"))
 
 
 def test_a_fitted_model_is_what_the_library_fits(shop, model):
@@ -88,7 +57,7 @@ def test_a_guest_is_served_from_likes(shop, model):
     rows = told(shop, "recommend", "model.sfu", "--likes", "3", "--likes", "5", "-n", "3")["rows"]
     assert len(rows) == 3
     assert not {3, 5} & {row["item"] for row in rows}
-    assert "give a user's id" in run(shop, "recommend", "model.sfu", code=2)
+    assert "give either a user's id" in run(shop, "recommend", "model.sfu", code=2)
 
 
 def test_a_private_model_needs_its_public_inputs_and_is_paid_first(shop):
@@ -102,6 +71,7 @@ def test_a_private_model_needs_its_public_inputs_and_is_paid_first(shop):
     paid = ["--ledger", "stars.ledger", "--dataset", "stars", "--release-id", "june"]
     found = told(shop, *public, *paid)
     assert found["privacy"] == "proved"
+    assert "ratings" not in found  # their number is not told
     assert ledger.spent("stars").epsilon == pytest.approx(found["statement"]["epsilon"], rel=1e-3)
     first = (shop / "private.sfu").read_bytes()
     told(shop, *public, *paid, "--force")
@@ -109,13 +79,52 @@ def test_a_private_model_needs_its_public_inputs_and_is_paid_first(shop):
     assert "proved" in run(shop, "inspect", "private.sfu")
 
 
+def test_a_private_model_counts_every_row_and_answers_ids_as_they_are_written(shop, monkeypatch):
+    text = (shop / "train.csv").read_text()
+    (shop / "twice.csv").write_text(text + "7,3,5\n" * 2 + "guest,3,5\n")
+    rows, plain = [], PrivateFactorization.fit
+
+    def noted(model, train, **options):
+        rows.append(len(train))
+        return plain(model, train, **options)
+
+    monkeypatch.setattr(PrivateFactorization, "fit", noted)
+    private = [
+        "--epsilon",
+        "4",
+        "--delta",
+        "1e-6",
+        "--bounds",
+        "1",
+        "5",
+        "--catalogue",
+        "items.txt",
+    ]
+    joint = ["--unit", "user", "--covers", "joint", "--per-user", "9"]
+    run(shop, "fit", "twice.csv", "-o", "twice.sfu", *private, *joint)
+    assert rows == [text.count("\n") - 1 + 3]
+    for seen in ([], ["--seen", "train.csv"], ["--seen", "twice.csv"]):
+        assert told(shop, "recommend", "twice.sfu", "7", "-n", "2", *seen)["rows"]
+
+
+def test_seeded_noise_is_no_privacy_in_the_demo():
+    world = generate_world(users=20, items=10, ratings=90, seed=1).interactions
+    model = PrivateFactorization(epsilon=4, delta=1e-6, bounds=(1, 5))
+    assert _label(model) == "none"
+    public = {"users": range(20), "catalogue": range(10)}
+    assert _label(model.fit(world, **public)) == "epsilon 4, proved"
+    assert _label(model.fit(world, **public, source=InsecureSeededSource(1))) == "none"
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["--dense", "--depth", "2"], "--depth does not go with --dense"),
         (["--epsilon", "1", "--clip", "1"], "--clip does not go with --epsilon"),
+        (["--epsilon", "1", "--seed", "0"], "--seed does not go with --epsilon"),
+        (["--epsilon", "1", "--valid", "test.csv"], "--valid does not go with --epsilon"),
         (["--factors", "0"], "factors must be"),
-        (["--dataset", "stars"], "pays for --epsilon"),
+        (["--dataset", "stars"], "--dataset does not go with a model without --epsilon"),
         (["--catalogue", "none.txt"], "none.txt"),
     ],
 )

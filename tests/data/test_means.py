@@ -56,6 +56,15 @@ def test_one_user_one_item_one_rating_is_enough():
     assert model.predict(1, "tea").tolist() == [4.0]
 
 
+def test_bytes_are_those_of_ids_and_deviations():
+    assert DampedMeans().fit(Interactions([1, 2, 2], [5, 5, 6], [1, 2, 3])).nbytes == 4 * 16
+    # Texts of 3, 3 and 6 bytes; beside each 8 for its end and 8 for its deviation.
+    texts = DampedMeans().fit(Interactions(["ann", "ann"], ["tea", "crème"], [4, 5]))
+    assert texts.nbytes == 3 + 3 + 6 + 3 * 16
+    with pytest.raises(ValueError, match="fit it first"):
+        _ = DampedMeans().nbytes
+
+
 def test_means_need_ratings_ids_of_their_type_and_a_damping():
     with pytest.raises(ValueError, match="no ratings to learn from"):
         DampedMeans().fit(Interactions([], [], []))

@@ -89,7 +89,7 @@ def test_columns_are_taken_by_name_or_position(tmp_path):
     ("options", "told"),
     [
         ({}, "cannot tell the column of users; give users="),
-        ({"users": "no"}, "there is no column 'no'; the columns are: a, b, c"),
+        ({"users": "no"}, "there is no column 'no'; there are 3 columns; if line 1 holds no"),
         ({"users": 3}, "users must be a position from 0 to 2, not 3"),
         ({"users": 0, "items": 0, "ratings": 2}, "two roles share a column"),
         ({"users": 0, "items": 1, "ratings": "c", "header": False}, "has no header line"),
@@ -105,6 +105,16 @@ def test_columns_and_options_that_are_not_there_are_refused(tmp_path, options, t
         read_interactions(path, **options)
 
 
+@pytest.mark.parametrize("options", [{}, {"users": "who"}, {"users": "who", "header": True}])
+def test_values_of_a_line_taken_for_names_are_not_shown(tmp_path, options):
+    path = written(tmp_path / "a.csv", "zoe,tea,five\nbob,rum,four\n")
+    with pytest.raises(ValueError, match="3 columns; if line 1 holds no names") as told:
+        read_interactions(path, **options)
+    assert not any(word in str(told.value) for word in ("zoe", "tea", "five"))
+    with pytest.raises(ValueError, match="the columns are: ann, tea"):
+        read_interactions({"ann": [1], "tea": [2]}, **options)
+
+
 @pytest.mark.parametrize("latest", ["", ",30", ",2001-01-01", ",2001-01-01T10:00:00Z"])
 def test_of_several_ratings_of_a_pair_the_latest_stays(tmp_path, latest):
     # Without times the last row is the latest; otherwise the one in the middle.
@@ -113,6 +123,11 @@ def test_of_several_ratings_of_a_pair_the_latest_stays(tmp_path, latest):
     found = read_interactions(written(tmp_path / "a.csv", "\n".join(rows)))
     assert found.ratings.tolist() == ([3, 5] if latest else [3, 2])
     assert (found.report.rows, found.report.kept, found.report.duplicates) == (4, 2, 2)
+    kept = read_interactions(tmp_path / "a.csv", duplicates="keep")
+    assert kept.ratings.tolist() == [1, 3, 5, 2]
+    assert (kept.report.kept, kept.report.duplicates) == (4, 0)
+    with pytest.raises(ValueError, match="duplicates must be"):
+        read_interactions(tmp_path / "a.csv", duplicates="first")
 
 
 def test_of_equal_times_the_later_row_stays():

@@ -66,6 +66,8 @@ def test_each_user_leaves_a_share_and_keeps_the_rest():
     assert np.array_equal(np.bincount(test.users, minlength=80), np.floor(0.3 * counts + 1e-9))
     assert sorted(rows(train) + rows(test)) == rows(SEEN)
     assert rows(test) != rows(split_by_user(SEEN, 0.3, seed=2)[1])
+    for same in (np.float64(0.25), np.float32(0.25), np.float16(0.25)):
+        assert rows(split_by_user(SEEN, same)[1]) == rows(split_by_user(SEEN, 0.25)[1])
 
 
 def test_who_has_too_few_rows_stays_in_train():

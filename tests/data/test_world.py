@@ -118,6 +118,13 @@ def test_no_prediction_beats_the_expected_rating():
     assert best < rmse(DampedMeans().fit(SEEN).predict(SEEN.users, SEEN.items), SEEN.ratings)
     with pytest.raises(ValueError, match="items must be whole numbers from 0 to 199"):
         WORLD.expected([0], [200])
+    for users, items in (([0, 1], [0]), ([0], [0, 1]), (np.arange(40), np.array([0]))):
+        with pytest.raises(ValueError, match="World: users and items must be of one length, not"):
+            WORLD.expected(users, items)
+    for shape in ((2, 2), ()):
+        with pytest.raises(ValueError, match="World: users must be one column, not"):
+            WORLD.expected(np.zeros(shape, int), np.zeros(shape, int))
+    assert WORLD.expected([], []).shape == (0,)
 
 
 def test_a_world_of_the_shape_of_movielens_is_about_as_hard():

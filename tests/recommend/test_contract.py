@@ -75,6 +75,13 @@ def check_a_second_fit_starts_anew(make):
         assert_same_answers(model.fit(TRAIN, catalogue=ITEMS), told(learned(make)))
 
 
+def check_epochs_are_honoured(make):
+    if "epochs" in make().LIMITS:
+        one, two = (make().set_params(epochs=n).fit(TRAIN, catalogue=ITEMS) for n in (1, 2))
+        assert [len(model.history_) for model in (one, two)] == [1, 2]
+        assert not np.array_equal(told(one)[0], told(two)[0])
+
+
 def check_bad_data_is_refused_and_changes_nothing(make):
     model = learned(make)
     want, name = told(model), type(model).__name__

@@ -3,22 +3,10 @@
 import numpy as np
 import pytest
 
+from models import known_rank as world
+from models import rmse
 from sfumato.data import Interactions
 from sfumato.recommend import DenseFactorization
-
-
-def world(seed=0, users=300, items=200, rows=20_000, rank=3):
-    """Ratings of known rank: the spread is 1, of which noise is 0.3."""
-    random = np.random.default_rng(seed)
-    p, q = random.normal(0, 1, (users, rank)), random.normal(0, 1, (items, rank))
-    who, what = random.integers(users, size=rows), random.integers(items, size=rows)
-    bias = random.normal(0, 0.5, items)[what]
-    ratings = 3 + bias + (p[who] * q[what]).sum(1) / rank + random.normal(0, 0.3, rows)
-    return Interactions(who, what, np.clip(ratings, 1, 5)).split(0.8, 0.2, seed=seed)
-
-
-def rmse(model, data):
-    return float(np.sqrt(np.mean((model.predict(data.users, data.items) - data.ratings) ** 2)))
 
 
 @pytest.mark.parametrize("factors", [8, 16, 32, 33])
@@ -68,10 +56,23 @@ def test_new_ids_get_rows_and_old_ones_keep_theirs():
 
 def test_a_stream_from_nothing_learns():
     train, test = world(rows=60_000)
-    model = DenseFactorization(factors=8, learning_rate=0.1)
+    model = DenseFactorization(factors=8, learning_rate=0.1, bounds=(1, 5))
     for start in range(0, len(train), 4000):
         model.partial_fit(train.filter(np.arange(start, min(start + 4000, len(train)))))
     assert rmse(model, test) < 0.8 * test.ratings.std()
+
+
+def test_a_look_up_reads_no_more_than_it_must(monkeypatch):
+    # Known users are sorted when first asked for, and not again until there are new ones.
+    train, test = world()
+    model = DenseFactorization(epochs=1).fit(train)
+    model.predict(5, 7)
+    sorts = []
+    monkeypatch.setattr(np, "argsort", lambda *args: sorts.append(args))
+    model.predict(test.users, test.items)
+    model.partial_fit(test)
+    model.predict(5, 7)
+    assert not sorts
 
 
 @pytest.mark.parametrize("factors", [5, 16, 40])

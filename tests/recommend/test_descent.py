@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from sfumato.data import Interactions
-from sfumato.recommend import DenseFactorization, SketchFactorization, _descent
+from sfumato.recommend import DenseFactorization, SketchFactorization
+from sfumato.recommend._undo import to_the_end
 
 MODELS = [DenseFactorization, SketchFactorization]
 both = pytest.mark.parametrize("kind", MODELS)
@@ -88,13 +89,78 @@ def test_control_c_in_an_epoch_waits_for_its_end():
         ended.append(True)
 
     with pytest.raises(KeyboardInterrupt):
-        _descent.to_the_end(work)
+        to_the_end(work)
     assert ended == [True]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    other = threading.Thread(target=_descent.to_the_end, args=(lambda: ended.append(False),))
+    other = threading.Thread(target=to_the_end, args=(lambda: ended.append(False),))
     other.start()
     other.join()
     assert ended == [True, False]
+
+
+@both
+def test_control_c_in_an_epoch_that_fails_is_not_lost_and_keeps_nothing_of_it(kind):
+    model = kind(epochs=5, learning_rate=0.05).fit(TRAIN)
+    before = model.to_bytes()
+
+    class Stopped(kind):
+        def _pass(self, plain, *args):
+            rate = 1e9 if self.history_ else 0.05
+            os.kill(os.getpid(), signal.SIGINT) if self.history_ else None
+            super()._pass(plain, args[0], rate, *args[2:])
+
+    stopped = Stopped(**model.get_params())
+    stopped.__dict__.update(model.__dict__)
+    with pytest.raises(KeyboardInterrupt) as told_both:
+        stopped.fit(TRAIN)
+    assert "diverged" in str(told_both.value.__context__)
+    assert kind.to_bytes(model) == before
+    assert (told(stopped) == told(model)).all()
+
+
+@both
+@pytest.mark.parametrize("factors", [7, 16, 32])
+@pytest.mark.parametrize("rows", [1, len(TRAIN)])
+@pytest.mark.parametrize("noise", [None, 1e-6])
+def test_a_batch_that_diverges_leaves_the_model_as_it_was(kind, factors, rows, noise):
+    # One row touches few numbers, all rows touch all; sevens lie across the blocks of 16.
+    model = kind(epochs=2, factors=factors, noise=noise).fit(TRAIN)
+    model.set_params(learning_rate=1e3)
+    before, shown = model.to_bytes(), [table.copy() for table in model._tables()]
+    wild = Interactions(TRAIN.users[:rows], TRAIN.items[:rows], np.full(rows, 3e38))
+    told_why = r"diverged .* smaller learning_rate or regularization, or bounds= for a stream"
+    for _ in range(2):
+        with pytest.raises(ValueError, match=told_why):
+            model.partial_fit(wild)
+    assert model.to_bytes() == before
+    for table, kept in zip(model._tables(), shown, strict=True):
+        assert (table == kept).all()
+    assert np.isfinite(told(model.set_params(learning_rate=0.05).partial_fit(TEST))).all()
+
+
+@both
+def test_a_batch_reads_and_keeps_what_it_touches_and_not_the_table(kind):
+    model = kind(epochs=1).fit(TRAIN)
+    one = model._columns(TRAIN.filter([3]))
+    assert all(places is not None for _, places in model._touched(*one))
+    before = [table.copy() for table in model._tables()]
+    user, item = int(TRAIN.users[3]), int(TRAIN.items[3])
+    model.partial_fit(Interactions([user], [item], [5.0]))
+    for (table, places), old in zip(model._touched(*one), before, strict=True):
+        changed = table != old.reshape(table.shape)
+        assert changed.any()
+        changed[places] = False
+        assert not changed.any()
+
+
+@both
+def test_a_stream_needs_bounds_and_is_told_so(kind):
+    model = kind(**({"cells": 999} if kind is SketchFactorization else {}))
+    with pytest.raises(ValueError, match=r"partial_fit needs bounds=, since .* scale of ratings"):
+        model.partial_fit(TRAIN)
+    assert "catalogue_" not in model.__dict__
+    model.set_params(bounds=(1, 5)).partial_fit(TRAIN.filter([0]))
+    assert (model.low_, model.high_, model.scale_) == (1, 5, 1)
 
 
 @both
@@ -110,7 +176,7 @@ def test_a_failing_fit_leaves_the_model_as_it_was(kind):
     model.set_params(learning_rate=1e6)
     with pytest.raises(ValueError, match=r"diverged.*smaller learning_rate"):
         model.fit(TEST)
-    model.set_params(learning_rate=None)
+    model.set_params(learning_rate=0.05)
     assert (told(model) == before).all()
     assert model.to_bytes() == bytes_before
     assert model.history_[-1]["epoch"] == 2
@@ -211,3 +277,6 @@ def test_a_catalogue_that_is_given_stays(kind):
     model.partial_fit(TEST)
     assert list(model.catalogue_.ids) == [5, 6, 7]
     assert list(model.partial_fit(TEST, catalogue=[8]).catalogue_.ids) == [8]
+    for learn in (model.fit, model.partial_fit):
+        with pytest.raises(TypeError, match="catalogue holds text, but items of the data are int"):
+            learn(TEST, catalogue=["a", "b"])

@@ -26,6 +26,15 @@ def arrays(**changed):
     return {**MODEL._arrays(), "catalogue": np.arange(7), **changed}
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_is_not_written(tmp_path, value):
+    model = random_world(5, 7, 3)
+    model.items_[2, 1] = value
+    with pytest.raises(ValueError, match="Known: items_ is not finite; fit the model anew"):
+        model.save(tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("ids", [None, ["tea", "", "crème", "茶", "a", "b", "c"]])
 def test_a_file_gives_the_same_answers_and_the_same_bytes(tmp_path, ids):
     model = Known.of(MODEL.users_, MODEL.items_, ids)

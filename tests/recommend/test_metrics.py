@@ -7,8 +7,7 @@ import pytest
 from scipy.stats import spearmanr
 from sklearn.metrics import mean_absolute_error, mean_squared_error, roc_auc_score
 
-from sfumato.data import Interactions
-from sfumato.recommend import metrics
+from sfumato.data import DampedMeans, Interactions
 from sfumato.recommend.metrics import auc, evaluate, mae, rmse, spearman
 
 RNG = np.random.default_rng(7)
@@ -110,16 +109,31 @@ def test_evaluate_asks_a_model_that_only_lists():
     assert told["hit_rate"] == 1
 
 
+def test_evaluate_asks_once_for_all_lists():
+    class Counted(Fixed):
+        asked = 0
+
+        def recommend(self, users, n=10, *, exclude=None):
+            self.asked += 1
+            return super().recommend(users, n, exclude=exclude)
+
+    users = np.arange(20_000)
+    model = Counted()
+    assert evaluate(model, Interactions(users, users % 5, users % 3), n=2)["users"] == users.size
+    assert model.asked == 1
+
+
+def test_evaluate_tells_the_size_of_means_and_of_what_has_none():
+    test = Interactions([7, 7, 9, 9], [1, 3, 2, 1], [5, 1, 4, 2])
+    assert evaluate(DampedMeans().fit(test), test)["nbytes"] == (2 + 3) * 16
+    for size in ({}, {"nbytes": None}):
+        model = type("Plain", (), {"predict": Fixed.predict, **size})()
+        assert set(evaluate(model, test)) == {"rmse", "mae", "n"}
+
+
 def test_evaluate_refuses_nothing_and_nonsense():
     with pytest.raises(ValueError, match="at least one row"):
         evaluate(Fixed(), Interactions([], [], []))
     for bad in (0, 1.5, "ten", True):
         with pytest.raises(ValueError, match="evaluate: n must be"):
             evaluate(Fixed(), Interactions([7], [1], [5]), n=bad)
-
-
-def test_lists_of_many_users_are_asked_for_in_blocks(monkeypatch):
-    monkeypatch.setattr(metrics, "BLOCK", 3)
-    users = np.arange(20)
-    told = evaluate(Fixed(), Interactions(users, np.ones(20, int), np.ones(20)), n=2)
-    assert (told["users"], told["hit_rate"]) == (20, 1)

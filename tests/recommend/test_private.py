@@ -68,6 +68,18 @@ def test_the_file_is_made_of_noisy_sums_alone(monkeypatch, options):
     assert files[0] == files[1]
 
 
+def moves(monkeypatch, one, other, options):
+    """How far each step of one data set is from that of the other, where 1 is what noise covers."""
+    both = []
+    for train in (one, other):
+        both.append(Drowned(monkeypatch))
+        fitted(train, **options)
+    assert len(both[0].cells) == len(both[1].cells) > 4
+    for (cells, norm), (others, same) in zip(both[0].cells, both[1].cells, strict=True):
+        assert same == norm
+        yield ((cells - others) ** 2).sum() / norm
+
+
 @pytest.mark.parametrize("options", KINDS)
 def test_no_neighbour_moves_any_step_further_than_its_noise_covers(monkeypatch, options):
     # All steps after one another, each asking what the answers before it made it ask.
@@ -75,18 +87,19 @@ def test_no_neighbour_moves_any_step_further_than_its_noise_covers(monkeypatch, 
         rows = np.arange(len(WORLD)) != gone
         if "per_user" in options:
             rows = WORLD.users != WORLD.users[gone]
-        both = []
-        for train in (WORLD, WORLD.filter(rows)):
-            both.append(Drowned(monkeypatch))
-            fitted(train, **options)
-        assert len(both[0].cells) == len(both[1].cells) > 4
-        moved = 0.0
-        for (whole, norm), (part, same) in zip(both[0].cells, both[1].cells, strict=True):
-            assert same == norm
-            distance = ((whole - part) ** 2).sum()
-            assert distance <= norm
-            moved = max(moved, distance / norm)
-        assert moved > 0.1
+        assert 0.1 < max(moves(monkeypatch, WORLD, WORLD.filter(rows), options)) <= 1
+
+
+@pytest.mark.parametrize("options", KINDS)
+@pytest.mark.parametrize(("user", "item"), [("guest", "3"), ("7", "teapot")])
+def test_nor_does_one_whose_id_makes_all_others_texts(monkeypatch, options, user, item):
+    more = Interactions(
+        [*map(str, WORLD.users), user], [*map(str, WORLD.items), item], [*WORLD.ratings, 5.0]
+    )
+    moved = max(moves(monkeypatch, WORLD, more, options))
+    assert moved <= 1
+    counts = item == "3" and ("rows" in options or "per_user" in options)
+    assert (moved > 0) is counts  # in no list, a row changes nothing
 
 
 def test_rows_outside_of_the_public_lists_change_nothing():

@@ -42,6 +42,12 @@ def test_the_statement_costs_what_was_asked(name):
     assert 3.9 < loss.epsilon(1e-6) <= 4
 
 
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_delta_that_covers_all_by_itself_still_states_an_epsilon(name):
+    model = MAKERS[name](epsilon=1e-5, delta=0.1, bounds=(1, 5)).fit(TRAIN, **LISTS)
+    assert 0 < model.statement.epsilon <= 1e-5
+
+
 def test_noisy_ratings_say_that_presence_is_in_the_clear():
     assert "in the clear" in fitted("ratings", 4).statement.covers
 

@@ -69,6 +69,31 @@ def test_no_unit_changes_more_than_is_said(unit, per_user, shape):
     assert both.l2_squared(shape) == 4 * touched.l2_squared(shape)
 
 
+@pytest.mark.parametrize("shape", SHAPES, ids=["table", "sketch"])
+def test_ids_as_integers_and_as_texts_count_alike_and_one_more_text_moves_one_unit(shape):
+    users, items = zip(*EVENTS, strict=True)
+    texts = [list(map(str, users)), list(map(str, items))]
+    want = cells(EVENTS, 2, shape)
+    shelf = Catalogue(np.arange(ITEMS))
+
+    def told(users, items):
+        return counted(Interactions(users, items, np.ones(len(users))), shelf, 2, shape)
+
+    for both in (texts, [users, texts[1]], [texts[0], items]):
+        assert (told(*both) == want).all()
+    assert (told([*users, 7], [*texts[1], "teapot"]) == want).all()
+    change = np.abs(told([*texts[0], "guest"], [*items, 1]) - want).sum()
+    assert change == shape.weight  # one item of one user, and no pair
+
+
+def test_the_label_is_none_before_a_fit_and_where_noise_is_seeded():
+    model = PrivateNeighbours(epsilon=1, per_user=2)
+    assert model.privacy_label == "none"
+    model.fit(had(*EVENTS), catalogue=range(ITEMS), source=InsecureSeededSource(1))
+    assert model.privacy_label == "none"
+    assert model.fit(had(*EVENTS), catalogue=range(ITEMS)).privacy_label == "proved"
+
+
 def test_counts_are_those_of_the_kept_items():
     events = [(7, 0), (7, 1), (7, 1), (8, 1), (8, 0), (8, 2), (9, 99)]
     told = cells(events, 4, SHAPES[0])

@@ -7,23 +7,11 @@ import resource
 import numpy as np
 import pytest
 
+from models import known_rank as world
+from models import rmse
 from sfumato.data import Interactions
 from sfumato.hashing import hash_column
 from sfumato.recommend import ModelFormatError, SketchFactorization
-
-
-def world(seed=0, users=300, items=200, rows=20_000, rank=3):
-    """Ratings of known rank: the spread is 1, of which noise is 0.3."""
-    random = np.random.default_rng(seed)
-    p, q = random.normal(0, 1, (users, rank)), random.normal(0, 1, (items, rank))
-    who, what = random.integers(users, size=rows), random.integers(items, size=rows)
-    bias = random.normal(0, 0.5, items)[what]
-    ratings = 3 + bias + (p[who] * q[what]).sum(1) / rank + random.normal(0, 0.3, rows)
-    return Interactions(who, what, np.clip(ratings, 1, 5)).split(0.8, 0.2, seed=seed)
-
-
-def rmse(model, data):
-    return float(np.sqrt(np.mean((model.predict(data.users, data.items) - data.ratings) ** 2)))
 
 
 @pytest.mark.parametrize("layout", ["block", "component"])
@@ -47,7 +35,7 @@ def test_the_table_has_the_size_of_equation_4_9():
 
 def test_millions_of_new_users_allocate_nothing():
     # One batch's own columns may take tens of MB; a dense table of these users would take 256 MB.
-    model = SketchFactorization(cells=1 << 14)
+    model = SketchFactorization(cells=1 << 14, bounds=(1, 5))
     random, size = np.random.default_rng(1), 200_000
     peaks, files, sizes = [], [], set()
     for start in range(0, 2_000_000, size):
@@ -64,14 +52,14 @@ def test_millions_of_new_users_allocate_nothing():
 def test_streams_need_cells_and_are_told_so():
     train, _ = world(rows=100)
     model = SketchFactorization()
-    with pytest.raises(ValueError, match=r"SketchFactorization: .* needs cells="):
+    with pytest.raises(ValueError, match=r"SketchFactorization: .* needs cells= and bounds="):
         model.partial_fit(train)
     assert "catalogue_" not in model.__dict__
 
 
 def test_a_stream_learns_in_one_pass():
     train, test = world(rows=60_000)
-    model = SketchFactorization(factors=16, cells=1 << 14, learning_rate=0.1)
+    model = SketchFactorization(factors=16, cells=1 << 14, learning_rate=0.1, bounds=(1, 5))
     for start in range(0, len(train), 5000):
         model.partial_fit(train.filter(np.arange(start, min(start + 5000, len(train)))))
     assert model.seen_ == len(train)
@@ -106,6 +94,25 @@ def test_resizing_keeps_biases_and_comes_back_exactly(layout):
         np.testing.assert_allclose(now[:, -1], before[:, -1], atol=1e-5)
     np.testing.assert_allclose(now, before, atol=1e-5)
     assert (model._cells.table == table).all()
+
+
+@pytest.mark.parametrize("layout", ["block", "component"])
+def test_resizing_turns_components_and_keeps_products_of_what_is_read(layout):
+    train, _ = world()
+    model = SketchFactorization(factors=32, layout=layout, epochs=3).fit(train)
+    users = np.arange(50)
+    before = model._user_vectors(users)[:, :-1]
+    after = model.resize(48)._user_vectors(users)[:, :-1]
+    read = model._cells._read(hash_column(users, model._cells.seed))
+    new = read[:, 32:] * model.scale_**0.5
+    np.testing.assert_allclose(after @ after.T - new @ new.T, before @ before.T, atol=1e-4)
+    assert not np.allclose(after[:, :31], before, atol=1e-4)
+
+
+@pytest.mark.parametrize("layout", ["block", "component"])
+def test_a_resized_model_goes_on_learning(layout):
+    train, _ = world()
+    model = SketchFactorization(factors=32, layout=layout, epochs=3).fit(train)
     model.resize(48).partial_fit(train)
     assert np.isfinite(model.predict(train.users[:9], train.items[:9])).all()
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from models import BOUNDS, ITEMS, RATED, TRAIN
+from sfumato.privacy.noise import InsecureSeededSource
 from sfumato.recommend import DenseFactorization, PrivateFactorization, SketchedFactors, load
 
 
@@ -47,6 +48,18 @@ def test_a_file_names_no_user_and_reads_back(private, tmp_path):
     assert again.statement == private.statement
     data = (tmp_path / "small.sfu").read_bytes()
     assert np.arange(RATED, dtype=np.int64).tobytes()[8:64] not in data
+
+
+def test_users_own_vectors_are_refused_and_seeded_noise_is_no_promise():
+    model = PrivateFactorization(epsilon=50, delta=1e-6, bounds=BOUNDS, covers="joint")
+    public = dict(users=np.arange(RATED), catalogue=ITEMS)
+    small = SketchedFactors(cells=512)
+    assert small.privacy_label == "none"
+    with pytest.raises(ValueError, match="a personal copy holds users' own vectors"):
+        small.fit(model.fit(TRAIN, **public).personal(TRAIN))
+    assert small.fit(model).privacy_label == "proved"
+    seeded = model.fit(TRAIN, **public, source=InsecureSeededSource(1))
+    assert load(SketchedFactors(cells=512).fit(seeded).to_bytes()).privacy_label == "none"
 
 
 def test_only_a_private_model_is_taken():

@@ -47,21 +47,26 @@ def fresh():
 
 def test_search_goes_along_the_lines_then_finer_around_the_best():
     seen = []
-    told = tune(Bowl(), TRAIN, VALID, fine=2, progress=lambda *each: seen.append(each))
+    grids = {"learning_rate": (0.001, 0.01, 0.1), "regularization": (0.001, 0.01, 0.1, 1.0)}
+    options = {"grids": grids, "fine": 2}
+    mine = Bowl(learning_rate=0.02)
+    told = tune(mine, TRAIN, VALID, **options, progress=lambda *each: seen.append(each))
     stage_one = [t.parameters for t in told.trials if t.stage == 1]
-    assert [p["learning_rate"] for p in stage_one[:3]] == [0.001, 0.01, 0.1]
-    assert all(p["regularization"] == 0.1 for p in stage_one[:3])
-    assert [p["regularization"] for p in stage_one[3:]] == [0.001, 0.01, 1.0]  # 0.1 was tried
-    assert told.parameters["learning_rate"] == pytest.approx(0.01 * 10 ** (1 / 3))
+    own = mine.get_params()
+    assert stage_one[0] == {name: own[name] for name in grids}
+    assert [p["learning_rate"] for p in stage_one[1:4]] == [0.001, 0.01, 0.1]
+    assert all(p["regularization"] == own["regularization"] for p in stage_one[1:4])
+    assert [p["regularization"] for p in stage_one[4:]] == [0.001, 0.01, 1.0]  # 0.1 was tried
+    assert told.parameters["learning_rate"] == pytest.approx(0.02 * 5 ** (1 / 3))
     assert told.parameters["regularization"] == pytest.approx(0.1 * 10 ** (1 / 3))
     assert told.rmse == min(trial.rmse for trial in told.trials)
     assert (told.model.learning_rate, told.model.flavour) == (
         told.parameters["learning_rate"],
         "plain",
     )
-    assert [each[:2] for each in seen] == [(k, 15) for k in range(1, 16)]
-    assert Bowl.fits == len(told.trials) == 14
-    assert tune(Bowl(), TRAIN, VALID, fine=2).parameters == told.parameters
+    assert [each[:2] for each in seen] == [(k, 16) for k in range(1, 17)]
+    assert Bowl.fits == len(told.trials) == 15
+    assert tune(mine, TRAIN, VALID, **options).parameters == told.parameters
 
 
 def test_more_fine_values_come_nearer_to_the_best():

@@ -22,6 +22,7 @@ __all__ = ["ModelAudit", "audit_model"]
 OWNER = "audit_model"
 AUDIENCE = "for the curator; not a release"
 BINS = 60
+EVERYTHING = "the whole file"
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,7 +32,7 @@ class ModelAudit:
     model: its kind; rows: how many of train and test were looked at, and how many of pairs on both
     sides were left out; rmse: on train and on test; densities: of the errors, for the figure;
     divergence, membership, activity: what was measured; claimed: epsilon and delta that the model's
-    statement allows for replacing one rating, None where it states none or not for the whole file.
+    statement allows for replacing one rating, None unless it is of one event and the whole file.
     """
 
     model: str
@@ -152,11 +153,14 @@ def _write(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def _claimed(statement: PrivacyStatement | None) -> tuple[float, float] | None:
-    """What the statement allows for replacing one rating by another, where it covers both sides.
+    """What the statement allows for replacing one rating by another; None where it is of no use.
 
+    It is where one rating is its unit, its noise is fresh and it covers all that attacks look at.
     Replacing is removing and adding: epsilon twice, and delta once plain and once e^epsilon fold.
     """
-    if statement is None or "joint" in statement.covers:
+    if statement is None or statement.insecure or statement.unit != "event":
+        return None
+    if not statement.covers.startswith(EVERYTHING):
         return None
     epsilon, delta = statement.epsilon, statement.delta
     if statement.relation == "replace":

@@ -22,6 +22,11 @@ HINTS = {
     "holds a heavier event": "That is --set weight=W.",
     "give candidates": "That is --among FILE.",
     "ledger and dataset go together": "They are --ledger and --dataset.",
+    "on_error='skip'": "That is --skip-bad.",
+    "give users=": "That is --user-column.",
+    "give items=": "That is --item-column.",
+    "give ratings=": "That is --rating-column.",
+    "give delimiter=": "That is --delimiter.",
 }
 EXPECTED = (ValueError, TypeError, OSError, MemoryError)
 
@@ -49,7 +54,7 @@ def _sentence(error: Any) -> str:
     if hasattr(error, "format_message"):  # the command line itself was not understood
         context = getattr(error, "ctx", None)
         hint = f" See {context.command_path} --help." if context else ""
-        told = error.format_message() + hint
+        told = error.format_message().rstrip(".") + "." + hint
     elif isinstance(error, OSError) and error.strerror:
         told = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
     elif isinstance(error, MemoryError):

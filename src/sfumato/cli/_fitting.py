@@ -1,73 +1,79 @@
 """What stands behind `sfumato fit` and `recommend`: the model asked for, run under a bar, told."""
 
-from collections.abc import Iterator
+import secrets
+import sys
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from sfumato.cli import _ratings
+from sfumato.cli._releasing import is_charged, is_stored
 
-__all__ = ["bar", "best", "make", "public", "run", "told"]
+__all__ = ["bar", "best", "make", "public", "release", "run", "told"]
 
-SKETCHED = ("depth", "space_gain", "cells")
-NOT_PRIVATE = ("epochs", "learning_rate", "regularization", "clip", "threads", *SKETCHED)
+SKETCHED = ("depth", "gain", "cells")
+DESCENT = ("epochs", "learning_rate", "regularization", "clip", "threads", "valid", "seed")
+SHARED = ("factors", "bounds")
+PRIVATE = ("epsilon", "delta", "unit", "covers", "per_user")
+PAID = ("ledger", "dataset", "release_id")
+WRITTEN = {"gain": "space_gain", "seed": "random_state"}  # what options are called as parameters
 
 
-def make(
-    descent: dict[str, Any], private: dict[str, Any], *, dense: bool, random_state: int
-) -> Any:
-    """The model that the options describe; what was not given keeps its default."""
+def make(command: str, options: dict[str, Any]) -> Any:
+    """The model that the options of a command describe; what was not given keeps its default."""
     from sfumato.recommend import DenseFactorization, PrivateFactorization, SketchFactorization
 
-    given = {name: value for name, value in descent.items() if value is not None}
-    promised = {name: value for name, value in private.items() if value is not None}
-    if promised:
-        _refuse("--epsilon", given, NOT_PRIVATE)
-        if dense:
-            raise ValueError("fit: --dense does not go with --epsilon; a private model has none.")
-        missing = [name for name in ("epsilon", "delta") if name not in promised]
-        missing += [] if "bounds" in given else ["bounds"]
-        if missing:
-            raise ValueError(
-                f"fit: a private model needs --{missing[0]}; it is never taken from the data."
-            )
-        return PrivateFactorization(**promised, **given)
-    if dense:
-        _refuse("--dense", given, SKETCHED)
-        return DenseFactorization(**given, random_state=random_state)
-    return SketchFactorization(**given, random_state=random_state)
+    given = {name: value for name, value in options.items() if value is not None}
+    if any(name in given for name in PRIVATE):
+        _refuse(command, "--epsilon", given, (*DESCENT, *SKETCHED))
+        _refuse(command, "--epsilon", {"dense": options["dense"] or None}, ("dense",))
+        _need(given)
+        return PrivateFactorization(**_parameters(given, (*PRIVATE, *SHARED)))
+    _refuse(command, "a model without --epsilon", given, (*PAID, "accounts"))
+    learned = [name for name in (*SHARED, *DESCENT) if name != "valid"]
+    if options["dense"]:
+        _refuse(command, "--dense", given, SKETCHED)
+        return DenseFactorization(**_parameters(given, learned))
+    if "gain" in given and "cells" in given:
+        raise ValueError(f"{command}: --gain does not go with --cells; give one of them.")
+    return SketchFactorization(**_parameters(given, (*learned, *SKETCHED)))
 
 
-def _refuse(option: str, given: dict[str, Any], names: tuple[str, ...]) -> None:
-    wrong = [name for name in names if name in given]
-    if wrong:
-        written = "--gain" if wrong[0] == "space_gain" else f"--{wrong[0].replace('_', '-')}"
-        raise ValueError(f"fit: {written} does not go with {option}.")
+def _parameters(given: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {WRITTEN.get(name, name): given[name] for name in names if name in given}
 
 
-def public(catalogue: Path | None, accounts: Path | None) -> dict[str, Any]:
+def _refuse(command: str, option: str, given: dict[str, Any], names: tuple[str, ...]) -> None:
+    for name in names:
+        if given.get(name) is not None:
+            written = f"--{name.replace('_', '-')}"
+            raise ValueError(f"{command}: {written} does not go with {option}.")
+
+
+def _need(given: dict[str, Any]) -> None:
+    """Raise where a private model lacks something that is never taken from the data."""
+    needed = ["epsilon", "delta", "bounds", "catalogue"]
+    needed += ["accounts"] if given.get("unit", "event") == "event" else ["per_user"]
+    missing = [f"--{name.replace('_', '-')}" for name in needed if name not in given]
+    if missing:
+        raise ValueError(
+            f"fit: a private model needs {', '.join(missing)}: never taken from the data."
+        )
+
+
+def public(options: dict[str, Any]) -> dict[str, Any]:
     """The public lists that were given."""
-    files = {"catalogue": catalogue, "users": accounts}
+    names = {"catalogue": "catalogue", "users": "accounts"}
     return {
-        name: _ratings.listed(path, "accounts" if name == "users" else name)
-        for name, path in files.items()
-        if path is not None
+        role: _ratings.listed(options[name], name, options["ratings"])
+        for role, name in names.items()
+        if options[name] is not None
     }
 
 
-def run(
-    model: Any, train: Any, valid: Any, lists: dict[str, Any], paid: dict[str, Any], *, hidden: bool
-) -> str | None:
-    """Fit the model; the words for what was kept if it was stopped, else None."""
-    from sfumato.recommend import PrivateFactorization
-
-    if isinstance(model, PrivateFactorization):
-        given = {name: value for name, value in paid.items() if value is not None}
-        model.fit(train, **lists, **given)
-        return None
-    for name in ("ledger", "dataset", "release_id"):
-        if paid[name] is not None:
-            raise ValueError(f"fit: --{name.replace('_', '-')} pays for --epsilon, which is none.")
+def run(model: Any, train: Any, valid: Any, lists: dict[str, Any], *, hidden: bool) -> str | None:
+    """Fit a model by descent; the words for what was kept if it was stopped, else None."""
     with bar("fitting", hidden=hidden) as tell:
         try:
             model.fit(train, valid, **lists, progress=tell)
@@ -76,6 +82,28 @@ def run(
                 raise
             return f"the last whole epoch, {len(model.history_)} of {model.epochs}"
     return None
+
+
+def release(model: Any, train: Any, lists: dict[str, Any], options: dict[str, Any]) -> bool:
+    """Fit a private model; whether it was a stored one. After a charge the way back is told."""
+    given = {name: options[name] for name in PAID if options[name] is not None}
+    if "ledger" not in given:
+        model.fit(train, **lists, **given)
+        return False
+    given.setdefault("release_id", secrets.token_hex(16))
+    stored = is_stored(given["ledger"], given["release_id"])
+    try:
+        model.fit(train, **lists, **given)
+    except BaseException as error:
+        if stored or not is_charged(given["ledger"], given["release_id"]):
+            raise
+        paid = f"--release-id {given['release_id']} was charged; with it the next run is free."
+        if isinstance(error, KeyboardInterrupt):
+            print(f"sfumato: stopped; {paid}", file=sys.stderr)
+            raise SystemExit(130) from None
+        error.add_note(paid)
+        raise
+    return stored
 
 
 @contextmanager
@@ -107,7 +135,7 @@ def bar(title: str, *, hidden: bool) -> Iterator[Any]:
 
 def told(model: Any, file: Path) -> dict[str, Any]:
     """What a model in a file is, without its numbers."""
-    found = {
+    found: dict[str, Any] = {
         "file": str(file),
         "kind": type(model).__name__,
         "parameters": model.get_params(),
@@ -116,7 +144,11 @@ def told(model: Any, file: Path) -> dict[str, Any]:
         "file_bytes": file.stat().st_size,
         "privacy": model.privacy_label,
     }
+    if hasattr(model, "seen_"):
+        found["epochs_done"] = len(model.history_) or None
     if model.statement is not None:
+        vectors = model._item_vectors(model.catalogue_.ids)
+        found["components"] = int(vectors[:, :-1].any(axis=0).sum())
         found["statement"] = model.statement.to_dict()
     return found
 
@@ -129,6 +161,13 @@ def best(
         liked = [_ratings.id_of(each, model.catalogue_.kind) for each in likes]
         items, scores = model.recommend_guest(liked, n=n)
     else:
-        one = _ratings.id_of(user, model.user_kind_)
+        one = _ratings.id_of(user, model.user_kind_ or _kind(seen))
         items, scores = model.recommend(one, n, exclude=seen)
     return list(zip(items.tolist(), scores.tolist(), strict=True))
+
+
+def _kind(seen: Any) -> str:
+    """What ids of users are, for a model that takes them as integers and as texts alike."""
+    from sfumato.recommend._catalogue import kind_of
+
+    return "text" if seen is None else kind_of(seen.users)

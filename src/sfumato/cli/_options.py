@@ -1,5 +1,6 @@
 """Options that several commands have, and what an output file must be."""
 
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -12,11 +13,17 @@ Force = Annotated[bool, typer.Option("--force", help="Replace the output if it i
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 
 
-def check_output(output: Path, force: bool) -> None:
-    """Refuse before the work begins what could not be written after it."""
+def check_output(output: Path, force: bool, *inputs: Path | None) -> None:
+    """Refuse before the work begins what could not be written after it, or would lose an input."""
     if not output.parent.is_dir():
         raise FileNotFoundError(f"{output}: there is no folder {output.parent}.")
     if output.is_dir():
         raise IsADirectoryError(f"{output}: is a folder; name a file in it.")
     if output.exists() and not force:
         raise FileExistsError(f"{output}: is there already; use --force to replace it.")
+    for each in inputs:
+        if each is not None and each.exists() and output.exists() and output.samefile(each):
+            raise FileExistsError(f"{output}: is read as well; name another output.")
+    if not output.exists():
+        with tempfile.NamedTemporaryFile(dir=output.parent, prefix=f".{output.name}."):
+            pass  # what cannot be written is found before anything is learned or charged

@@ -1,11 +1,12 @@
 """How commands read ratings, lists of ids, and one id from the command line."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-__all__ = ["Columns", "columns", "id_of", "listed", "read", "typed"]
+__all__ = ["Columns", "columns", "id_of", "listed", "read", "reported", "typed"]
 
 User = Annotated[str | None, typer.Option("--user-column", help="Name or number, from 0.")]
 Item = Annotated[str | None, typer.Option("--item-column", help="Name or number, from 0.")]
@@ -15,22 +16,17 @@ Delimiter = Annotated[str | None, typer.Option(help="Between fields; guessed unl
 Skip = Annotated[bool, typer.Option("--skip-bad", help="Leave out and count bad rows.")]
 
 Columns = dict[str, Any]
+ROLES = ("users", "items", "ratings", "times")
+BETWEEN_FIELDS = re.compile(r"\t|::|;|,")
 
 
-def columns(
-    user: str | None,
-    item: str | None,
-    rating: str | None,
-    time: str | None,
-    delimiter: str | None,
-    skip: bool,
-) -> Columns:
-    """The options of `read_interactions` that were given."""
-    named = {"users": user, "items": item, "ratings": rating, "times": time}
+def columns(options: dict[str, Any]) -> Columns:
+    """The options of `read_interactions` among those of a command."""
+    named = {role: options.get(f"{role.removesuffix('s')}_column") for role in ROLES}
     given: Columns = {name: _place(value) for name, value in named.items() if value is not None}
-    if delimiter is not None:
-        given["delimiter"] = delimiter.replace("\\t", "\t")
-    if skip:
+    if options.get("delimiter") is not None:
+        given["delimiter"] = options["delimiter"].replace("\\t", "\t")
+    if options.get("skip_bad"):
         given["on_error"] = "skip"
     return given
 
@@ -44,12 +40,27 @@ def read(path: Path, given: Columns) -> Any:
     return read_interactions(path, **given)
 
 
-def listed(path: Path, name: str) -> Any:
+def reported(*read: Any) -> dict[str, Any]:
+    """What was left out of files, where anything was."""
+    told = [str(each.report) for each in read if each is not None and each.report is not None]
+    dropped = [each for each in told if "dropped" in each or "skipped" in each]
+    return {"left_out": " ".join(dropped)} if dropped else {}
+
+
+def listed(path: Path, name: str, ratings: Path) -> Any:
     """The ids of a text file, one a line: integers if all of them are."""
-    lines = [line for line in path.read_text().splitlines() if line]
-    if not lines:
+    if path.samefile(ratings):
+        raise ValueError(f"{name}: {path} is the file of ratings; write the ids, one a line.")
+    lines = path.read_text().splitlines()
+    for at, line in enumerate(lines, 1):
+        if BETWEEN_FIELDS.search(line):
+            raise ValueError(
+                f"{name}: line {at} of {path} has several fields; write one id a line."
+            )
+    ids = [line for line in lines if line]
+    if not ids:
         raise ValueError(f"{name}: {path} lists no ids; write one a line.")
-    return typed(lines)
+    return typed(ids)
 
 
 def typed(texts: list[str]) -> Any:
@@ -60,7 +71,10 @@ def typed(texts: list[str]) -> Any:
         numbers = [int(text) for text in texts]
     except ValueError:
         return np.array(texts, object)
-    plain = all(str(number) == text for number, text in zip(numbers, texts, strict=True))
+    plain = all(
+        str(number) == text and -(2**63) <= number < 2**63
+        for number, text in zip(numbers, texts, strict=True)
+    )
     return np.array(numbers, np.int64) if plain else np.array(texts, object)
 
 

@@ -4,7 +4,7 @@ import inspect
 from pathlib import Path
 from typing import Any
 
-__all__ = ["is_stored", "released"]
+__all__ = ["is_charged", "is_stored", "released"]
 
 
 def released(
@@ -29,13 +29,22 @@ def released(
 
 def is_stored(ledger: Path | None, release_id: str | None) -> bool:
     """Whether a release of this id was made before, whose bytes a retry returns."""
+    return any(charge.released for charge in _charges(ledger, release_id))
+
+
+def is_charged(ledger: Path | None, release_id: str | None) -> bool:
+    """Whether a release of this id was paid, made or not."""
+    return bool(_charges(ledger, release_id))
+
+
+def _charges(ledger: Path | None, release_id: str | None) -> list[Any]:
     if ledger is None or release_id is None or not ledger.exists() or not ledger.stat().st_size:
-        return False
+        return []
     from sfumato.privacy import Ledger
 
     known = Ledger(ledger)
     charges = (charge for each in known.datasets() for charge in known.history(each.name))
-    return any(charge.release_id == release_id and charge.released for charge in charges)
+    return [charge for charge in charges if charge.release_id == release_id]
 
 
 def _settings(sketch: Any, settings: list[str]) -> dict[str, Any]:

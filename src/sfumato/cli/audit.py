@@ -54,6 +54,7 @@ def mechanism(
 
 @app.command()
 def model(
+    context: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="MODEL", help="A file that fit wrote.")],
     train: Annotated[Path, typer.Option(help="The ratings it learned from.")],
     test: Annotated[Path, typer.Option(help="Ratings of the same kind it has not seen.")],
@@ -78,10 +79,8 @@ def model(
     begin = output or file.with_name(f"{file.stem}-audit")
     places = {kind: begin.with_name(f"{begin.name}.{kind}") for kind in ("json", "png", "html")}
     for place in places.values():
-        check_output(place, force)
-    given = _ratings.columns(
-        user_column, item_column, rating_column, time_column, delimiter, skip_bad
-    )
+        check_output(place, force, file, train, test)
+    given = _ratings.columns(context.params)
     learned = load(file)
     found = audit_model(learned, _ratings.read(train, given), _ratings.read(test, given))
     found.save_json(places["json"])
@@ -92,8 +91,22 @@ def model(
 
 
 def _leak(told: dict[str, Any]) -> dict[str, Any]:
-    """What people read first of a model's audit."""
-    return told
+    """What people read first of a model's audit; the files hold the rest."""
+    strongest = told["membership"]["strongest"]
+    attack = told["membership"]["attacks"][strongest]
+    refuted = {None: "no statement to test", False: "not refuted", True: "REFUTED"}
+    return {
+        "model": told["model"],
+        "rmse_of_train": told["rmse"]["train"],
+        "rmse_of_test": told["rmse"]["test"],
+        "kl_divergence": told["divergence"]["gaussian"],
+        "strongest_attack": strongest,
+        "auc": attack["auc"]["value"],
+        "found_at_0.1_%_false_alarms": attack["tpr"]["0.001"]["value"],
+        "epsilon_of_replacing_at_least": attack["epsilon"]["epsilon"],
+        "claim": refuted[told["refuted"]],
+        **{f"{kind}_file": place for kind, place in told["files"].items()},
+    }
 
 
 def _table(told: dict[str, Any]) -> dict[str, Any]:

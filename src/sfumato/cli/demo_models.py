@@ -90,7 +90,8 @@ def _measured(name: str, model: Any, train: Interactions, test: Interactions) ->
 
 
 def _label(model: Any) -> str:
+    label = str(getattr(model, "privacy_label", "none"))
     statement = getattr(model, "statement", None)
-    if statement is not None:
-        return f"epsilon {statement.epsilon:.3g}, proved"
-    return str(getattr(model, "privacy_label", "none"))
+    if statement is None or label == "none":
+        return label
+    return f"epsilon {statement.epsilon:.3g}, {label}"

@@ -3,7 +3,7 @@
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,6 +17,7 @@ Model = Annotated[Path, typer.Argument(help="A file that fit wrote.")]
 
 
 def fit(
+    context: typer.Context,
     ratings: Ratings,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model.")],
     dense: Annotated[bool, typer.Option("--dense", help="Own vectors for all; no sketch.")] = False,
@@ -25,8 +26,8 @@ def fit(
     gain: Annotated[float | None, typer.Option(help="How much smaller than dense.")] = None,
     cells: Annotated[int | None, typer.Option(help="Cells of the sketch, instead of gain.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the ratings.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="A rule unless told.")] = None,
-    regularization: Annotated[float | None, typer.Option(help="A rule unless told.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="0.05 unless told.")] = None,
+    regularization: Annotated[float | None, typer.Option(help="0.05 unless told.")] = None,
     clip: Annotated[float | None, typer.Option(help="Skip ratings of a larger loss.")] = None,
     threads: Annotated[int | None, typer.Option(help="At once, on one table.")] = None,
     valid: Annotated[Path | None, typer.Option(help="Ratings to watch the error on.")] = None,
@@ -38,7 +39,8 @@ def fit(
         int | None, typer.Option(help="Ratings of a user that are used; with --unit user.")
     ] = None,
     bounds: Annotated[
-        tuple[float, float] | None, typer.Option(help="Lowest and highest rating; public.")
+        tuple[float, float] | None,
+        typer.Option(metavar="LOW HIGH", help="Lowest and highest rating; public."),
     ] = None,
     catalogue: Annotated[
         Path | None, typer.Option(help="Ids of items that may be recommended, one a line; public.")
@@ -49,7 +51,7 @@ def fit(
     ledger: Annotated[Path | None, typer.Option(help="The ledger that pays epsilon.")] = None,
     dataset: Annotated[str | None, typer.Option(help="Its name in the ledger.")] = None,
     release_id: Annotated[str | None, typer.Option(help="A retry returns the same bytes.")] = None,
-    random_state: Annotated[int, typer.Option("--seed", help="Of all that is random.")] = 0,
+    seed: Annotated[int | None, typer.Option(help="Of all that is random; 0 unless told.")] = None,
     user_column: _ratings.User = None,
     item_column: _ratings.Item = None,
     rating_column: _ratings.Rating = None,
@@ -66,35 +68,23 @@ def fit(
     """
     from sfumato.cli import _fitting, _show
 
-    check_output(output, force)
-    given = _ratings.columns(
-        user_column, item_column, rating_column, time_column, delimiter, skip_bad
-    )
-    descent = dict(
-        factors=factors,
-        depth=depth,
-        space_gain=gain,
-        cells=cells,
-        epochs=epochs,
-        learning_rate=learning_rate,
-        regularization=regularization,
-        clip=clip,
-        threads=threads,
-        bounds=bounds,
-    )
-    private = dict(epsilon=epsilon, delta=delta, unit=unit, covers=covers, per_user=per_user)
-    model = _fitting.make(descent, private, dense=dense, random_state=random_state)
-    public = _fitting.public(catalogue, accounts)
-    paid = dict(ledger=ledger, dataset=dataset, release_id=release_id)
-    train = _ratings.read(ratings, given)
+    check_output(output, force, ratings, valid, catalogue, accounts)
+    options = context.params
+    model, public = _fitting.make("fit", options), _fitting.public(options)
+    private, given = epsilon is not None, _ratings.columns(options)
+    # What is private counts each row by itself; how many there are is not told.
+    train = _ratings.read(ratings, {**given, "duplicates": "keep"} if private else given)
     watched = None if valid is None else _ratings.read(valid, given)
-    begin = time.perf_counter()
-    stopped = _fitting.run(model, train, watched, public, paid, hidden=quiet or json)
+    begin, stopped = time.perf_counter(), None
+    more: dict[str, Any]
+    if private:
+        more = {"stored": _fitting.release(model, train, public, options)}
+    else:
+        more = {"ratings": len(train), **_ratings.reported(train, watched)}
+        stopped = _fitting.run(model, train, watched, public, hidden=quiet or json)
     model.save(output)
     seconds = round(time.perf_counter() - begin, 3)
-    _show.document(
-        {**_fitting.told(model, output), "ratings": len(train), "seconds": seconds}, json
-    )
+    _show.document({**_fitting.told(model, output), **more, "seconds": seconds}, json)
     if model.statement is not None and not json:
         print(model.statement)
     if stopped is not None:
@@ -119,6 +109,7 @@ def shown(file: Path, json: bool) -> bool:
 
 
 def evaluate(
+    context: typer.Context,
     model: Model,
     test: Annotated[Path, typer.Argument(help="Ratings the model has not seen.")],
     top: Annotated[int | None, typer.Option(help="Also rank: metrics of the best N.")] = None,
@@ -139,18 +130,21 @@ def evaluate(
     from sfumato.recommend import load
     from sfumato.recommend.metrics import evaluate as measured
 
-    given = _ratings.columns(
-        user_column, item_column, rating_column, time_column, delimiter, skip_bad
-    )
+    if top is None and (seen is not None or relevant_from is not None):
+        raise ValueError("evaluate: --seen and --relevant-from go with --top.")
+    given = _ratings.columns(context.params)
     rows = _ratings.read(test, given)
     known = None if seen is None else _ratings.read(seen, given)
     told = measured(load(model), rows, n=top, exclude=known, relevant_from=relevant_from)
-    _show.document(told, json)
+    _show.document({**told, **_ratings.reported(rows, known)}, json)
 
 
 def recommend(
+    context: typer.Context,
     model: Model,
-    user: Annotated[str | None, typer.Argument(help="The user's id; none for a guest.")] = None,
+    user: Annotated[
+        str | None, typer.Argument(help="The user's id, after -- if it begins with -.")
+    ] = None,
     n: Annotated[int, typer.Option("-n", help="How many items.", min=1)] = 10,
     seen: Annotated[Path | None, typer.Option(help="Ratings whose items are left out.")] = None,
     likes: Annotated[
@@ -161,16 +155,18 @@ def recommend(
     rating_column: _ratings.Rating = None,
     time_column: _ratings.Time = None,
     delimiter: _ratings.Delimiter = None,
+    skip_bad: _ratings.Skip = False,
     json: Json = False,
 ) -> None:
     """The best items for a user, or for a guest who likes some items."""
     from sfumato.cli import _fitting, _show
     from sfumato.recommend import load
 
-    loaded = load(model)
-    given = _ratings.columns(user_column, item_column, rating_column, time_column, delimiter, False)
-    known = None if seen is None else _ratings.read(seen, given)
     if (user is None) == (not likes):
-        raise ValueError("recommend: give a user's id, or --likes ITEM for a guest.")
+        raise ValueError("recommend: give either a user's id or, for a guest, --likes ITEM.")
+    if user is None and seen is not None:
+        raise ValueError("recommend: --seen goes with a user's id; a guest's items are --likes.")
+    loaded = load(model)
+    known = None if seen is None else _ratings.read(seen, _ratings.columns(context.params))
     found = _fitting.best(loaded, user, likes or [], n, known)
     _show.rows([{"item": item, "score": score} for item, score in found], json)

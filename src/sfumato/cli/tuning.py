@@ -1,5 +1,6 @@
 """`sfumato tune`: learning rate and regularization by the error on ratings held out."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +13,7 @@ __all__ = ["tune"]
 
 
 def tune(
+    context: typer.Context,
     ratings: Annotated[Path, typer.Argument(help="A file of ratings to learn from.")],
     valid: Annotated[
         Path | None, typer.Option(help="Ratings to choose by; a tenth of the others unless told.")
@@ -30,7 +32,7 @@ def tune(
     epochs: Annotated[int | None, typer.Option(help="Passes over the ratings.")] = None,
     clip: Annotated[float | None, typer.Option(help="Skip ratings of a larger loss.")] = None,
     threads: Annotated[int | None, typer.Option(help="At once, on one table.")] = None,
-    random_state: Annotated[int, typer.Option("--seed", help="Of all that is random.")] = 0,
+    seed: Annotated[int | None, typer.Option(help="Of all that is random; 0 unless told.")] = None,
     user_column: _ratings.User = None,
     item_column: _ratings.Item = None,
     rating_column: _ratings.Rating = None,
@@ -49,30 +51,26 @@ def tune(
     from sfumato.recommend.tune import tune as search
 
     if output is not None:
-        check_output(output, force)
-    given = _ratings.columns(
-        user_column, item_column, rating_column, time_column, delimiter, skip_bad
-    )
-    descent = dict(
-        factors=factors,
-        depth=depth,
-        space_gain=gain,
-        cells=cells,
-        epochs=epochs,
-        clip=clip,
-        threads=threads,
-    )
-    model = _fitting.make(descent, {}, dense=dense, random_state=random_state)
+        check_output(output, force, ratings, valid, log)
+    given = _ratings.columns(context.params)
+    model = _fitting.make("tune", {**context.params, "valid": None})
     train, held = _parts(_ratings.read(ratings, given), valid, given)
     with _fitting.bar("tuning", hidden=quiet or json) as tell:
-        found = search(
-            model,
-            train,
-            held,
-            log=log,
-            progress=tell and (lambda done, total, trial: tell(done, total, trial.rmse)),
-            refit=output is not None,
-        )
+        try:
+            found = search(
+                model,
+                train,
+                held,
+                log=log,
+                progress=tell and (lambda done, total, trial: tell(done, total, trial.rmse)),
+                refit=output is not None,
+            )
+        except KeyboardInterrupt:
+            if log is None or not log.exists():
+                raise
+            kept = f"{log} keeps the trials done; the same command goes on from it"
+            print(f"sfumato: stopped; {kept}.", file=sys.stderr)
+            raise SystemExit(130) from None
     if output is not None:
         found.model.save(output)
     told: dict[str, Any] = {
@@ -80,6 +78,7 @@ def tune(
         "valid_rmse": found.rmse,
         "trials": len(found.trials),
         "model": None if output is None else str(output),
+        **_ratings.reported(train, held),
     }
     _show.document(told, json)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.data._pieces import Reading
+from sfumato.data._pieces import FirstLine, Reading
 from sfumato.data._text import BUFFER, connected, plain_errors
 
 __all__ = [
@@ -79,7 +79,7 @@ def sniffed(
     first = next(_rows(start, delimiter))
     # A line of ratings holds at least one number, a line of names none.
     header = not any(map(_is_number, first)) if header is None else header
-    names = tuple(first if header else [""] * len(first))
+    names = FirstLine(first) if header else ("",) * len(first)
     blank = start.splitlines().index(lines[0])
     return Dialect(delimiter, header, names, encoding or "utf-8", QUOTE, zipped, blank)
 

@@ -6,7 +6,17 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["BATCH_ROWS", "Found", "Piece", "Reading", "missing_column", "of_the_machine", "sliced"]
+__all__ = [
+    "BATCH_ROWS",
+    "FirstLine",
+    "Found",
+    "Piece",
+    "Reading",
+    "listed",
+    "missing_column",
+    "of_the_machine",
+    "sliced",
+]
 
 BATCH_ROWS = 1 << 16  # half a MiB of 64-bit keys: fits a core's cache beside the sketch's rows
 TEXT_BYTES = 64  # what a text of unknown length is taken for
@@ -40,9 +50,25 @@ class Found:
     reader_bytes: int = 0
 
 
+class FirstLine(tuple[str, ...]):
+    """The fields of line 1, taken for names; they may be somebody's values, so errors count them.
+
+    >>> listed(FirstLine(["ann", "tea", "five"]))
+    'there are 3 columns; if line 1 holds no names, give header=False'
+    """
+
+    __slots__ = ()
+
+
+def listed(there: Iterable[str]) -> str:
+    """What an error says of the columns that are there."""
+    if isinstance(there, FirstLine):
+        return f"there are {len(there)} columns; if line 1 holds no names, give header=False"
+    return f"the columns are: {', '.join(there) or 'none'}"
+
+
 def missing_column(name: str, column: str, there: Iterable[str]) -> ValueError:
-    listed = ", ".join(there) or "none"
-    return ValueError(f"{name}: there is no column {column!r}; the columns are: {listed}.")
+    return ValueError(f"{name}: there is no column {column!r}; {listed(there)}.")
 
 
 def of_the_machine(error: BaseException) -> bool:

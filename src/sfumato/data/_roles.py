@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from sfumato.data._pieces import missing_column
+from sfumato.data._pieces import listed, missing_column
 
 __all__ = ["ROLES", "Asked", "places_of"]
 
@@ -74,7 +74,5 @@ def _guessed(name: str, names: Sequence[str], role: str) -> int | None:
             return plain.index(each)
     if role == "times":
         return None
-    listed = ", ".join(names) if any(names) else f"{len(names)} without names"
-    raise ValueError(
-        f"{name}: cannot tell the column of {role}; give {role}=. There are: {listed}."
-    )
+    there = listed(names) if any(names) else f"there are {len(names)} columns without names"
+    raise ValueError(f"{name}: cannot tell the column of {role}; give {role}=; {there}.")

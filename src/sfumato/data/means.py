@@ -3,6 +3,7 @@
 from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato._require import between
 from sfumato.data._columns import as_ids
@@ -48,10 +49,20 @@ class DampedMeans:
         self.user_ids_, self.user_means_ = _by_id(codes.user_ids, users)
         return self
 
-    def predict(self, users: Any, items: Any) -> np.ndarray:
-        """mean_ + deviation of the item + deviation of the user, for columns of one length."""
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all ids, texts with their ends, and of all deviations."""
+        self._check_fitted()
+        ids = _bytes(self.user_ids_) + _bytes(self.item_ids_)
+        return int(ids + self.user_means_.nbytes + self.item_means_.nbytes)
+
+    def _check_fitted(self) -> None:
         if not hasattr(self, "mean_"):
             raise ValueError("DampedMeans: fit it first.")
+
+    def predict(self, users: Any, items: Any) -> np.ndarray:
+        """mean_ + deviation of the item + deviation of the user, for columns of one length."""
+        self._check_fitted()
         deviations = [
             _looked_up(as_ids(users, "users"), self.user_ids_, self.user_means_, "users"),
             _looked_up(as_ids(items, "items"), self.item_ids_, self.item_means_, "items"),
@@ -66,6 +77,11 @@ class DampedMeans:
 
 def _damped(codes: np.ndarray, values: np.ndarray, damping: float) -> np.ndarray:
     return np.asarray(np.bincount(codes, values) / (damping + np.bincount(codes)))
+
+
+def _bytes(ids: np.ndarray) -> int:
+    # An array of objects counts its pointers alone.
+    return int(ids.nbytes if ids.dtype == np.int64 else pa.array(ids, pa.large_string()).nbytes)
 
 
 def _by_id(ids: np.ndarray, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -26,6 +26,7 @@ __all__ = ["ReadingReport", "read_interactions"]
 OWNER = "read_interactions"
 ENCODING = optional(one_of(("utf-8", "latin-1", "utf-16")))
 ON_ERROR = one_of(("raise", "skip"))
+DUPLICATES = one_of(("last", "keep"))
 
 
 def read_interactions(
@@ -39,21 +40,24 @@ def read_interactions(
     header: bool | None = None,
     encoding: str | None = None,
     on_error: str = "raise",
+    duplicates: str = "last",
 ) -> Interactions:
     """Who rated what, from files or frames, with a `report` of what was left out.
 
-    Guarantee: of several ratings of one item by one user the latest stays, by time, else by row.
-    A row without user or item, with a rating that is no finite number or with too many or too few
-    fields stops with file, line and reason, never the value. Ids of delimited text are integers
-    when all are written as such, without leading zeros; otherwise texts as they stand.
+    Guarantee: of several ratings of one item by one user the latest stays, by time, else by row,
+    unless all are kept. A row without user or item, with a rating that is no finite number or with
+    too many or too few fields stops with file, line and reason, never the value. Ids of delimited
+    text are integers when all are written as such, without leading zeros; otherwise texts as they
+    stand.
     Parameters: source, a path, a glob or a list of them (.parquet, .json, .jsonl, .ndjson; any
     other name is delimited text; also gzip), an Arrow table, reader or dataset, a pandas or polars
     frame, a DuckDB relation, a dict of columns or an iterator of those; users, items, ratings,
     times, a column's name or position from 0, by default the usual names (user_id, movieId, ISBN,
     rating, timestamp, ...) or, without a header, the first four; times=False reads none;
     delimiter, header, whether line 1 holds names, and encoding, "utf-8", "latin-1" or "utf-16", by
-    default as the file looks; on_error, "raise", or "skip" to leave bad rows out and count them.
-    Malformed JSON always stops.
+    default as the file looks; on_error, "raise", or "skip" to leave bad rows out and count them
+    (malformed JSON always stops); duplicates, "last", or "keep" for a private model: of rows that
+    put each other out, one more would change two.
 
     >>> seen = read_interactions({"user": [7, 7, 8], "item": [1, 1, 2], "rating": [5, 3, 4]})
     >>> print(seen.report)
@@ -66,12 +70,13 @@ def read_interactions(
         ENCODING.check(OWNER, "encoding", encoding),
     )
     skip = ON_ERROR.check(OWNER, "on_error", on_error) == "skip"
+    keep = DUPLICATES.check(OWNER, "duplicates", duplicates) == "keep"
     parts, encodings = [], {}
     for part, name, told in _parts(source, asked, written, skip):
         parts.append(part)
         if told:
             encodings[name] = told
-    return _together(parts, encodings)
+    return _together(parts, encodings, keep)
 
 
 class _Written:
@@ -222,7 +227,7 @@ def _table(source: Any, names: list[str], asked: Asked, skip: bool) -> Gathered:
     return part
 
 
-def _together(parts: list[Gathered], encodings: dict[str, str]) -> Interactions:
+def _together(parts: list[Gathered], encodings: dict[str, str], keep: bool) -> Interactions:
     timed = {bool(part.columns[3]) for part in parts if part.columns[0]}
     if len(timed) > 1:
         raise ValueError(f"{OWNER}: some files have times and some have none; give times=False.")
@@ -232,7 +237,7 @@ def _together(parts: list[Gathered], encodings: dict[str, str]) -> Interactions:
         np.concatenate([np.empty(0), *_drained(parts, 2)]),
         np.concatenate(_drained(parts, 3)) if True in timed else None,
     )
-    kept = _latest(found)
+    kept = found if keep else _latest(found)
     skipped = sum((part.skipped for part in parts), Counter[str]())
     rows = sum(part.rows for part in parts)
     report = ReadingReport(rows, len(kept), len(found) - len(kept), dict(skipped), encodings)

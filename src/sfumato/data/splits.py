@@ -42,7 +42,7 @@ def split_by_user(
     >>> test.items
     array([2])
     """
-    share = isinstance(leave, float)
+    share = isinstance(leave, float | np.floating)
     limit = fraction if share else whole(1)
     leave = limit.check("split_by_user", "leave", leave)
     if flag.check("split_by_user", "latest", latest):

@@ -127,14 +127,19 @@ class World:
             yield self._rows(first, min(rows, len(self) - first))
 
     def expected(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
-        """The mean of all ratings that each pair could get: no prediction has a smaller error."""
-        out = np.empty(len(users))
-        draw = self._draw
-        kernels.expected(
-            _inside(users, len(self.user_factors), "users"),
-            _inside(items, len(self.item_factors), "items"),
-            self.user_factors, self.item_factors, draw["law"], out,
-        )  # fmt: skip
+        """The mean of all ratings that each pair could get: no prediction has a smaller error.
+
+        Parameters: users and items, columns of one length.
+        """
+        who = _inside(users, len(self.user_factors), "users")
+        what = _inside(items, len(self.item_factors), "items")
+        if who.size != what.size:
+            raise ValueError(
+                f"World: users and items must be of one length, not {who.size} and {what.size}."
+            )
+        out = np.empty(who.size)
+        law = self._draw["law"]
+        kernels.expected(who, what, self.user_factors, self.item_factors, law, out)
         return out
 
     def _rows(self, first: int, count: int) -> Interactions:
@@ -226,8 +231,10 @@ def _entities(
 
 def _inside(ids: Any, many: int, name: str) -> np.ndarray:
     places = np.asarray(ids)
-    if places.dtype.kind not in "iu" or (
-        places.size and not 0 <= places.min() <= places.max() < many
+    if places.ndim != 1:
+        raise ValueError(f"World: {name} must be one column, not {places.ndim} dimensions.")
+    if places.size and (
+        places.dtype.kind not in "iu" or not 0 <= places.min() <= places.max() < many
     ):
         raise ValueError(f"World: {name} must be whole numbers from 0 to {many - 1}.")
     return places.astype(np.int64)

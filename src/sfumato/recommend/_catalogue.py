@@ -19,6 +19,8 @@ __all__ = [
     "is_one",
     "kind_of",
     "places",
+    "places_by_text",
+    "texts",
 ]
 
 
@@ -121,6 +123,30 @@ def places(ids: np.ndarray, among: np.ndarray) -> np.ndarray:
     if ids.dtype != among.dtype or not among.size:
         return np.full(ids.size, -1, np.int64)
     found = pc.index_in(_arrow(ids), value_set=_arrow(among))
+    return np.asarray(pc.fill_null(found, -1), np.int64)
+
+
+def texts(ids: np.ndarray, at: np.ndarray | None = None) -> pa.Array:
+    """Ids as Arrow texts, all of them or those at these places; integers as they are written.
+
+    A hash of the text does not change when another row makes a column of integers one of texts.
+
+    >>> texts(np.array([7, -3])).to_pylist()
+    ['7', '-3']
+    """
+    words = _arrow(ids).cast(pa.large_string())
+    return words if at is None else pa.DictionaryArray.from_arrays(pa.array(at), words)
+
+
+def places_by_text(ids: np.ndarray, among: np.ndarray) -> np.ndarray:
+    """As `places`, but integer 7 and text "7" are one id, so that no row moves another's place.
+
+    >>> places_by_text(np.array(["7", "007", "tea"], object), np.array([5, 7]))
+    array([ 1, -1, -1])
+    """
+    if ids.dtype == among.dtype or not among.size:
+        return places(ids, among)
+    found = pc.index_in(texts(ids), value_set=texts(among))
     return np.asarray(pc.fill_null(found, -1), np.int64)
 
 

@@ -97,10 +97,24 @@ class FactorCells:
         for row, keys in enumerate(self._keys):
             for number, key in zip(numbers.T, keys, strict=True):
                 products = hashes * key
-                slots = (products >> np.uint64(32)) * np.uint64(self.width) >> np.uint64(32)
                 signs = 1 - 2 * (products >> np.uint64(16) & np.uint64(1)).astype(np.float32)
-                places = row * self.width + slots.astype(np.int64)
-                np.add.at(self.table, places, number * signs)
+                np.add.at(self.table, self._places(row, products), number * signs)
+
+    def touched(self, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """The table in lines of whole blocks, and which of them hold numbers of these entities.
+
+        None where they are so many that all lines cost less than a list of them.
+        """
+        lines = self.table.reshape(-1, LANES[self.layout])
+        if 2 * hashes.size * self._keys.size >= len(lines):
+            return lines, None
+        rows = (self._places(row, hashes * keys[:, None]) for row, keys in enumerate(self._keys))
+        return lines, np.concatenate([places.ravel() for places in rows])
+
+    def _places(self, row: int, products: np.ndarray) -> np.ndarray:
+        """The lines in a row of the sketch that these products of hash and key choose."""
+        slots = (products >> np.uint64(32)) * np.uint64(self.width) >> np.uint64(32)
+        return row * self.width + slots.astype(np.int64)
 
     def _read(self, hashes: np.ndarray) -> np.ndarray:
         out = np.empty((hashes.size, self.spread.size), np.float32)

@@ -17,7 +17,7 @@ import numpy as np
 
 from sfumato.kernels import cooccurrence as kernels
 from sfumato.privacy.bounding import bound_contributions
-from sfumato.recommend._catalogue import Catalogue
+from sfumato.recommend._catalogue import Catalogue, places_by_text, texts
 from sfumato.sketch import CountSketch
 
 __all__ = ["UNITS", "Shape", "Touched", "counted"]
@@ -84,13 +84,15 @@ def _kept(
     train: Any, catalogue: Catalogue, per_user: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The catalogue places of each user's kept items, user after user, and where each begins."""
-    places = catalogue.places(train.items)
+    coded = train.coded()
+    places = places_by_text(coded.item_ids, catalogue.ids)[coded.item_codes]
     inside = places >= 0
-    users, places = train.users[inside], places[inside]
+    codes, places = coded.user_codes[inside], places[inside]
     # By the users' own ids: numbers in the order of appearance would let one user's events choose
-    # the sample of another.
+    # the sample of another, and so would ids that are integers only while all of them are.
+    users = texts(coded.user_ids, codes)
     keep = bound_contributions(users, places, per_user=per_user, per_item=1, seed=seed)
-    codes = train.coded().user_codes[inside][keep]
+    codes = codes[keep]
     order = np.argsort(codes, kind="stable")
     ends = np.cumsum(np.bincount(codes)) if codes.size else np.empty(0, np.int64)
     return places[keep][order], np.concatenate([[0], ends]).astype(np.int64)

@@ -1,12 +1,9 @@
 """Descent: epochs of stochastic gradient descent, shuffled, threaded, and whole after Ctrl-C."""
 
 import math
-import signal
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
-from types import FrameType
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -17,10 +14,10 @@ from sfumato.data.interactions import Interactions
 from sfumato.recommend._catalogue import kind_of
 from sfumato.recommend._model import OPTIONAL_BOUNDS, Factorization
 from sfumato.recommend._rows import Rows
+from sfumato.recommend._undo import Touched, is_finite, put_back, taken, to_the_end
 
-__all__ = ["REGULARIZATION", "START", "Descent", "in_ratings"]
+__all__ = ["START", "Descent", "in_ratings"]
 
-RATE, REGULARIZATION = 0.05, 0.05  # where None is given
 START = 0.02  # the spread of components at the beginning
 STARS = 4.0  # the width of a scale of five stars, on which rates and regularization are stated
 Progress = Callable[[int, int, float | None], Any]
@@ -36,15 +33,16 @@ class Descent(Factorization, in_files=False):
     LIMITS: ClassVar[dict[str, Limit]] = {
         "factors": whole(1, 4096),
         "epochs": whole(1),
-        "learning_rate": optional(positive),
+        "learning_rate": positive,
         "decay": between(0, math.inf),
-        "regularization": optional(between(0, math.inf)),
+        "regularization": between(0, math.inf),
         "clip": optional(positive),
         "noise": optional(positive),
         "threads": whole(1, 256),
         "bounds": OPTIONAL_BOUNDS,
         "random_state": whole(0),
     }
+    STREAM: ClassVar[dict[str, str]] = {"bounds": "the scale of ratings"}  # what no batch tells
     clip: float | None
     noise: float | None
     history_: list[dict[str, Any]]
@@ -95,11 +93,15 @@ class Descent(Factorization, in_files=False):
 
         The rate is that of the middle of a fit, eta / (1 + decay / 2). The mean is that of all
         ratings seen so far. The catalogue stays as it is unless given; that of a model that starts
-        with `partial_fit` is the items of the first batch.
+        with `partial_fit`, which needs bounds=, is the items of the first batch. A pass that
+        diverges leaves the model as it was: while it runs, it takes as much memory again as the
+        numbers that it changes, at most as all of them. Ctrl-C waits for its end.
         """
         plain = self._check()
         self._check_train(batch, "batch")
         known = "seen_" in self.__dict__
+        if not known:
+            self._check_stream(plain)
         model = copy(self) if known else self._fresh(plain, batch, catalogue)
         random = np.random.default_rng([plain["random_state"], model.seen_])
         if known:
@@ -108,13 +110,8 @@ class Descent(Factorization, in_files=False):
             model._begin_stream(plain, batch, random)
         rows = Rows(*model._columns(batch), model._targets(batch))
         model.seen_ += len(batch)
-        share = len(batch) / model.seen_
-        try:
-            to_the_end(lambda: model._pass(plain, rows, model._rate(plain, 0.5), share, random))
-        except KeyboardInterrupt:
-            self._adopt(model)
-            raise
-        return self._adopt(model)
+        to_the_end(lambda: self._adopt(model._streamed(plain, rows, random)))
+        return self
 
     def _fresh(self, plain: dict[str, Any], train: Interactions, catalogue: Any) -> Self:
         """A copy of the model without its tables, to be learned aside."""
@@ -142,6 +139,28 @@ class Descent(Factorization, in_files=False):
         share = len(batch) / (self.seen_ + len(batch))
         self.mean_ += share * (float(batch.ratings.mean()) - self.mean_)
 
+    def _streamed(self, plain: dict[str, Any], rows: Rows, random: Generator) -> Self:
+        """One pass over a batch; where it fails, the tables are as they were before."""
+        users, items, _ = rows.columns
+        touched = self._touched(users, items) if plain["noise"] is None else self._all()
+        before = taken(touched)
+        try:
+            share = users.size / self.seen_
+            self._pass(plain, rows, self._rate(plain, 0.5), share, random, touched)
+        except BaseException:
+            put_back(touched, before)
+            raise
+        return self
+
+    def _check_stream(self, plain: dict[str, Any]) -> None:
+        missing = {f"{name}=": why for name, why in self.STREAM.items() if plain[name] is None}
+        if missing:
+            raise ValueError(
+                f"{type(self).__name__}: a model that starts with partial_fit needs "
+                f"{' and '.join(missing)}, since a first batch does not tell "
+                f"{' and '.join(missing.values())}; or call fit first."
+            )
+
     def _targets(self, data: Interactions) -> np.ndarray:
         """What the factors have to say: ratings less the mean, in stars."""
         stars: np.ndarray = ((data.ratings - self.mean_) / self.scale_).astype(np.float32)
@@ -151,7 +170,11 @@ class Descent(Factorization, in_files=False):
         epoch = len(self.history_)
         rows.shuffle(random)
         rate = self._rate(plain, epoch / plain["epochs"])
-        self._pass(plain, rows, rate, 1.0, random)
+        try:
+            self._pass(plain, rows, rate, 1.0, random, self._all())
+        except BaseException:
+            self.history_ = []  # the tables are those of no whole epoch: nothing is to be kept
+            raise
         self.seen_ = rows.columns[0].size
         self.history_.append({"epoch": epoch + 1, "valid_rmse": None})
 
@@ -162,6 +185,7 @@ class Descent(Factorization, in_files=False):
         rate: float,
         share: float,
         random: Generator,
+        touched: Touched,
     ) -> None:
         """One pass over the rows, in threads; noise is that of this share of an epoch."""
         self.hides_ &= plain["clip"] is not None or plain["noise"] is not None
@@ -176,7 +200,12 @@ class Descent(Factorization, in_files=False):
             # (2.13) corrected: in an epoch of N ratings N steps of eta / N with noise of variance
             # 2 eta / N each; their sum, given at once, has the same law.
             self._add_noise(math.sqrt(2 * rate * share * plain["noise"]), random)
-        self._check_finite(rate)
+        if not is_finite(touched):
+            bounds = ", or bounds= for a stream" if plain["bounds"] is None else ""
+            raise ValueError(
+                f"{type(self).__name__}: the descent diverged at a learning rate of {rate:g}; give "
+                f"a smaller learning_rate or regularization{bounds}."
+            )
 
     def _tell(self, valid: Interactions | None, epochs: int, progress: Progress | None) -> None:
         told = self.history_[-1]
@@ -186,15 +215,6 @@ class Descent(Factorization, in_files=False):
             told["valid_rmse"] = float(np.sqrt(np.mean(miss * miss)))
         if progress is not None:
             progress(told["epoch"], epochs, told["valid_rmse"])
-
-    def _check_finite(self, rate: float) -> None:
-        with np.errstate(all="ignore"):
-            finite = all(np.isfinite(table.sum()) for table in self._tables())
-        if not finite:
-            raise ValueError(
-                f"{type(self).__name__}: the descent diverged at a learning rate of {rate:g}; "
-                "give a smaller learning_rate."
-            )
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -213,8 +233,7 @@ class Descent(Factorization, in_files=False):
 
     def _rate(self, plain: dict[str, Any], done: float) -> float:
         """The rate when this part of the epochs is done."""
-        eta = RATE if plain["learning_rate"] is None else float(plain["learning_rate"])
-        return eta / (1 + float(plain["decay"]) * done)
+        return float(plain["learning_rate"]) / (1 + float(plain["decay"]) * done)
 
     def _begin(self, plain: dict[str, Any], train: Interactions, random: Generator) -> None:
         raise NotImplementedError
@@ -231,6 +250,13 @@ class Descent(Factorization, in_files=False):
     def _tables(self) -> list[np.ndarray]:
         raise NotImplementedError
 
+    def _all(self) -> Touched:
+        return [(table, None) for table in self._tables()]
+
+    def _touched(self, users: np.ndarray, items: np.ndarray) -> Touched:
+        """The numbers that a pass over these columns may change."""
+        raise NotImplementedError
+
     def _step(self, plain: dict[str, Any], rate: float, clip: float) -> Callable[..., Any]:
         raise NotImplementedError
 
@@ -243,19 +269,3 @@ def in_ratings(factors: int, scale: float) -> np.ndarray:
     weights = np.full(factors, scale**0.5, np.float32)
     weights[-1] = scale
     return weights
-
-
-def to_the_end(work: Callable[[], Any]) -> None:
-    """Do work whole: Ctrl-C is held back until it is done."""
-    usual = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(usual):
-        work()  # Ctrl-C is not ours to hold
-        return
-    held: list[tuple[int, FrameType | None]] = []
-    signal.signal(signal.SIGINT, lambda *what: held.append(what))
-    try:
-        work()
-    finally:
-        signal.signal(signal.SIGINT, usual)
-    if held:
-        usual(*held[0])

@@ -11,11 +11,12 @@ from sfumato._require import Limit, optional
 from sfumato.data.interactions import Interactions
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.recommend import _files
-from sfumato.recommend._catalogue import Catalogue
+from sfumato.recommend._catalogue import Catalogue, kind_of
 from sfumato.sketch._stored import Cells
 
-__all__ = ["BOUNDS", "OPTIONAL_BOUNDS", "Estimator", "NotFittedError"]
+__all__ = ["BOUNDS", "OPTIONAL_BOUNDS", "Estimator", "Label", "NotFittedError", "label_of"]
 
+Label = Literal["none", "measured", "proved"]
 SCALARS = ("mean_", "low_", "high_")
 
 
@@ -29,17 +30,26 @@ class _Bounds:
             low, high = (math.nan if isinstance(v, bool | str) else float(v) for v in value)
         except (TypeError, ValueError, OverflowError):
             low = high = math.nan
-        if not -math.inf < low < high < math.inf:
-            wanted = "a pair of finite numbers (low, high) with low below high"
+        if not (-math.inf < low < high < math.inf and 0 < (high - low) / 2 < math.inf):
+            wanted = "a pair of finite numbers (low, high), half their range finite and above 0"
             raise ValueError(f"{owner}: {name} must be {wanted}, not {value!r}.")
         return low, high
 
     def bad(self) -> list[Any]:
-        return [(5, 1), (1, 1), (1, math.inf), (math.nan, 5), (1, 2, 3), 5, "15", ("1", "5"), None]
+        lost = [(0, 5e-324), (-1.7e308, 1.7e308)]  # half of the range is 0, or infinite
+        pairs = [(5, 1), (1, 1), (1, math.inf), (math.nan, 5), ("1", "5"), *lost]
+        return [*pairs, (1, 2, 3), 5, "15", None]
 
 
 BOUNDS = _Bounds()
 OPTIONAL_BOUNDS = optional(BOUNDS)
+
+
+def label_of(statement: PrivacyStatement | None) -> Label:
+    """What a statement is worth in one word: none where there is none or its noise is seeded."""
+    if statement is None or statement.insecure:
+        return "none"
+    return "proved" if statement.proof == "proved" else "measured"
 
 
 class Estimator:
@@ -91,9 +101,9 @@ class Estimator:
         return None
 
     @property
-    def privacy_label(self) -> Literal["none", "measured", "proved"]:
+    def privacy_label(self) -> Label:
         """Whether privacy is proved, only measured, or not claimed."""
-        return "none"
+        return label_of(self.statement)
 
     @property
     def nbytes(self) -> int:
@@ -102,7 +112,7 @@ class Estimator:
         return sum(int(array.nbytes) for array in self._arrays().values())
 
     def to_bytes(self) -> bytes:
-        """The model as bytes; no seen list and no raw popularity is in them."""
+        """The model as bytes; no seen list, no raw popularity and nothing infinite is in them."""
         self._check_fitted()
         return _files.to_bytes(self)
 
@@ -162,12 +172,18 @@ class Estimator:
             )
         return bounds
 
-    @staticmethod
-    def _catalogue_of(train: Interactions, catalogue: Any) -> Catalogue:
-        """The given catalogue, or the items of the data where there is none."""
-        if isinstance(catalogue, Catalogue):
-            return catalogue
-        return Catalogue(train.coded().item_ids if catalogue is None else catalogue)
+    @classmethod
+    def _catalogue_of(cls, train: Interactions, catalogue: Any) -> Catalogue:
+        """The given catalogue, of ids like the items of the data, or those items themselves."""
+        if catalogue is None:
+            return Catalogue(train.coded().item_ids)
+        shelf = catalogue if isinstance(catalogue, Catalogue) else Catalogue(catalogue)
+        if shelf.kind != kind_of(train.items):
+            raise TypeError(
+                f"{cls.__name__}: catalogue holds {shelf.kind}, but items of the data are "
+                f"{kind_of(train.items)}; none of them could be recommended."
+            )
+        return shelf
 
     def _layout(self) -> dict[str, Cells]:
         """The arrays of a file, from parameters and scalar state alone (-1: any length)."""

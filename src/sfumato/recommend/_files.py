@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from sfumato.recommend._catalogue import Catalogue
 from sfumato.sketch._format import Packed, SketchFormatError, pack, write_whole
 
@@ -31,6 +33,8 @@ def to_bytes(model: "Estimator") -> bytes:
     for name, array in arrays.items():
         if array.dtype.hasobject:
             raise TypeError(f"{type(model).__name__}: {name} holds objects, not numbers.")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(f"{type(model).__name__}: {name} is not finite; fit the model anew.")
     return pack(header, {**arrays, **model.catalogue_.arrays()})
 
 

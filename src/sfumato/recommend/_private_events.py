@@ -8,7 +8,7 @@ import numpy as np
 from sfumato.data.interactions import Interactions
 from sfumato.hashing import hash_column
 from sfumato.privacy.bounding import bound_contributions
-from sfumato.recommend._catalogue import Catalogue, distinct, ids_of, kind_of, places
+from sfumato.recommend._catalogue import Catalogue, distinct, ids_of, places_by_text, texts
 
 __all__ = ["GRID", "Accounts", "Events", "accounts_of", "bounded", "events_of", "shelf_of"]
 
@@ -44,10 +44,11 @@ class Accounts:
         return self.shared or int(self.ids.size)
 
     def places(self, users: np.ndarray) -> np.ndarray:
-        """The row of each user, -1 for one that is in no list."""
+        """The row of each user, -1 for one that is in no list; as integer or as text the same."""
         if self.shared:
-            return np.asarray(hash_column(users, self.seed) % np.uint64(self.shared), np.int64)
-        return places(users, self.ids)
+            hashes = hash_column(texts(users), self.seed, name="users")
+            return np.asarray(hashes % np.uint64(self.shared), np.int64)
+        return places_by_text(users, self.ids)
 
 
 def shelf_of(catalogue: Any) -> Catalogue:
@@ -81,19 +82,12 @@ def events_of(
     train: Interactions, shelf: Catalogue, accounts: Accounts, bounds: tuple[float, float]
 ) -> Events:
     """The rows whose user and item are in the lists; each by itself, whatever the others are."""
-    for name, ids, public in (
-        ("users", train.users, accounts.ids),
-        ("catalogue", train.items, shelf.ids),
-    ):
-        if public.size and kind_of(ids) != kind_of(public):
-            raise TypeError(
-                f"PrivateFactorization: {name} must be {kind_of(ids)} as in the ratings, not "
-                f"{kind_of(public)}."
-            )
-    who, what = accounts.places(train.users), shelf.places(train.items)
+    coded = train.coded()
+    who = accounts.places(coded.user_ids)[coded.user_codes]
+    what = places_by_text(coded.item_ids, shelf.ids)[coded.item_codes]
     rows = np.flatnonzero((who >= 0) & (what >= 0))
     low, high = bounds
-    scaled = (train.ratings[rows] - (low + high) / 2) / ((high - low) / 2)
+    scaled = (train.ratings[rows] - low) / ((high - low) / 2) - 1
     ratings = np.clip(np.rint(scaled * 2**GRID), -(2**GRID), 2**GRID).astype(np.int64)
     sizes = {"users": len(accounts), "items": len(shelf)}
     return Events(who[rows].astype(np.int32), what[rows].astype(np.int32), ratings, sizes)
@@ -102,8 +96,9 @@ def events_of(
 def bounded(events: Events, accounts: Accounts, most: int, seed: int) -> Events:
     """At most so many events of a user, all of different items: a sample keyed by the user's id.
 
-    A key of the place in the list would change all samples when somebody leaves it.
+    A key of the place in the list would change all samples when somebody leaves it, and one of
+    integers when somebody comes whose id is a text.
     """
-    ids = accounts.ids[events.users]
+    ids = texts(accounts.ids, events.users)
     keep = bound_contributions(ids, events.items, per_user=most, per_item=1, seed=seed)
     return Events(events.users[keep], events.items[keep], events.ratings[keep], events.sizes)

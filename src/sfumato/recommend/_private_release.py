@@ -1,6 +1,7 @@
 """A private model on its way out: terms are checked, the budget charged, and then noise drawn."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from sfumato.privacy._source import stated
@@ -32,33 +33,34 @@ def published(
     terms: Terms,
     loss: Loss,
     mechanism: str,
-    covers: str,
+    plain: dict[str, Any],
     kind: type[M],
     made: Callable[[PrivacyStatement], M],
 ) -> M:
-    """The model: charged and stored first if there is a ledger, unaccounted if not."""
+    """The model: charged and stored first if there is a ledger, unaccounted if not.
 
-    def stating(**budget: str) -> PrivacyStatement:
-        return PrivacyStatement(
-            unit=terms.unit,
-            relation=terms.relation,
-            mechanism=mechanism,
-            epsilon=min(epsilon_of(loss, terms.delta), terms.epsilon),
-            delta=terms.delta,
-            loss=loss.to_dict(),
-            covers=COVERS[covers],
-            source=stated(terms.source),
-            contributions=terms.contributions,
-            **budget,
-        )
-
+    The ledger notes all parameters, so that a release id cannot be used again with others.
+    """
+    cost = epsilon_of(loss, terms.delta) or terms.epsilon  # a large delta alone may cover it
+    told = PrivacyStatement(
+        unit=terms.unit,
+        relation=terms.relation,
+        mechanism=mechanism,
+        epsilon=min(cost, terms.epsilon),
+        delta=terms.delta,
+        loss=loss.to_dict(),
+        covers=COVERS[plain["covers"]],
+        source=stated(terms.source),
+        contributions=terms.contributions,
+    )
     if terms.ledger is None:
-        return made(stating())
+        return made(told)
     name, ledger = terms.dataset, terms.ledger
 
     def stored(release_id: str) -> bytes:
-        paid = stating(dataset=name, ledger=ledger.name, release=release_id)
+        paid = replace(told, dataset=name, ledger=ledger.name, release=release_id)
         return made(paid).to_bytes()
 
-    what = f"{kind.__name__}: {mechanism}"
+    settings = ", ".join(f"{each}={value!r}" for each, value in plain.items())
+    what = f"{kind.__name__}: {mechanism}; {settings}"
     return kind.from_bytes(ledger.release(name, loss, what, stored, terms.release_id))

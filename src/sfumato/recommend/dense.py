@@ -9,8 +9,10 @@ from numpy.random import Generator
 from sfumato.data.interactions import Interactions
 from sfumato.kernels import factor_dense
 from sfumato.kernels.lanes import aligned
-from sfumato.recommend._catalogue import Catalogue, places
-from sfumato.recommend._descent import REGULARIZATION, START, Descent, in_ratings
+from sfumato.recommend._catalogue import Catalogue
+from sfumato.recommend._descent import START, Descent, in_ratings
+from sfumato.recommend._known import Known
+from sfumato.recommend._undo import Touched
 from sfumato.sketch._stored import Cells
 
 __all__ = ["DenseFactorization"]
@@ -26,8 +28,8 @@ class DenseFactorization(Descent):
     that was not in the data has factors 0, so the other side's bias decides. Nothing is private;
     with clip or noise `privacy_label` is "measured".
     Parameters: factors, numbers for each user and item, the bias included; epochs, passes over the
-    data; learning_rate, eta, of stars (None: 0.05); decay, b, of eta / (1 + b t / T);
-    regularization, lambda (None: 0.05); clip, the loss (r - prediction)**2 / 2 above which a rating
+    data; learning_rate, eta, of stars; decay, b, of eta / (1 + b t / T);
+    regularization, lambda; clip, the loss (r - prediction)**2 / 2 above which a rating
     is left out in that epoch; noise, the temperature of Langevin dynamics (1 samples the posterior
     of ratings with variance 1); threads, which share the tables without locks, so that two runs
     differ; bounds, (low, high) of ratings, or None for those of the data; random_state.
@@ -42,8 +44,8 @@ class DenseFactorization(Descent):
     """
 
     LIMITS = Descent.LIMITS
-    _known_users: Catalogue
-    _known_items: Catalogue
+    _known_users: Known
+    _known_items: Known
     _factors: int
     _user_table: np.ndarray
     _item_table: np.ndarray
@@ -53,9 +55,9 @@ class DenseFactorization(Descent):
         *,
         factors: int = 32,
         epochs: int = 20,
-        learning_rate: float | None = None,
+        learning_rate: float = 0.05,
         decay: float = 6.0,
-        regularization: float | None = None,
+        regularization: float = 0.05,
         clip: float | None = None,
         noise: float | None = None,
         threads: int = 1,
@@ -88,7 +90,7 @@ class DenseFactorization(Descent):
     def _begin(self, plain: dict[str, Any], train: Interactions, random: Generator) -> None:
         coded = train.coded()
         self._factors = plain["factors"]
-        self._known_users, self._known_items = Catalogue(coded.user_ids), Catalogue(coded.item_ids)
+        self._known_users, self._known_items = Known(coded.user_ids), Known(coded.item_ids)
         self._user_table = _kept(_started(len(self._known_users), self._factors, random))
         self._item_table = _kept(_started(len(self._known_items), self._factors, random))
 
@@ -97,27 +99,30 @@ class DenseFactorization(Descent):
         coded = batch.coded()
         for side, ids in zip(SIDES, (coded.user_ids, coded.item_ids), strict=True):
             known, table = getattr(self, f"_known_{side}s"), getattr(self, f"_{side}_table")
-            more = ids[places(ids, known.ids) < 0]
+            more = ids[known.places(ids) < 0]
             if more.size:
                 rows = _rows(table, self._factors), _started(more.size, self._factors, random)
-                setattr(self, f"_known_{side}s", Catalogue(np.concatenate([known.ids, more])))
+                setattr(self, f"_known_{side}s", Known(np.concatenate([known.ids, more])))
                 setattr(self, f"_{side}_table", _kept(np.concatenate(rows)))
 
     def _columns(self, data: Interactions) -> tuple[np.ndarray, np.ndarray]:
         coded = data.coded()
-        users = places(coded.user_ids, self._known_users.ids).astype(np.int32)[coded.user_codes]
-        return users, places(coded.item_ids, self._known_items.ids).astype(np.int32)[
-            coded.item_codes
-        ]
+        users = self._known_users.places(coded.user_ids).astype(np.int32)
+        items = self._known_items.places(coded.item_ids).astype(np.int32)
+        return users[coded.user_codes], items[coded.item_codes]
 
     def _tables(self) -> list[np.ndarray]:
         return [self._user_table, self._item_table]
+
+    def _touched(self, users: np.ndarray, items: np.ndarray) -> Touched:
+        both = zip(self._tables(), (users, items), strict=True)
+        return [(table, _blocks(rows, self._factors, table.size)) for table, rows in both]
 
     def _step(self, plain: dict[str, Any], rate: float, clip: float) -> Callable[..., Any]:
         weight = plain["regularization"]
         step = np.zeros(self._factors + ROOM, np.float32)
         step[: self._factors] = rate
-        shrink = -step * np.float32(REGULARIZATION if weight is None else weight)
+        shrink = -step * np.float32(weight)
         kernel = factor_dense.descend_two if self._factors == 32 else factor_dense.descend
 
         def run(users: np.ndarray, items: np.ndarray, ratings: np.ndarray) -> None:
@@ -130,8 +135,8 @@ class DenseFactorization(Descent):
             size = table.size - ROOM
             table[:-ROOM] += random.standard_normal(size, np.float32) * np.float32(deviation)
 
-    def _vectors(self, known: Catalogue, table: np.ndarray, ids: np.ndarray) -> np.ndarray:
-        found = places(ids, known.ids)
+    def _vectors(self, known: Known, table: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        found = known.places(ids)
         out: np.ndarray = _rows(table, self._factors)[found] * in_ratings(
             self._factors, self.scale_
         )
@@ -177,7 +182,7 @@ class DenseFactorization(Descent):
             own = {name: array for name, array in arrays.items() if name.startswith(side)}
             rows = own.pop(f"{side}_rows")
             ids = {name.removeprefix(f"{side}_"): array for name, array in own.items()}
-            known = Catalogue.from_arrays(ids)
+            known = Known.from_arrays(ids)
             if rows.shape[0] != len(known) or not np.isfinite(rows).all():
                 raise ValueError(f"{side}_rows must be finite, one row for each {side}.")
             setattr(self, f"_known_{side}s", known)
@@ -187,6 +192,14 @@ class DenseFactorization(Descent):
 def _rows(flat: np.ndarray, factors: int) -> np.ndarray:
     """The rows in a flat table, without the room after them."""
     return flat[:-ROOM].reshape(-1, factors)
+
+
+def _blocks(rows: np.ndarray, factors: int, size: int) -> np.ndarray | None:
+    """Where kernels write for these rows, which is whole blocks; None: at most places of all."""
+    lanes = np.arange(-(-factors // ROOM) * ROOM)
+    if 4 * rows.size * lanes.size >= size:
+        return None
+    return np.asarray(rows.astype(np.int64)[:, None] * factors + lanes)
 
 
 def _kept(rows: np.ndarray) -> np.ndarray:

@@ -37,7 +37,6 @@ __all__ = [
 ]
 
 LIST = optional(whole(1, 2**20))
-BLOCK = 1 << 13  # users whose lists are asked for at a time
 
 
 def rmse(truth: Any, predicted: Any) -> float:
@@ -117,7 +116,7 @@ def evaluate(
 ) -> dict[str, float]:
     """What a fitted model does on interactions it has not seen, as a plain dict.
 
-    rmse, mae, n (the ratings they are over) and nbytes (of the model) where it predicts ratings;
+    rmse and mae where it predicts ratings, n, the rows they are over, and nbytes where it has them;
     where n is given also all of `ranked` on lists of that many items for every user of the test
     set, `coverage`, and `places`, how many items that is. For the curator: it is computed from raw
     data and is no part of a release.
@@ -133,7 +132,9 @@ def evaluate(
     if hasattr(model, "predict"):
         predicted = model.predict(test.users, test.items)
         told = {"rmse": rmse(test.ratings, predicted), "mae": mae(test.ratings, predicted)}
-    told |= {"n": len(test), "nbytes": int(model.nbytes)}
+    told["n"] = len(test)
+    if getattr(model, "nbytes", None) is not None:
+        told["nbytes"] = int(model.nbytes)
     return told if n is None else told | _lists(model, test, n, exclude, relevant_from)
 
 
@@ -141,11 +142,7 @@ def _lists(
     model: Any, test: Any, n: int, exclude: Any, relevant_from: float | None
 ) -> dict[str, float]:
     coded = test.coded()
-    parts = [
-        model.recommend(coded.user_ids[start : start + BLOCK], n, exclude=exclude)
-        for start in range(0, len(coded.user_ids), BLOCK)
-    ]
-    items, scores = (np.concatenate(part) for part in zip(*parts, strict=True))
+    items, scores = model.recommend(coded.user_ids, n, exclude=exclude)
     least = -np.inf if relevant_from is None else relevant_from
     right = np.asarray(test.ratings >= least)
     told = ranked(items, (coded.user_codes[right], test.items[right]), scores=scores)

@@ -1,34 +1,32 @@
 """PrivateFactorization: factors that hide whether any one rating, or any one user, was there."""
 
 from copy import copy
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sfumato._require import Limit, flag, fraction, one_of, optional, positive, whole
+from sfumato._require import Limit, fraction, one_of, optional, positive, whole
 from sfumato.data.interactions import Interactions
 from sfumato.privacy._source import Source
 from sfumato.privacy.statement import PrivacyStatement
-from sfumato.recommend import _catalogue
 from sfumato.recommend._alternate import Learned
 from sfumato.recommend._catalogue import Catalogue, distinct, kind_of
-from sfumato.recommend._model import BOUNDS, Factorization
+from sfumato.recommend._model import BOUNDS
 from sfumato.recommend._noisy_sums import NoisySums
 from sfumato.recommend._own_users import own_vectors
 from sfumato.recommend._private_events import Accounts, accounts_of, bounded, events_of, shelf_of
+from sfumato.recommend._private_file import MOST_ROWS, PrivateFile
 from sfumato.recommend._private_learn import centred, learn, sentence
 from sfumato.recommend._private_plan import Budget
 from sfumato.recommend._private_release import published, terms
 from sfumato.sketch._base import SEED
-from sfumato.sketch._stored import Cells
 
 __all__ = ["PrivateFactorization"]
 
 WIDEST = 33
-MOST_ROWS = 2**26
 
 
-class PrivateFactorization(Factorization):
+class PrivateFactorization(PrivateFile):
     """Factors of users and items, private by proof, with no setting left to be tuned on the data.
 
     Guarantee: everything in the file is (epsilon, delta)-differentially private for one unit more
@@ -70,14 +68,6 @@ class PrivateFactorization(Factorization):
         "rows": optional(whole(1, MOST_ROWS)),
         "seed": SEED,
     }
-    residual_: float
-    user_bias_: float
-    joint_: bool
-    user_vectors_: np.ndarray
-    item_vectors_: np.ndarray
-    _accounts: Accounts
-    _kind: str
-    _statement: PrivacyStatement | None = None
 
     def __init__(
         self,
@@ -109,11 +99,13 @@ class PrivateFactorization(Factorization):
     ) -> Self:
         """Charge the budget, add the noise, learn; with a ledger the model is stored there too.
 
-        Parameters: train, of which rows outside of the public lists are left out; catalogue, the
-        public ids of items, and users, for unit "event" the public ids of accounts (or None where
-        `rows` is given): never taken from train; ledger (or its path) and dataset, who pays;
-        release_id, whose retry returns the stored model and costs nothing; source, of the noise,
-        for tests only.
+        Parameters: train, at least one row, which is presumed to be public; rows outside of the
+        public lists are left out; read it with duplicates="keep", since of rows that put each other
+        out one more would change two; catalogue, the public ids of items, and users, for unit
+        "event" the public ids of accounts (or None where `rows` is given): never taken from train,
+        whose ids they meet as texts, 7 as "7"; ledger (or its path) and dataset, who pays;
+        release_id, whose retry with the same parameters returns the stored model and costs
+        nothing; source, of the noise, for tests only.
         """
         plain = self._check()
         self._check_train(train)
@@ -129,26 +121,25 @@ class PrivateFactorization(Factorization):
         if plain["unit"] == "user":
             events = bounded(events, accounts, plain["per_user"], plain["seed"])
         sums = NoisySums(events, budget, agreed.contributions, source)
-        agreed.check_room(4 * WIDEST * sum(events.sizes.values()))
+        stored = len(shelf) + (len(accounts) if plain["covers"] == "file" else 0)
+        agreed.check_room(4 * WIDEST * stored)
 
         def made(statement: PrivacyStatement) -> Any:
             learned = learn(plain, sums)
             file = plain["covers"] == "file"
             known = centred(learned) if accounts.shared and file else learned
-            new = self._made(plain, known, shelf, accounts, statement)
-            new.user_kind_ = kind_of(train.users)  # of the schema, not of anybody
-            return new
+            return self._made(plain, known, shelf, accounts, statement)
 
-        new = published(agreed, budget.loss, sentence(plain), plain["covers"], type(self), made)
-        self.__dict__.update(new.__dict__ | self.get_params())
+        new = published(agreed, budget.loss, sentence(plain), plain, type(self), made)
+        self.__dict__.update(new.__dict__)
         self._changed()
         return self
 
     def personal(self, own: Interactions) -> Self:
         """A copy that knows these users by their own ratings, for covers "joint".
 
-        What it tells a user may depend on that user's ratings, and hides those of all others; it
-        cannot be saved.
+        What it tells a user may depend on that user's ratings, and hides those of all others;
+        `save` refuses it.
         """
         self._check_fitted()
         if not self.joint_:
@@ -162,23 +153,6 @@ class PrivateFactorization(Factorization):
         events = events_of(own, self.catalogue_, twin._accounts, (self.low_, self.high_))
         twin.user_vectors_ = _as_stored(own_vectors(events, self._noisy()), self._half, self._half)
         return twin
-
-    @property
-    def statement(self) -> PrivacyStatement | None:
-        return self._statement
-
-    @property
-    def privacy_label(self) -> Literal["none", "measured", "proved"]:
-        return "none" if self._statement is None else "proved"
-
-    def to_bytes(self) -> bytes:
-        self._check_fitted()
-        if self.joint_ and len(self._accounts):
-            raise ValueError(
-                "PrivateFactorization: a personal copy holds users' own vectors and is not saved; "
-                "save the model that it was made from."
-            )
-        return super().to_bytes()
 
     def _check_together(self, plain: dict[str, Any]) -> None:
         if plain["unit"] == "user" and plain["covers"] == "file":
@@ -206,6 +180,7 @@ class PrivateFactorization(Factorization):
     ) -> Self:
         """A new model of what was learned, which is all noisy, and of public lists."""
         new = type(self)(**self.get_params())
+        new._fitted = plain
         new.low_, new.high_ = plain["bounds"]
         half = new._half
         new.mean_ = new.low_ + half * (1 + learned.mean)
@@ -213,6 +188,7 @@ class PrivateFactorization(Factorization):
         new.joint_ = plain["covers"] == "joint"
         new._accounts = Accounts(np.empty(0, np.int64)) if new.joint_ else accounts
         new._kind = kind_of(new._accounts.ids)
+        new.user_kind_ = new._kind if new._accounts.ids.size else ""  # of the public list alone
         new.user_vectors_ = _as_stored(learned.users[: len(new._accounts)], half, half)
         new.item_vectors_ = _as_stored(learned.items, half, 1.0)
         new.catalogue_, new._statement = shelf, statement
@@ -234,59 +210,6 @@ class PrivateFactorization(Factorization):
 
     def _item_vectors(self, ids: np.ndarray) -> np.ndarray:
         return _rows(self.item_vectors_, self.catalogue_.places(ids))
-
-    def _layout(self) -> dict[str, Cells]:
-        wide = Cells(np.float32, (-1, -1))
-        return {
-            **_catalogue.id_layout("users", self._kind),
-            "user_vectors": wide,
-            "item_vectors": wide,
-        }
-
-    def _arrays(self) -> dict[str, np.ndarray]:
-        ids = _catalogue.id_arrays("users", self._accounts.ids)
-        return {**ids, "user_vectors": self.user_vectors_, "item_vectors": self.item_vectors_}
-
-    def _restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        ids = _catalogue.ids_from("users", arrays)
-        self._accounts = Accounts(ids, self._accounts.shared, self._accounts.seed)
-        self.user_vectors_, self.item_vectors_ = arrays["user_vectors"], arrays["item_vectors"]
-        fits = (
-            self.user_vectors_.shape == (len(self._accounts), self.item_vectors_.shape[1])
-            and self.item_vectors_.shape[0] == len(self.catalogue_)
-            and self.item_vectors_.shape[1] >= 2
-            and np.isfinite(self.user_vectors_).all()
-            and np.isfinite(self.item_vectors_).all()
-        )
-        if not fits:
-            raise ValueError("the vectors do not fit the lists of users and items.")
-
-    def _state(self) -> dict[str, Any]:
-        assert self._statement is not None
-        return {
-            **super()._state(),
-            "users": self._kind,
-            "rows": self._accounts.shared,
-            "seed": self._accounts.seed,
-            "joint": self.joint_,
-            "residual": self.residual_,
-            "user_bias": self.user_bias_,
-            "statement": self._statement.to_dict(),
-        }
-
-    def _restore_state(self, state: dict[str, Any]) -> None:
-        super()._restore_state(state)
-        owner = type(self).__name__
-        self._kind, self.joint_ = state["users"], flag.check(owner, "joint", state["joint"])
-        shared = whole(0, MOST_ROWS).check(owner, "rows", state["rows"])
-        seed = SEED.check(owner, "seed", state["seed"])
-        self._accounts = Accounts(np.empty(0, np.int64), shared, seed)
-        self.residual_ = positive.check(owner, "residual", state["residual"])
-        self.user_bias_ = positive.check(owner, "user_bias", state["user_bias"])
-        try:
-            self._statement = PrivacyStatement.from_dict(state["statement"])
-        except RecursionError:
-            raise ValueError("the statement is nested too deep.") from None
 
 
 def _as_stored(vectors: np.ndarray, bias: float, component: float) -> np.ndarray:

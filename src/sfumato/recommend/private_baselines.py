@@ -59,11 +59,12 @@ class _Baseline:
     def _told(
         self, loss: GaussianNoise, mechanism: str, covers: str, source: Source | None
     ) -> PrivacyStatement:
+        cost = epsilon_of(loss, self.delta) or self.epsilon  # a large delta alone may cover it
         return PrivacyStatement(
             unit="event",
             relation=loss.relation,
             mechanism=mechanism,
-            epsilon=min(epsilon_of(loss, self.delta), self.epsilon),
+            epsilon=min(cost, self.epsilon),
             delta=self.delta,
             loss=loss.to_dict(),
             covers=covers,

@@ -15,7 +15,7 @@ from sfumato.privacy.noise_law import NoiseLaw
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.recommend._catalogue import Catalogue
 from sfumato.recommend._cooccurrence import UNITS, Shape, Touched, counted
-from sfumato.recommend._model import NotFittedError
+from sfumato.recommend._estimator import Label, NotFittedError, label_of
 from sfumato.recommend.released_neighbours import ReleasedNeighbours
 from sfumato.sketch._base import SEED
 from sfumato.sketch._release import Options, Plan, Terms
@@ -142,8 +142,9 @@ class PrivateNeighbours:
         return self._released().statement
 
     @property
-    def privacy_label(self) -> str:
-        return "proved"
+    def privacy_label(self) -> Label:
+        """Whether privacy is proved; "none" before `fit` and where the noise was seeded."""
+        return label_of(self.statement if "release_" in self.__dict__ else None)
 
     @property
     def catalogue_(self) -> Catalogue:

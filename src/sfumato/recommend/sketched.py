@@ -12,7 +12,8 @@ from sfumato._require import optional, positive, whole
 from sfumato.data.interactions import Interactions, item_seed
 from sfumato.hashing import hash_column
 from sfumato.recommend._cells import LANES, LIMITS, FactorCells
-from sfumato.recommend._descent import REGULARIZATION, START, Descent, in_ratings
+from sfumato.recommend._descent import START, Descent, in_ratings
+from sfumato.recommend._undo import Touched
 from sfumato.sketch._stored import Cells
 
 __all__ = ["SketchFactorization"]
@@ -55,6 +56,7 @@ class SketchFactorization(Descent):
         "active": optional(LIMITS["factors"]),
         "seed": LIMITS["seed"],
     }
+    STREAM = {"cells": "how many users and items will come", **Descent.STREAM}
     _factors: int
     _cells: FactorCells
     _shape: dict[str, Any]  # of cells that a file is about to give
@@ -70,9 +72,9 @@ class SketchFactorization(Descent):
         readout: str = "mean",
         active: int | None = None,
         epochs: int = 20,
-        learning_rate: float | None = None,
+        learning_rate: float = 0.05,
         decay: float = 6.0,
-        regularization: float | None = None,
+        regularization: float = 0.05,
         clip: float | None = None,
         noise: float | None = None,
         threads: int = 1,
@@ -89,8 +91,9 @@ class SketchFactorization(Descent):
     def resize(self, factors: int) -> Self:
         """Read more or fewer numbers for every entity from the same cells, from now on.
 
-        In blocks and from 16 up, biases and kept components stay as they are; new components read
-        what lies in their cells, which is noise of others until they have learned.
+        The cells stay, and so do biases, in blocks from 16 up. The components that are served turn,
+        those of all entities alike, so that products over what is read before and after stay; new
+        numbers read what lies in their cells, which is noise of others until they have learned.
         """
         self._check_fitted()
         wanted = LIMITS["factors"].check(type(self).__name__, "factors", factors)
@@ -124,11 +127,6 @@ class SketchFactorization(Descent):
         self._cells.add_noise(START, random)
 
     def _begin_stream(self, plain: dict[str, Any], batch: Interactions, random: Generator) -> None:
-        if plain["cells"] is None:
-            raise ValueError(
-                "SketchFactorization: a model that starts with partial_fit needs cells=, since a "
-                "stream does not say how many users and items will come; or call fit first."
-            )
         self._place(plain, plain["cells"], plain["factors"], random)
 
     def _columns(self, data: Interactions) -> tuple[np.ndarray, np.ndarray]:
@@ -137,8 +135,11 @@ class SketchFactorization(Descent):
     def _tables(self) -> list[np.ndarray]:
         return [self._cells.table]
 
+    def _touched(self, users: np.ndarray, items: np.ndarray) -> Touched:
+        return [self._cells.touched(np.concatenate([users, items]))]
+
     def _step(self, plain: dict[str, Any], rate: float, clip: float) -> Callable[..., Any]:
-        weight = REGULARIZATION if plain["regularization"] is None else plain["regularization"]
+        weight = float(plain["regularization"])
         return partial(self._cells.descend, rate=rate, weight=weight, clip=clip)
 
     def _add_noise(self, deviation: float, random: Generator) -> None:

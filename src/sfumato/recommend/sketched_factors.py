@@ -1,6 +1,6 @@
 """Sketched factors: the vectors of a private model inside one count sketch of fixed size."""
 
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -44,16 +44,20 @@ class SketchedFactors(Factorization):
     }
     _cells: FactorCells
     _shape: dict[str, Any]  # of the cells, while a file is read
-    _statement: PrivacyStatement
+    _statement: PrivacyStatement | None = None
 
     def __init__(self, *, cells: int, depth: int = 4, seed: int = 0) -> None:
         self.cells, self.depth, self.seed = cells, depth, seed
 
     def fit(self, model: PrivateFactorization) -> Self:
-        """Write the vectors of a fitted private model into the cells, and nothing else."""
+        """Write the vectors of a fitted private model into the cells, and nothing else.
+
+        A personal copy is refused: its vectors are users' own.
+        """
         plain = self._check()
         if not isinstance(model, PrivateFactorization) or model.statement is None:
             raise TypeError("SketchedFactors: fit takes a fitted PrivateFactorization.")
+        model._check_releasable()
         items = model.item_vectors_
         cells = FactorCells(
             factors=items.shape[1],
@@ -78,12 +82,8 @@ class SketchedFactors(Factorization):
         return self
 
     @property
-    def statement(self) -> PrivacyStatement:
+    def statement(self) -> PrivacyStatement | None:
         return self._statement
-
-    @property
-    def privacy_label(self) -> Literal["none", "measured", "proved"]:
-        return "proved"
 
     def _user_vectors(self, ids: np.ndarray) -> np.ndarray:
         return self._cells.vectors(hash_column(ids, self._cells.seed, name="users"))
@@ -98,6 +98,7 @@ class SketchedFactors(Factorization):
         return {"cells": Cells(np.float32, (self._shape["depth"] * self._shape["width"],))}
 
     def _state(self) -> dict[str, Any]:
+        assert self._statement is not None
         told = {"statement": self._statement.to_dict()}
         return {**super()._state(), **self._cells.shape, **told}
 

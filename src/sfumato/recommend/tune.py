@@ -15,8 +15,8 @@ from sfumato.recommend._trials import TrialLog, search_header
 __all__ = ["GRIDS", "Trial", "Tuned", "tune"]
 
 GRIDS: dict[str, tuple[float, ...]] = {
-    "learning_rate": (0.001, 0.01, 0.1),
-    "regularization": (0.001, 0.01, 0.1, 1.0),
+    "learning_rate": (0.003, 0.01, 0.03, 0.1),
+    "regularization": (0.003, 0.01, 0.03, 0.1, 0.3),
 }
 ENORMOUS = 1000.0  # an error of so many times the range of the ratings is no longer a model's
 FINE = whole(0, 100)
@@ -63,12 +63,13 @@ def tune(
 ) -> Tuned:
     """Find the parameters of the least RMSE on the validation set; the test set is never seen.
 
-    Stage one goes along each line of the grids in turn, the other parameters staying at the best so
-    far (at first the model's own). Stage two does so again with `fine` values on either side of the
-    best, spaced evenly in the logarithm up to its neighbours in the grid. A model is fitted once
-    for each set of values, and ties go to the earlier trial: the same data and model give the same
-    answer. A trial that diverges (an error that is not finite, or 1000 times the range of the
-    ratings) counts as infinite. Interrupted, it leaves the log of all trials that were done.
+    The model's own values are tried first, so that the answer is never worse than they are. Stage
+    one goes along each line of the grids in turn, the other parameters staying at the best so far.
+    Stage two does so again with `fine` values on either side of the best, spaced evenly in the
+    logarithm up to its neighbours in the grid. A model is fitted once for each set of values, and
+    ties go to the earlier trial: the same data and model give the same answer. A
+    trial that diverges (an error that is not finite, or 1000 times the range of the ratings) counts
+    as infinite. Interrupted, it leaves the log of all trials that were done.
     Parameters: model, with get_params, fit(train) and predict(users, items), left as it is, or a
     function of the tuned parameters that makes one; train and valid, Interactions, not empty;
     grids, values above 0, ascending, for each parameter, in the order of the search; fine, from 0
@@ -88,8 +89,8 @@ def tune(
     options = {} if catalogue is None else {"catalogue": catalogue}
     kept = TrialLog(log, search_header(make(start), lines, fine, train, valid)) if log else None
     search = _Search(make, train, valid, options, kept, progress)
-    search.total = sum(len(line) + 2 * fine for line in lines.values())
-    best = dict(start)
+    search.total = 1 + sum(len(line) + 2 * fine for line in lines.values())
+    best = search.along(1, next(iter(lines)), [start[next(iter(lines))]], start)
     for stage in (1, 2):
         for name, line in lines.items():
             values = line if stage == 1 else _finer(line, best[name], fine)

@@ -1,0 +1,111 @@
+"""Commands about models lose nothing: inputs, budgets, trials, and what was asked for."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from sfumato.privacy import Ledger
+from shops import run, told
+
+PRIVATE = ["--epsilon", "4", "--delta", "1e-6", "--bounds", "1", "5"]
+LISTS = ["--catalogue", "items.txt", "--accounts", "users.txt"]
+
+
+def test_an_input_is_never_the_output(shop):
+    before = (shop / "train.csv").read_bytes()
+    for words in (
+        ["fit", "train.csv", "-o", "train.csv"],
+        ["tune", "train.csv", "-o", "train.csv"],
+    ):
+        assert "is read as well" in run(shop, *words, "--force", code=2)
+    assert (shop / "train.csv").read_bytes() == before
+
+
+@pytest.mark.parametrize("line", ["1,2,5", "1\t2\t5", "1::2::5", "1;2;5"])
+def test_a_list_of_ids_is_not_a_table(shop, line):
+    (shop / "table.txt").write_text(f"7\n{line}\n")
+    words = ["fit", "train.csv", "-o", "x.sfu", "--catalogue"]
+    assert "line 2 of table.txt has several fields" in run(shop, *words, "table.txt", code=2)
+    assert "is the file of ratings" in run(shop, *words, "train.csv", code=2)
+    (shop / "wide.txt").write_text(f"{2**70}\n")
+    run(shop, "fit", "train.csv", "-o", "x.sfu", "--catalogue", "wide.txt", code=2)
+
+
+def test_all_that_a_private_model_lacks_is_told_at_once(shop):
+    output = run(shop, "fit", "train.csv", "-o", "x.sfu", "--epsilon", "1", code=2)
+    for option in ("--delta", "--bounds", "--catalogue", "--accounts"):
+        assert option in output
+
+
+def test_a_failure_after_the_charge_tells_how_to_go_on(shop, monkeypatch):
+    from sfumato.recommend import private
+
+    ledger = Ledger(shop / "crash.ledger")
+    ledger.create("stars", epsilon=8, delta=1e-6)
+    paid = [*PRIVATE, *LISTS, "--ledger", "crash.ledger", "--dataset", "stars"]
+    with monkeypatch.context() as broken:
+        broken.setattr(private, "learn", _fail)
+        output = run(shop, "fit", "train.csv", "-o", "c.sfu", *paid, code=2)
+    charge = ledger.history("stars")[0].release_id
+    assert f"--release-id {charge} was charged" in " ".join(output.split())
+    spent = ledger.spent("stars").epsilon
+    found = told(shop, "fit", "train.csv", "-o", "c.sfu", *paid, "--release-id", charge)
+    assert (ledger.spent("stars").epsilon, found["stored"]) == (spent, False)
+    again = told(shop, "fit", "train.csv", "-o", "d.sfu", *paid, "--release-id", charge)
+    assert again["stored"]
+
+
+def _fail(*_):
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["fit", "train.csv", "-o", "w.sfu", "--gain", "2", "--cells", "999"], "with --cells"),
+        (["fit", "train.csv", "-o", "w.sfu", "--accounts", "users.txt"], "without --epsilon"),
+        (["tune", "train.csv", "--dense", "--gain", "2"], "tune: --gain does not go"),
+        (["evaluate", "m.sfu", "test.csv", "--seen", "train.csv"], "go with --top"),
+        (["recommend", "m.sfu", "7", "--likes", "3"], "either a user's id or"),
+        (["recommend", "m.sfu", "--likes", "3", "--seen", "train.csv"], "goes with a user's id"),
+        (["fit", "train.csv", "-o", "w.sfu", *PRIVATE, *LISTS, "--seed", "3"], "--seed does not"),
+    ],
+)
+def test_what_would_be_ignored_is_refused(shop, words, sentence):
+    output = run(shop, *words, code=2)
+    assert sentence in output
+    assert not (shop / "w.sfu").exists()
+
+
+def test_what_was_left_out_is_told(shop):
+    (shop / "bad.csv").write_text("user,item,rating\n1,1,5\n1,2,x\n2,1,4\n2,1,3\n3,2,2\n")
+    found = told(shop, "fit", "bad.csv", "-o", "b.sfu", "--skip-bad", "--epochs", "1")
+    assert found["ratings"] == 3
+    assert "1 skipped" in found["left_out"]
+    assert "1 older ratings" in found["left_out"]
+
+
+def test_a_stopped_search_says_that_its_log_goes_on(shop):
+    code = "import sys; from sfumato.cli import main; sys.argv[0] = 'sfumato'; main()"
+    words = ["tune", "train.csv", "--epochs", "3000", "--log", "long.jsonl", "--quiet"]
+    running = subprocess.Popen(
+        [sys.executable, "-c", code, *words], cwd=shop, stderr=subprocess.PIPE, text=True
+    )
+    log, deadline = shop / "long.jsonl", time.monotonic() + 90
+    while time.monotonic() < deadline and (not log.exists() or log.read_bytes().count(b"\n") < 2):
+        time.sleep(0.1)
+    os.kill(running.pid, signal.SIGINT)
+    _, errors = running.communicate(timeout=120)
+    assert running.returncode == 130
+    assert "goes on from it" in errors
+
+
+def test_python_m_sfumato_is_the_command(shop):
+    done = subprocess.run(
+        [sys.executable, "-m", "sfumato", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip()
