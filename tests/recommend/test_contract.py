@@ -10,7 +10,13 @@ import pytest
 import sfumato.recommend
 from models import BOUNDS, ITEMS, MODELS, RATED, SHELF, TRAIN, learned, small_world
 from sfumato.data import Interactions
-from sfumato.recommend import Factorization, ModelFormatError, NotFittedError, load
+from sfumato.recommend import (
+    Factorization,
+    ModelFormatError,
+    NotFittedError,
+    PrivateFactorization,
+    load,
+)
 
 PUBLIC = [getattr(sfumato.recommend, name) for name in sfumato.recommend.__all__]
 USERS, SHOWN = TRAIN.users[:200], TRAIN.items[:200]
@@ -99,9 +105,14 @@ def check_bad_data_is_refused_and_changes_nothing(make):
     assert_same_answers(model, want)
 
 
-def check_one_user_or_one_item_or_one_rating_is_enough(make):
+def check_one_user_or_one_item_is_refused_unless_that_would_tell(make):
+    # A private model learns from public lists and must not say who is in the data.
     for rows in (TRAIN.users == 7, TRAIN.items == 1007, np.array([3])):
         train = TRAIN.filter(rows)
+        if not isinstance(make(), PrivateFactorization):
+            with pytest.raises(ValueError, match=r"one (user|item) only"):
+                learned(make, train)
+            continue
         model = learned(make, train)
         got = model.predict(train.users, train.items)
         assert np.isfinite(got).all()

@@ -106,7 +106,7 @@ class FactorCells:
         None where they are so many that all lines cost less than a list of them.
         """
         lines = self.table.reshape(-1, LANES[self.layout])
-        if 2 * hashes.size * self._keys.size >= len(lines):
+        if 8 * hashes.size * self._keys.size >= len(lines):
             return lines, None
         rows = (self._places(row, hashes * keys[:, None]) for row, keys in enumerate(self._keys))
         return lines, np.concatenate([places.ravel() for places in rows])

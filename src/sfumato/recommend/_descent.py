@@ -66,12 +66,14 @@ class Descent(Factorization, in_files=False):
     ) -> Self:
         """Learn from ratings, anew; Ctrl-C lets the running epoch end and keeps what was learned.
 
-        Parameters: train, Interactions; valid, whose error `history_` reports after each epoch;
+        Parameters: train, Interactions of two users and two items at least, since one alone tells
+        nothing about taste; valid, whose error `history_` reports after each epoch;
         catalogue, what may be recommended, or the items of train; progress, called as
         progress(done, epochs, valid_rmse or None).
         """
         plain = self._check()
         self._check_train(train)
+        self._check_enough(train)
         fresh = self._fresh(plain, train, catalogue)
         if valid is not None:
             self._check_train(valid, "valid")
@@ -87,6 +89,14 @@ class Descent(Factorization, in_files=False):
                 self._adopt(fresh)
             raise
         return self._adopt(fresh)
+
+    def _check_enough(self, train: Interactions) -> None:
+        for name, ids in (("user", train.users), ("item", train.items)):
+            if (ids == ids[0]).all():
+                raise ValueError(
+                    f"{type(self).__name__}: train has one {name} only; at least two users and two "
+                    "items are needed. A stream that starts so goes to partial_fit."
+                )
 
     def partial_fit(self, batch: Interactions, *, catalogue: Any = None) -> Self:
         """Learn from further ratings in one pass, in their order, at a constant rate.
@@ -163,8 +173,9 @@ class Descent(Factorization, in_files=False):
 
     def _targets(self, data: Interactions) -> np.ndarray:
         """What the factors have to say: ratings less the mean, in stars."""
-        stars: np.ndarray = ((data.ratings - self.mean_) / self.scale_).astype(np.float32)
-        return stars
+        stars = (data.ratings - self.mean_) / self.scale_
+        with np.errstate(over="ignore"):  # what float32 does not hold diverges, and is told so
+            return np.asarray(stars, np.float32)
 
     def _epoch(self, plain: dict[str, Any], rows: Rows, random: Generator) -> None:
         epoch = len(self.history_)

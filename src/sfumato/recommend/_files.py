@@ -84,7 +84,8 @@ def load(source: Any) -> Any:
 
     >>> from sfumato.data import Interactions
     >>> from sfumato.recommend import DenseFactorization
-    >>> data = DenseFactorization(factors=4).fit(Interactions([1], [10], [5])).to_bytes()
+    >>> seen = Interactions([1, 2], [10, 20], [5, 5])
+    >>> data = DenseFactorization(factors=4).fit(seen).to_bytes()
     >>> load(data).predict(1, 10)
     array([5.])
     """
