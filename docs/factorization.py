@@ -251,11 +251,14 @@ def curves(path):
     for kind, colour in COLOURS.items():
         series = thesis["convergence"]["rows"][kind]
         left.plot(range(1, len(series) + 1), series, color=colour, label=kind)
-        rows = [row for row in thesis["dynamic"]["rows"] if row["kind"] == kind]
-        middle.plot([r["size"] for r in rows], [r["rmse"] for r in rows], "o-", color=colour)
         rows = [r for r in thesis["sweep"]["rows"] if r["kind"] == kind and r["rmse"]]
         at = [max(row["regularization"], 3e-5) for row in rows]
         right.plot(at, [row["rmse"] for row in rows], "o-", color=colour)
+    for kind, colour in {**COLOURS, "our rule": GREEN}.items():
+        rows = [row for row in thesis["dynamic"]["rows"] if row["kind"] == kind]
+        at, found = [row["size"] for row in rows], [row["rmse"] for row in rows]
+        middle.plot(at, found, "o-", color=colour, label="our rule" if kind == "our rule" else None)
+    middle.legend(frameon=False)
     left.axhline(thesis["convergence"]["rows"]["means only"], color=RED, ls=":", label="means only")
     left.set(title="4.3 convergence", xlabel="epoch", ylabel="test RMSE")
     left.legend(frameon=False)

@@ -24,6 +24,7 @@ ORDER = [
     {"store"},
     {"engine.spark"},
     {"serve", "cli"},
+    {"__main__"},
 ]
 RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}
 FILES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
