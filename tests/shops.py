@@ -9,6 +9,8 @@ from sfumato.cli import app
 from sfumato.data import generate_world
 
 USERS, ITEMS = 200, 120
+# A process that was started in the background ignores Ctrl-C, and so do its children.
+INTERRUPTIBLE = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
 
 
 def opened(folder):

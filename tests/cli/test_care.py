@@ -9,7 +9,7 @@ import time
 import pytest
 
 from sfumato.privacy import Ledger
-from shops import run, told
+from shops import INTERRUPTIBLE, run, told
 
 PRIVATE = ["--epsilon", "4", "--delta", "1e-6", "--bounds", "1", "5"]
 LISTS = ["--catalogue", "items.txt", "--accounts", "users.txt"]
@@ -90,7 +90,9 @@ def test_what_was_left_out_is_told(shop):
 
 
 def test_a_stopped_search_says_that_its_log_goes_on(shop):
-    code = "import sys; from sfumato.cli import main; sys.argv[0] = 'sfumato'; main()"
+    code = (
+        INTERRUPTIBLE + "import sys; from sfumato.cli import main; sys.argv[0] = 'sfumato'; main()"
+    )
     words = ["tune", "train.csv", "--epochs", "3000", "--log", "long.jsonl", "--quiet"]
     running = subprocess.Popen(
         [sys.executable, "-c", code, *words], cwd=shop, stderr=subprocess.PIPE, text=True

@@ -15,7 +15,7 @@ from sfumato.data import generate_world
 from sfumato.privacy import Ledger
 from sfumato.privacy.noise import InsecureSeededSource
 from sfumato.recommend import PrivateFactorization, load
-from shops import run, told
+from shops import INTERRUPTIBLE, run, told
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +166,9 @@ def test_audit_model_writes_figures_picture_and_page(shop, model):
 
 
 def test_ctrl_c_keeps_the_last_whole_epoch(shop):
-    code = "import sys; from sfumato.cli import main; sys.argv[0] = 'sfumato'; main()"
+    code = (
+        INTERRUPTIBLE + "import sys; from sfumato.cli import main; sys.argv[0] = 'sfumato'; main()"
+    )
     words = ["fit", "train.csv", "-o", "stopped.sfu", "--epochs", "1000000", "--quiet"]
     running = subprocess.Popen(
         [sys.executable, "-c", code, *words], cwd=shop, stderr=subprocess.PIPE, text=True

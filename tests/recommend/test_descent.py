@@ -36,6 +36,14 @@ def told(model):
     return model.predict(TEST.users, TEST.items)
 
 
+@pytest.fixture(autouse=True)
+def interruptible():
+    """Ctrl-C interrupts, also where the tests themselves run in the background and ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @both
 def test_one_random_state_gives_one_model_bit_for_bit(kind):
     models = [kind(epochs=2, random_state=s).fit(TRAIN) for s in (1, 1, 2)]
