@@ -7,11 +7,12 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from sfumato._require import Limit, optional
+from sfumato._require import optional
 from sfumato.data.interactions import Interactions
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.recommend import _files
 from sfumato.recommend._catalogue import Catalogue, kind_of
+from sfumato.recommend._parameters import Parameters
 from sfumato.sketch._stored import Cells
 
 __all__ = ["BOUNDS", "OPTIONAL_BOUNDS", "Estimator", "Label", "NotFittedError", "label_of"]
@@ -52,7 +53,7 @@ def label_of(statement: PrivacyStatement | None) -> Label:
     return "proved" if statement.proof == "proved" else "measured"
 
 
-class Estimator:
+class Estimator(Parameters):
     """Parameters with declared limits, learned state that ends in `_`, and a file of both.
 
     A subclass names its parameters in `LIMITS`, takes them by keyword and stores them as given;
@@ -61,7 +62,6 @@ class Estimator:
     extends `_state` and `_restore_state`. `in_files=False` says that it is only a base.
     """
 
-    LIMITS: ClassVar[dict[str, Limit]] = {}
     KINDS: ClassVar[dict[str, type["Estimator"]]] = {}
     version: ClassVar[int] = 1  # of the arrays' meaning; files of another version are refused
 
@@ -74,26 +74,6 @@ class Estimator:
         super().__init_subclass__()
         if in_files:
             Estimator.KINDS[cls.__name__] = cls
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters as they were given; deep is there for scikit-learn and changes nothing."""
-        return {name: getattr(self, name) for name in self.LIMITS}
-
-    def set_params(self, **params: Any) -> Self:
-        """Change parameters; the next `fit` checks and uses them, what was learned stays."""
-        for name in params:
-            if name not in self.LIMITS:
-                known = ", ".join(self.LIMITS)
-                raise ValueError(
-                    f"{type(self).__name__}: {name} is no parameter; there are {known}."
-                )
-        for name, value in params.items():
-            setattr(self, name, value)
-        return self
-
-    def __repr__(self) -> str:
-        inside = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
-        return f"{type(self).__name__}({inside})"
 
     @property
     def statement(self) -> PrivacyStatement | None:
@@ -132,11 +112,7 @@ class Estimator:
 
     def _check(self) -> dict[str, Any]:
         """The parameters in their plain types, or ValueError naming the first that is wrong."""
-        owner = type(self).__name__
-        plain = {
-            name: limit.check(owner, name, getattr(self, name))
-            for name, limit in self.LIMITS.items()
-        }
+        plain = self._limited()
         self._check_together(plain)
         return plain
 

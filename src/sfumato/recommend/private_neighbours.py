@@ -16,6 +16,7 @@ from sfumato.privacy.statement import PrivacyStatement
 from sfumato.recommend._catalogue import Catalogue
 from sfumato.recommend._cooccurrence import UNITS, Shape, Touched, counted
 from sfumato.recommend._estimator import Label, NotFittedError, label_of
+from sfumato.recommend._parameters import Parameters
 from sfumato.recommend.released_neighbours import ReleasedNeighbours
 from sfumato.sketch._base import SEED
 from sfumato.sketch._release import Options, Plan, Terms
@@ -25,7 +26,7 @@ __all__ = ["PrivateNeighbours"]
 Noise = tuple[str, Fraction, Loss, Shape]
 
 
-class PrivateNeighbours:
+class PrivateNeighbours(Parameters):
     """A recommender by items that the same users had, of which one user or event may be missing.
 
     Guarantee: (epsilon, delta)-differential privacy, proved, of everything in `release_`, for one
@@ -85,24 +86,6 @@ class PrivateNeighbours:
         self.width, self.depth, self.weight = width, depth, weight
         self.neighbours, self.seed = neighbours, seed
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters as they were given; deep is there for scikit-learn and changes nothing."""
-        return {name: getattr(self, name) for name in self.LIMITS}
-
-    def set_params(self, **params: Any) -> Self:
-        """Change parameters; they are checked by the next `fit`, and what was released stays."""
-        for name in params:
-            if name not in self.LIMITS:
-                known = ", ".join(self.LIMITS)
-                raise ValueError(f"PrivateNeighbours: no parameter {name!r}; there are {known}.")
-        for name, value in params.items():
-            setattr(self, name, value)
-        return self
-
-    def __repr__(self) -> str:
-        inside = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
-        return f"PrivateNeighbours({inside})"
-
     def fit(
         self,
         train: Any,
@@ -120,10 +103,7 @@ class PrivateNeighbours:
         train; ledger and dataset, who pays; release_id, whose retry returns the stored release;
         source, of the noise, for tests only.
         """
-        told = {
-            name: limit.check("PrivateNeighbours", name, getattr(self, name))
-            for name, limit in self.LIMITS.items()
-        }
+        told = self._limited()
         shelf = _public(catalogue)
         paid = Options(
             ledger=ledger, dataset=dataset, release_id=release_id, source=source, unit=told["unit"]
