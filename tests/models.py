@@ -13,8 +13,8 @@ from sfumato.recommend import (
     PrivateFactorization,
     SketchFactorization,
 )
-from sfumato.recommend._catalogue import places
 from sfumato.recommend._model import OPTIONAL_BOUNDS
+from sfumato.sketch._ids import places
 from sfumato.sketch._stored import Cells
 
 

@@ -168,6 +168,6 @@ def best(
 
 def _kind(seen: Any) -> str:
     """What ids of users are, for a model that takes them as integers and as texts alike."""
-    from sfumato.recommend._catalogue import kind_of
+    from sfumato.sketch._ids import kind_of
 
     return "text" if seen is None else kind_of(seen.users)

@@ -17,8 +17,9 @@ import numpy as np
 
 from sfumato.kernels import cooccurrence as kernels
 from sfumato.privacy.bounding import bound_contributions
-from sfumato.recommend._catalogue import Catalogue, places_by_text, texts
+from sfumato.recommend._catalogue import Catalogue
 from sfumato.sketch import CountSketch
+from sfumato.sketch._ids import places_by_text, texts
 
 __all__ = ["UNITS", "Shape", "Touched", "counted"]
 

@@ -11,10 +11,10 @@ from numpy.random import Generator
 
 from sfumato._require import Limit, between, flag, optional, positive, whole
 from sfumato.data.interactions import Interactions
-from sfumato.recommend._catalogue import kind_of
 from sfumato.recommend._model import OPTIONAL_BOUNDS, Factorization
 from sfumato.recommend._rows import Rows
 from sfumato.recommend._undo import Touched, is_finite, put_back, taken, to_the_end
+from sfumato.sketch._ids import kind_of
 
 __all__ = ["START", "Descent", "in_ratings"]
 

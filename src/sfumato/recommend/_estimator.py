@@ -11,8 +11,9 @@ from sfumato._require import optional
 from sfumato.data.interactions import Interactions
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.recommend import _files
-from sfumato.recommend._catalogue import Catalogue, kind_of
+from sfumato.recommend._catalogue import Catalogue
 from sfumato.recommend._parameters import Parameters
+from sfumato.sketch._ids import kind_of
 from sfumato.sketch._stored import Cells
 
 __all__ = ["BOUNDS", "OPTIONAL_BOUNDS", "Estimator", "Label", "NotFittedError", "label_of"]

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from sfumato.hashing import hash_column
-from sfumato.recommend._catalogue import Catalogue, ids_of, kind_of
+from sfumato.recommend._catalogue import Catalogue
+from sfumato.sketch._ids import ids_of, kind_of
 
 __all__ = ["Known"]
 

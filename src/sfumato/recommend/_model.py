@@ -8,9 +8,9 @@ from sfumato._require import one_of, whole
 from sfumato.data.interactions import Interactions
 from sfumato.kernels import pairs
 from sfumato.recommend import _explain
-from sfumato.recommend._catalogue import distinct, ids_of, is_one, kind_of
 from sfumato.recommend._estimator import BOUNDS, OPTIONAL_BOUNDS, Estimator, NotFittedError
 from sfumato.recommend._ranking import Seen, Shelf, check_filter, listed, seen_by
+from sfumato.sketch._ids import distinct, ids_of, is_one, kind_of
 
 __all__ = ["BOUNDS", "OPTIONAL_BOUNDS", "Factorization", "NotFittedError"]
 

@@ -8,7 +8,8 @@ import numpy as np
 from sfumato.data.interactions import Interactions
 from sfumato.hashing import hash_column
 from sfumato.privacy.bounding import bound_contributions
-from sfumato.recommend._catalogue import Catalogue, distinct, ids_of, places_by_text, texts
+from sfumato.recommend._catalogue import Catalogue
+from sfumato.sketch._ids import distinct, ids_of, places_by_text, texts
 
 __all__ = ["GRID", "Accounts", "Events", "accounts_of", "bounded", "events_of", "shelf_of"]
 

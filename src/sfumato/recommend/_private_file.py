@@ -7,9 +7,9 @@ import numpy as np
 
 from sfumato._require import flag, positive, whole
 from sfumato.privacy.statement import PrivacyStatement
-from sfumato.recommend import _catalogue
 from sfumato.recommend._model import Factorization
 from sfumato.recommend._private_events import Accounts
+from sfumato.sketch import _ids
 from sfumato.sketch._base import SEED
 from sfumato.sketch._stored import Cells
 
@@ -61,17 +61,17 @@ class PrivateFile(Factorization, in_files=False):
     def _layout(self) -> dict[str, Cells]:
         wide = Cells(np.float32, (-1, -1))
         return {
-            **_catalogue.id_layout("users", self._kind),
+            **_ids.id_layout("users", self._kind),
             "user_vectors": wide,
             "item_vectors": wide,
         }
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        ids = _catalogue.id_arrays("users", self._accounts.ids)
+        ids = _ids.id_arrays("users", self._accounts.ids)
         return {**ids, "user_vectors": self.user_vectors_, "item_vectors": self.item_vectors_}
 
     def _restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        ids = _catalogue.ids_from("users", arrays)
+        ids = _ids.ids_from("users", arrays)
         self._accounts = Accounts(ids, self._accounts.shared, self._accounts.seed)
         self.user_vectors_, self.item_vectors_ = arrays["user_vectors"], arrays["item_vectors"]
         fits = (

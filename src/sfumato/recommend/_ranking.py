@@ -8,7 +8,8 @@ import numpy as np
 from sfumato.data.interactions import Interactions
 from sfumato.kernels import top
 from sfumato.kernels.lanes import aligned
-from sfumato.recommend._catalogue import Catalogue, kind_of, places
+from sfumato.recommend._catalogue import Catalogue
+from sfumato.sketch._ids import kind_of, places
 
 __all__ = ["Seen", "Shelf", "check_filter", "listed", "seen_by"]
 

@@ -10,7 +10,7 @@ from sfumato.data.interactions import Interactions
 from sfumato.privacy._source import Source
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.recommend._alternate import Learned
-from sfumato.recommend._catalogue import Catalogue, distinct, kind_of
+from sfumato.recommend._catalogue import Catalogue
 from sfumato.recommend._model import BOUNDS
 from sfumato.recommend._noisy_sums import NoisySums
 from sfumato.recommend._own_users import own_vectors
@@ -20,6 +20,7 @@ from sfumato.recommend._private_learn import centred, learn, sentence
 from sfumato.recommend._private_plan import Budget
 from sfumato.recommend._private_release import published, terms
 from sfumato.sketch._base import SEED
+from sfumato.sketch._ids import distinct, kind_of
 
 __all__ = ["PrivateFactorization"]
 

@@ -13,12 +13,13 @@ from sfumato.privacy.loss import GaussianNoise
 from sfumato.privacy.noise import add_gaussian
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.recommend._alternate import signs
-from sfumato.recommend._catalogue import Catalogue, distinct, ids_of, places
+from sfumato.recommend._catalogue import Catalogue
 from sfumato.recommend._private_events import GRID, Accounts, Events, events_of
 from sfumato.recommend._private_plan import Budget
 from sfumato.recommend._private_release import COVERS
 from sfumato.recommend.dense import DenseFactorization
 from sfumato.recommend.private import PrivateFactorization
+from sfumato.sketch._ids import distinct, ids_of, places
 
 __all__ = ["NoisyDescent", "NoisyRatings", "private_means"]
 

@@ -13,10 +13,11 @@ from sfumato.hashing import hash_column
 from sfumato.kernels import counters
 from sfumato.privacy import noise
 from sfumato.privacy.noise_law import LAWS, NoiseLaw
-from sfumato.recommend._catalogue import Catalogue, ids_of, is_one
+from sfumato.recommend._catalogue import Catalogue
 from sfumato.recommend._shrunk import Neighbours, shrunk
 from sfumato.sketch import Release
 from sfumato.sketch._base import SEED, Cells
+from sfumato.sketch._ids import ids_of, is_one
 
 __all__ = ["ReleasedNeighbours"]
 
