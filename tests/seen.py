@@ -3,13 +3,13 @@
 import inspect
 import pickle
 from collections.abc import Iterator
+from dataclasses import is_dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from checks import KEYS
-from sfumato.privacy import PrivacyStatement
 from sfumato.sketch import Release, load
 from sfumato.sketch._format import pack
 
@@ -27,7 +27,14 @@ GIVEN = {
     "confidence": 0.9,
     "threshold": 0.5,
     "norms": (3.0, 2.0),
+    "items": KEYS[:3],
+    "prior": [0.1, 0.5, 1.0],
+    "rows": [1],
+    "n": 2,
+    "measure": "jaccard",
 }
+
+COUNTS = {"profile_epsilon": {"items": 3}}  # a number of items, not a column
 
 
 def repacked(
@@ -67,7 +74,8 @@ def use(release: Release) -> Iterator[Any]:
         needed = [n for n, each in takes.items() if each.default is each.empty]
         for names in (list(takes), needed + NEEDED.get(name, [])):
             for other in (release, another):
-                known = {**GIVEN, "other": other}
+                known = {**GIVEN, "other": other, "among": other}
+                known |= {"users": getattr(release, "users_", None), **COUNTS.get(name, {})}
                 yield name, asked(**{each: known[each] for each in names})
 
 
@@ -77,10 +85,10 @@ def outside(release: Release) -> tuple[bytes, bytes, str]:
 
 
 def leaves(value: Any) -> Any:
-    """A value of plain types, arrays and statements alone, as one that can be compared."""
+    """A value of plain types, arrays and records of them, as one that can be compared."""
     if isinstance(value, dict):
         return {name: leaves(inside) for name, inside in sorted(value.items())}
-    if isinstance(value, PrivacyStatement):
+    if is_dataclass(value):
         return leaves(vars(value))
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()

@@ -4,7 +4,7 @@ from base64 import b64encode
 from html import escape
 from typing import Any
 
-__all__ = ["page"]
+__all__ = ["STYLE", "page", "table"]
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 62rem; padding: 0 1rem;
@@ -78,7 +78,7 @@ def _summary(told: dict[str, Any]) -> str:
     law, rows = told["divergence"], told["rows"]
     believed = "near normal" if law["trusted"] else "errors are not normal: do not believe it"
     formula = "infinite" if law["gaussian"] is None else f"{law['gaussian']:.4f}"
-    return _table(
+    return table(
         ["", "train", "test"],
         [
             ["ratings looked at", f"{rows['train']:,}", f"{rows['test']:,}"],
@@ -113,7 +113,7 @@ def _attacks(attacks: dict[str, Any]) -> str:
         ]
         for name, attack in attacks.items()
     ]
-    return _table([*names, "epsilon at least"], rows)
+    return table([*names, "epsilon at least"], rows)
 
 
 def _quarters(told: dict[str, Any]) -> str:
@@ -132,7 +132,7 @@ def _quarters(told: dict[str, Any]) -> str:
                 *(_number(area and area["value"]) for area in areas),
             ]
         )
-    return _table([*names, *(f"AUC, {name}" for name in attacks)], rows)
+    return table([*names, *(f"AUC, {name}" for name in attacks)], rows)
 
 
 def _number(value: float | None) -> str:
@@ -144,7 +144,8 @@ def _rate(rate: dict[str, float], form: str) -> str:
     return f"{value} ({low} to {high})"
 
 
-def _table(names: list[str], rows: list[list[str]]) -> str:
+def table(names: list[str], rows: list[list[str]]) -> str:
+    """A table of texts, which are escaped."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
     body = "\n".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from sfumato.cli import audit, budget, models, sketch, tuning
+from sfumato.cli import audit, budget, models, profiles, sketch, tuning
 from sfumato.cli._options import Json
 
 __all__ = ["app", "main"]
@@ -75,6 +75,7 @@ app = typer.Typer(
 app.add_typer(audit.app, name="audit")
 app.add_typer(sketch.app, name="sketch")
 app.add_typer(budget.app, name="budget")
+app.add_typer(profiles.app, name="profiles")
 app.command()(models.fit)
 app.command()(models.evaluate)
 app.command()(models.recommend)
@@ -96,7 +97,7 @@ def start(
 
 @app.command()
 def inspect(file: Annotated[Path, typer.Argument()], json: Json = False) -> None:
-    """Say what a file of ours holds: a sketch, a model, a release, an answer or a ledger."""
+    """Say what a file of ours holds: a sketch, model, release, answer or ledger."""
     from sfumato.cli import _show
 
     begin = _show.beginning(file)

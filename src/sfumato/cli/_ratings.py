@@ -79,13 +79,13 @@ def typed(texts: list[str]) -> Any:
 
 
 def id_of(text: str, kind: str) -> int | str:
-    """One id of the kind the model knows."""
+    """One id of the kind that a file has."""
     if kind != "integers":
         return text
     try:
         return int(text)
     except ValueError:
-        raise ValueError(f"the model's ids are integers; {text!r} is none.") from None
+        raise ValueError(f"ids here are integers; {text!r} is none.") from None
 
 
 def _place(text: str) -> str | int:

@@ -12,6 +12,8 @@ import numpy as np
 
 __all__ = ["answer", "beginning", "document", "info", "progress", "rows"]
 
+NAMES = ("key", "item", "user")
+
 
 def info(stored: Any, file: Path) -> dict[str, Any]:
     """What a sketch or release in a file is, without its cells."""
@@ -29,6 +31,8 @@ def info(stored: Any, file: Path) -> dict[str, Any]:
         found["merging"] = {"kind": stored.merging.kind, "reason": stored.merging.reason or None}
     if hasattr(stored, "total"):
         found["total"] = stored.total
+    if hasattr(stored, "users_"):
+        found["profiles"] = len(stored)
     return {**found, **_error_bound(stored)}
 
 
@@ -87,10 +91,8 @@ def rows(content: list[dict[str, Any]], as_json: bool) -> None:
     for column in table.columns[1:]:
         column.justify = "right"
     for row in content:
-        # A key or item is a name, to be copied as it is, even if it is a number.
-        table.add_row(
-            *(str(v) if name in ("key", "item") else _words(v) for name, v in row.items())
-        )
+        # A name is to be copied as it is, even if it is a number.
+        table.add_row(*(str(v) if name in NAMES else _words(v) for name, v in row.items()))
     _print(table)
 
 

@@ -7,6 +7,7 @@ import typer
 
 from sfumato.cli import _ratings
 from sfumato.cli._options import Force, Json, check_output
+from sfumato.cli.audit_profiles import profiles
 
 __all__ = ["app"]
 
@@ -21,6 +22,9 @@ app = typer.Typer(
     no_args_is_help=False,
     rich_markup_mode=None,
 )
+
+
+app.command()(profiles)
 
 
 @app.command()

@@ -205,6 +205,7 @@ def release(
 
 
 def _load(file: Path) -> Any:
+    import sfumato.profile  # noqa: F401, so that released profiles are known too
     from sfumato.sketch import SketchFormatError, load
 
     if file.is_dir():

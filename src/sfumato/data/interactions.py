@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.data import splits
+from sfumato.data._coding import coded_integers
 from sfumato.data._columns import as_ids, numbers
 from sfumato.data._report import ReadingReport
 from sfumato.hashing import hash_column
@@ -205,9 +206,8 @@ def _take(ids: Ids, rows: np.ndarray) -> Ids:
 
 def _codes(ids: Ids) -> tuple[np.ndarray, np.ndarray]:
     """Numbers in the order of first appearance, and the ids they stand for."""
-    plain = pa.array(ids if isinstance(ids, np.ndarray) else _indices(ids)).dictionary_encode()
-    found = plain.dictionary
-    places = _locked(_indices(plain).astype(np.int32, copy=False))
     if isinstance(ids, np.ndarray):
-        return places, _locked(np.asarray(found.to_numpy()).astype(np.int64, copy=False))
-    return places, _locked(_texts(ids.dictionary.take(found)))
+        places, found = coded_integers(ids)
+        return _locked(places), _locked(found)
+    places, found = coded_integers(_indices(ids))
+    return _locked(places), _locked(_texts(ids.dictionary.take(pa.array(found))))

@@ -3,7 +3,9 @@
 from sfumato.recommend._catalogue import Catalogue
 from sfumato.recommend._files import ModelFormatError, load
 from sfumato.recommend._model import Factorization, NotFittedError
+from sfumato.recommend._profiles import RawProfiles
 from sfumato.recommend.dense import DenseFactorization
+from sfumato.recommend.neighbours import UserNeighbours
 from sfumato.recommend.private import PrivateFactorization
 from sfumato.recommend.private_neighbours import PrivateNeighbours
 from sfumato.recommend.released_neighbours import ReleasedNeighbours
@@ -18,8 +20,10 @@ __all__ = [
     "NotFittedError",
     "PrivateFactorization",
     "PrivateNeighbours",
+    "RawProfiles",
     "ReleasedNeighbours",
     "SketchFactorization",
     "SketchedFactors",
+    "UserNeighbours",
     "load",
 ]

@@ -1,0 +1,81 @@
+"""What decoders may ask of a release, whatever its mechanism: likelihoods, and how many items."""
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from sfumato.attack._bit_channel import BitChannel
+from sfumato.attack._sign_channel import SignChannel
+from sfumato.attack._sizes import Sizes
+from sfumato.attack._symbol_channel import SymbolChannel
+from sfumato.attack._vector_channel import VectorChannel
+from sfumato.sketch._ids import ids_of
+
+__all__ = ["Channel", "Messages", "State", "channel"]
+
+KINDS = {
+    "positions": BitChannel,
+    "places": SymbolChannel,
+    "vectors": VectorChannel,
+    "codewords": SignChannel,
+}
+
+
+class Messages(Protocol):
+    """What some users' releases have told so far, in a decoder that passes messages."""
+
+    def sweep(self, log_odds: np.ndarray) -> np.ndarray:
+        """Log-likelihood ratios of items (users x items), given the prior log odds of each."""
+        ...
+
+
+class State(Protocol):
+    """A profile of one user that changes item by item, for decoders that walk or climb.
+
+    order: the candidates as the state numbers them; every: steps after which `refresh` is due, 0
+    for never; `weigh` fills weights for live odds; `walk` and `climb` are those of kernels/gibbs.
+    """
+
+    order: np.ndarray
+    every: int
+
+    def weigh(self, live: np.ndarray, weight: np.ndarray) -> None: ...
+    def walk(self, *arrays: Any) -> None: ...
+    def climb(self, *arrays: Any) -> None: ...
+    def refresh(self, inside: np.ndarray, draws: np.random.Generator | None) -> None: ...
+
+
+class Channel(Protocol):
+    """Releases of many users, and the codewords of all candidates."""
+
+    users: int
+    items: int
+
+    @property
+    def sizes(self) -> Sizes: ...
+
+    def single(self, rows: slice, sizes: np.ndarray) -> np.ndarray:
+        """Log-likelihood ratio of each item alone (users x items), the others being unknown."""
+        ...
+
+    def messages(self, rows: slice) -> Messages: ...
+    def state(self, row: int, chosen: np.ndarray, inside: np.ndarray) -> State: ...
+
+
+def channel(released: Any, candidates: Any = None) -> Channel:
+    """The channel of released profiles to these candidates; a channel is returned as it is.
+
+    Only what anybody can read from the release is used: its rows, its public seed, its noise.
+    """
+    if isinstance(released, tuple(KINDS.values())):
+        return released  # type: ignore[return-value]
+    kind = next((kind for name, kind in KINDS.items() if hasattr(released, name)), None)
+    if kind is None:
+        raise TypeError(
+            "channel: released must be released profiles (of Blip, Jlt, Signs or Minima) or a "
+            f"channel, not {type(released).__name__}."
+        )
+    items = ids_of(candidates, "candidates")
+    if not items.size:
+        raise ValueError("channel: candidates must be a column of at least one item.")
+    return kind.of_release(released, items)  # type: ignore[attr-defined, no-any-return]

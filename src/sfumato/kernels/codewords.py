@@ -1,0 +1,98 @@
+"""Codewords in whole numbers, none longer than the scale, and their sums over sets of items.
+
+Codewords are in panels, as the entries of kernels/codebooks.py that they are made from: entry
+16 p + c of key i is [p, i, c], so that one panel of thousands of keys stays in the cache.
+"""
+
+import math
+
+import numpy as np
+
+from ._jit import inline, kernel
+from .lanes import load, store, u32x16
+
+__all__ = ["add", "cut_to", "round_inward"]
+
+CHUNK = 2**16  # codewords summed in 32 bits: entries are at most 2**14, so 2**30 holds the sum
+
+
+@inline
+def _squares(panels, i, width):
+    """The sum of the squares of key i's entries, in one written order."""
+    even, odd = 0.0, 0.0
+    for j in range(0, width - 1, 2):
+        p, c = j >> 4, j & 15
+        even += panels[p, i, c] * panels[p, i, c]
+        odd += panels[p, i, c + 1] * panels[p, i, c + 1]
+    if width & 1:
+        last = panels[(width - 1) >> 4, i, (width - 1) & 15]
+        even += last * last
+    return even + odd
+
+
+@inline
+def _shorten(out, i, width, over):
+    """Take steps toward 0 off the largest entries until the squares lose `over`."""
+    while over > 0:
+        p, c = 0, 0
+        for j in range(width):
+            if abs(out[j >> 4, i, j & 15]) > abs(out[p, i, c]):
+                p, c = j >> 4, j & 15
+        over -= 2 * abs(np.int64(out[p, i, c])) - 1
+        out[p, i, c] -= 1 if out[p, i, c] > 0 else -1
+
+
+@kernel
+def round_inward(panels, width, scale, out):
+    """out[:, i] = the direction of key i's entries, scaled and rounded toward 0; 0 past the width.
+
+    The squares of a codeword are summed in integers and never exceed scale**2, however floats
+    rounded.
+    """
+    out[:] = 0
+    for i in range(out.shape[1]):
+        squares = _squares(panels, i, width)
+        factor = scale / math.sqrt(squares) if squares > 0 else 0.0
+        total = np.int64(0)
+        for j in range(width):
+            entry = np.int64(panels[j >> 4, i, j & 15] * factor)  # a cast cuts toward 0
+            out[j >> 4, i, j & 15] = entry
+            total += entry * entry
+        _shorten(out, i, width, total - np.int64(scale) * np.int64(scale))
+
+
+@kernel
+def add(panels, first, places, bounds, out):
+    """out[r] += the codewords of row r's places, bounds[r] to bounds[r + 1], that the table holds.
+
+    Key i of the table is that of place first + i; other places are left for another call. The
+    number of panels is even.
+    """
+    held, width = panels.shape[1], out.shape[1]
+    partial = np.empty(32, np.int32)
+    for p in range(0, panels.shape[0], 2):
+        used = min(32, width - 16 * p)
+        here, next_panel = 16 * p * held, 16 * (p + 1) * held
+        for r in range(out.shape[0]):
+            at, end = bounds[r], bounds[r + 1]
+            while at < end:
+                stop = min(end, at + CHUNK)
+                low, high = u32x16(0), u32x16(0)
+                for k in range(at, stop):
+                    place = np.int64(places[k]) - first
+                    if 0 <= place < held:
+                        low += load(panels, here + 16 * place)
+                        high += load(panels, next_panel + 16 * place)
+                store(partial, 0, low)  # modulo 2**32, so signs come out right
+                store(partial, 16, high)
+                for c in range(used):
+                    out[r, 16 * p + c] += partial[c]
+                at = stop
+
+
+@kernel
+def cut_to(cells, low, high, out):
+    """out = cells, or the nearer of low and high where a cell is beyond."""
+    for r in range(cells.shape[0]):
+        for j in range(cells.shape[1]):
+            out[r, j] = min(max(cells[r, j], low), high)

@@ -1,0 +1,151 @@
+"""Bloom filters in rows of whole cache lines: filled, counted, and compared bit by bit."""
+
+import numpy as np
+
+from ._jit import inline, kernel
+from .hash import ROW, row_slot
+from .lanes import load, popcount, total, u64x8
+
+__all__ = [
+    "common",
+    "empty",
+    "found",
+    "insert",
+    "keep",
+    "ones",
+    "positions",
+    "shared",
+    "shrunk",
+]
+
+
+@kernel
+def positions(hashes, bits, out):
+    """out[i, j] = the j-th position of the item of this hash."""
+    for i in range(hashes.size):
+        for j in range(out.shape[1]):
+            out[i, j] = row_slot(hashes[i] * ROW[j], np.uint64(bits))
+
+
+@kernel
+def insert(starts, hashes, bits, hashes_per_key, words):
+    """Set the bits of the hashes from starts[r] to starts[r + 1] in words[r]."""
+    for r in range(words.shape[0]):
+        row = words[r]
+        for i in range(starts[r], starts[r + 1]):
+            for j in range(hashes_per_key):
+                slot = row_slot(hashes[i] * ROW[j], np.uint64(bits))
+                row[slot >> np.uint64(6)] |= np.uint64(1) << (slot & np.uint64(63))
+
+
+@kernel
+def ones(words, out):
+    """out[r] = how many bits of words[r] are set; rows are whole cache lines."""
+    rows, wide = words.shape
+    for r in range(rows):
+        count = u64x8(0)
+        for at in range(r * wide, (r + 1) * wide, 8):
+            count += popcount(load(words, at))
+        out[r] = total(count)
+
+
+@inline
+def _four(words, r, queries, u):
+    """The bits that row r has in common with queries u to u + 3."""
+    wide = words.shape[1]
+    a = b = c = d = u64x8(0)
+    here, at = r * wide, u * wide
+    for i in range(0, wide, 8):
+        line = load(words, here + i)
+        a += popcount(line & load(queries, at + i))
+        b += popcount(line & load(queries, at + wide + i))
+        c += popcount(line & load(queries, at + 2 * wide + i))
+        d += popcount(line & load(queries, at + 3 * wide + i))
+    return total(a), total(b), total(c), total(d)
+
+
+@kernel
+def common(words, queries, out):
+    """out[u, r] = how many bits are set in both words[r] and queries[u]; contiguous rows."""
+    wide, whole = words.shape[1], queries.shape[0] & ~3
+    for r in range(words.shape[0]):
+        for u in range(0, whole, 4):
+            out[u, r], out[u + 1, r], out[u + 2, r], out[u + 3, r] = _four(words, r, queries, u)
+        for u in range(whole, queries.shape[0]):
+            count = u64x8(0)
+            for i in range(0, wide, 8):
+                count += popcount(load(words, r * wide + i) & load(queries, u * wide + i))
+            out[u, r] = total(count)
+
+
+@kernel
+def empty(both, left, ones, slope, scale, least, out):
+    """out[u, r] = left[u] - slope ones[r] + scale both[u, r], or least where that is more."""
+    for u in range(both.shape[0]):
+        for r in range(both.shape[1]):
+            share = left[u] - slope * np.float64(ones[r]) + scale * np.float64(both[u, r])
+            out[u, r] = least if share < least else share
+
+
+@kernel
+def shared(here, there, steep, logs):
+    """logs[u, r] becomes here[u] + there[r] + steep logs[u, r]."""
+    for u in range(logs.shape[0]):
+        for r in range(logs.shape[1]):
+            logs[u, r] = here[u] + there[r] + steep * logs[u, r]
+
+
+@kernel
+def shrunk(inner, both, a, v, left, b, w, right, weight, jaccard, out):
+    """out[u, r] = the cosine, or jaccard, of inner s / (s + weight doubt), s = (left right)**2.
+
+    a[u], b[r], both[u, r]: shares of bits that are empty in one filter, in the other, in both; v,
+    w: variances of their bits; doubt: that of log(both / (a b)) by flips, times the number of bits.
+    left, right: square roots of sizes.
+    """
+    for u in range(out.shape[0]):
+        per_a, one = 1 / a[u], left[u] * left[u]
+        for r in range(out.shape[1]):
+            # A bit that is flipped in one tells of both where it is empty in the other.
+            x, y = both[u, r] * per_a, both[u, r] / b[r]
+            here, there = x * x + b[r] * (1 - 2 * x), y * y + a[u] * (1 - 2 * y)
+            doubt = v * here + w * there + v * w  # times both**2, so that one quotient is enough
+            root, square = left[u] * right[r], both[u, r] * both[u, r]
+            cosine = inner[u, r] * root * square / (root * root * square + weight * doubt)
+            out[u, r] = cosine
+            if jaccard:
+                other, common = right[r] * right[r], cosine * root
+                out[u, r] = common / max(one + other - common, max(one, other))
+
+
+@kernel
+def found(words, rows, places, counts, out):
+    """out[k, i] = how many of the first counts[i] places[i] are set in words[rows[k]]."""
+    for k in range(rows.size):
+        row = words[rows[k]]
+        for i in range(places.shape[0]):
+            seen = np.uint64(0)
+            for j in range(counts[i]):
+                place = np.uint64(places[i, j])
+                seen += row[place >> np.uint64(6)] >> (place & np.uint64(63)) & np.uint64(1)
+            out[k, i] = seen
+
+
+@kernel
+def keep(scores, values, first, barred, places, best, told):
+    """Take what of scores[u] is above the last of best[u] into its order, unless barred[u].
+
+    scores[u, i] is that of place first + i, and values[u, i] is told beside it; equal scores keep
+    the order of their places.
+    """
+    kept = best.shape[1]
+    for u in range(scores.shape[0]):
+        for i in range(scores.shape[1]):
+            score = scores[u, i]
+            if score > best[u, kept - 1] and first + i != barred[u]:
+                j = kept - 1
+                while j > 0 and best[u, j - 1] < score:
+                    best[u, j], places[u, j] = best[u, j - 1], places[u, j - 1]
+                    told[u, j] = told[u, j - 1]
+                    j -= 1
+                best[u, j], places[u, j], told[u, j] = score, first + i, values[u, i]

@@ -1,0 +1,62 @@
+"""What released sums of codewords share, whole or only their signs: codewords, noise and losses."""
+
+from fractions import Fraction
+from typing import Annotated, Any
+
+import numpy as np
+
+from sfumato._require import positive, whole
+from sfumato.profile._codewords import LENGTH, SCALE, codewords, mean_square
+from sfumato.profile._gaussian import GaussianNoise
+from sfumato.profile._pairwise import PairwiseProfiles
+
+__all__ = ["LENGTHS", "CodewordProfiles"]
+
+LENGTHS = whole(1, LENGTH)
+ITEMS = whole(1, 2**31)
+
+
+class CodewordProfiles(PairwiseProfiles, in_files=False):
+    """The base of releases whose noise is discrete Gaussian, on sums of codewords.
+
+    A subclass says in `_length` how many numbers a codeword has, and in `_moved` how far one item
+    moves what gets the noise.
+    """
+
+    scale: Annotated[int, whole(1, SCALE)]
+    sigma: Annotated[float, positive]
+
+    def codewords(self, items: Any) -> np.ndarray:
+        """The codeword of each item, a row of whole numbers whose norm is at most `scale`."""
+        return codewords(self._hashed(items), self._length, self.scale)
+
+    def profile_epsilon(self, items: int) -> float:
+        """The loss for a whole profile of so many items, at the delta of the statement.
+
+        For any items: their codewords together are at most so many times as long as one. Those of
+        most profiles are nearly orthogonal, and then lose no more than the root of so many.
+        """
+        items, told = ITEMS.check(type(self).__name__, "items", items), self.statement
+        if told.unit == "user":
+            items = min(items, told.contributions)
+        noise = GaussianNoise(Fraction(self.sigma), self._moved)
+        return noise.epsilon(items, told.relation, told.delta)
+
+    @property
+    def _length(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def _moved(self) -> int:
+        """The most that one item moves what gets the noise, as a squared norm."""
+        return self.scale**2
+
+    @property
+    def _unit(self) -> float:
+        """The mean squared norm of a codeword, by which sums of squares become items."""
+        return mean_square(self._length, self.scale)
+
+    @property
+    def _items_of_noise(self) -> float:
+        """The noise of all numbers of a sum together, as so many items."""
+        return self._length * self.sigma**2 / self._unit

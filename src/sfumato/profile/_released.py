@@ -1,0 +1,208 @@
+"""Released profiles: what everyone may ask of them, computed from noisy cells alone."""
+
+from functools import cached_property
+from typing import Annotated, Any
+
+import numpy as np
+
+from sfumato._require import one_of, whole
+from sfumato.profile._sets import hashed_items
+from sfumato.sketch._base import SEED, Cells
+from sfumato.sketch._ids import id_layout, ids_from, ids_of, places
+from sfumato.sketch._release import Release
+
+__all__ = ["MEASURES", "ReleasedProfiles"]
+
+MEASURES = one_of(("cosine", "jaccard", "inner"))
+KINDS = ("integers", "text")
+N = whole(1, 2**31)
+BLOCK = 1 << 22  # similarities held at a time
+
+
+class ReleasedProfiles(Release, in_files=False):
+    """Profiles with noise, one a user, that may leave the curator; the base of their kinds.
+
+    A subclass adds its parameters, its cells in `_layout` (after those of the users) and answers
+    `_similarity`, `_variance`, `_size_variance`, `estimate_size`, `size_bounds`, `memberships` and
+    `profile_epsilon`.
+    """
+
+    kind: Annotated[str, one_of(KINDS)]
+    seed: Annotated[int, SEED]
+    users: np.ndarray
+    users_ends: np.ndarray
+
+    def __len__(self) -> int:
+        return int(self.users_.size)
+
+    @cached_property
+    def users_(self) -> np.ndarray:
+        """The public ids of the users, in their order: int64 or texts."""
+        ids = ids_from("users", {name: getattr(self, name) for name in self._id_layout()})
+        ids.flags.writeable = False
+        return ids
+
+    def rows(self, users: Any) -> np.ndarray:
+        """The row of each user; ValueError naming the position of one who is not there."""
+        found = places(ids_of(users, "users"), self.users_)
+        if (found < 0).any():
+            at = int((found < 0).argmax())
+            raise ValueError(
+                f"{type(self).__name__}: users must be in the release; the one at position {at} "
+                "is not."
+            )
+        return found
+
+    def estimate_size(self) -> np.ndarray:
+        """How many items each profile has, estimated."""
+        raise NotImplementedError
+
+    def size_bounds(self, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of items between which each true one lies, with about this probability."""
+        raise NotImplementedError
+
+    def memberships(self, items: Any, rows: Any = None) -> np.ndarray:
+        """For each row and item an estimate of 1 if it is in the profile and of 0 if not."""
+        raise NotImplementedError
+
+    def profile_epsilon(self, items: int) -> float:
+        """The loss for a whole profile of so many items, at the delta of the statement."""
+        raise NotImplementedError
+
+    def similarity(
+        self, other: Any = None, *, measure: str = "cosine", rows: Any = None
+    ) -> np.ndarray:
+        """How alike the profiles of these rows and all of the other release are: rows x others.
+
+        Parameters: other, a release of the same parameters at any epsilon, None for this one;
+        measure, "inner" (items in common, as estimated: it may fall below 0), "cosine" or "jaccard"
+        (cut to 0..1); rows, numbers of rows of this release, None for all. A profile has its whole
+        size in common with itself, and similarity 1: its noise is no other's.
+        """
+        measure, there = MEASURES.check(type(self).__name__, "measure", measure), self._other(other)
+        asked = self._asked_rows(rows)
+        found = self._similarity(asked, there, measure)
+        if there is self:
+            known = np.where(np.isnan(self.estimate_size()), np.nan, 1.0)
+            self._put_own(found, asked, self.estimate_size() if measure == "inner" else known)
+        return found
+
+    def similarity_variance(
+        self, other: Any = None, *, measure: str = "cosine", rows: Any = None
+    ) -> np.ndarray:
+        """The variance of each similarity, by the delta method at the estimates."""
+        measure, there = MEASURES.check(type(self).__name__, "measure", measure), self._other(other)
+        asked = self._asked_rows(rows)
+        found = self._variance(asked, there, measure)
+        if there is self:
+            self._put_own(found, asked, self._size_variance() * (measure == "inner"))
+        return found
+
+    def nearest(
+        self, users: Any, n: int = 10, *, measure: str = "cosine", among: Any = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The ids of the n most similar users of each of these, and their similarities.
+
+        Parameters: users, ids in this release, who are not told as their own neighbours; n;
+        measure, as of `similarity`; among, the release to look in, None for this one. Where there
+        are fewer than n others, places are filled with id 0 or "" and similarity -inf.
+        """
+        there = self._other(among)
+        found, near = self._neighbours(self.rows(users), n, measure, there)
+        if not len(there):
+            filling: Any = (
+                np.zeros(1, np.int64) if self.kind == KINDS[0] else np.array([""], object)
+            )
+            return filling[np.zeros_like(found)], near
+        ids = there.users_[found]
+        ids[found < 0] = 0 if there.kind == KINDS[0] else ""
+        return ids, near
+
+    def nearest_rows(
+        self, rows: Any, n: int = 10, *, measure: str = "cosine"
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """As `nearest`, from numbers of rows to numbers of rows, -1 where there are no more."""
+        return self._neighbours(self._asked_rows(rows), n, measure, self)
+
+    def _neighbours(
+        self, rows: np.ndarray, n: int, measure: str, there: "ReleasedProfiles"
+    ) -> tuple[np.ndarray, np.ndarray]:
+        n = N.check(type(self).__name__, "n", n)
+        MEASURES.check(type(self).__name__, "measure", measure)
+        own = rows if there is self else places(self.users_[rows], there.users_)
+        found = np.full((rows.size, n), -1, np.int64)
+        near = np.full((rows.size, n), -np.inf)
+        self._nearest(rows, own, there, measure, found, near)
+        return found, near
+
+    def _nearest(
+        self,
+        rows: np.ndarray,
+        own: np.ndarray,
+        there: Any,
+        measure: str,
+        found: np.ndarray,
+        near: np.ndarray,
+    ) -> None:
+        """Fill in the best of each row, without its own place; ties go to the first row."""
+        most = min(found.shape[1], len(there))
+        at_once = max(1, BLOCK // max(len(there), 1))
+        for start in range(0, rows.size, at_once):
+            part = slice(start, start + at_once)
+            scores = np.nan_to_num(self._similarity(rows[part], there, measure), nan=-np.inf)
+            asked = np.flatnonzero(own[part] >= 0)
+            scores[asked, own[part][asked]] = -np.inf
+            order = np.argsort(-scores, axis=1, kind="stable")[:, :most]
+            near[part, :most] = np.take_along_axis(scores, order, axis=1)
+            found[part, :most] = np.where(near[part, :most] > -np.inf, order, -1)
+
+    def _similarity(self, rows: np.ndarray, other: Any, measure: str) -> np.ndarray:
+        raise NotImplementedError
+
+    def _variance(self, rows: np.ndarray, other: Any, measure: str) -> np.ndarray:
+        raise NotImplementedError
+
+    def _size_variance(self) -> np.ndarray:
+        """The variance of each estimated size."""
+        raise NotImplementedError
+
+    def _put_own(self, found: np.ndarray, rows: np.ndarray, own: np.ndarray) -> None:
+        """Write what a row is to itself."""
+        found[np.arange(rows.size), rows] = own[rows]
+
+    def _other(self, other: Any) -> Any:
+        if other is None:
+            return self
+        self._check_same(other, "compare")
+        return other
+
+    def _to_agree(self, other: Any) -> Any:
+        return [name for name in self._limits if name != "kind"]
+
+    def _asked_rows(self, rows: Any) -> np.ndarray:
+        """Numbers of rows of this release, from 0 on."""
+        if rows is None:
+            return np.arange(len(self))
+        column = np.atleast_1d(np.asarray(rows))
+        if column.ndim != 1 or (column.size and column.dtype.kind not in "iu"):
+            raise TypeError(f"{type(self).__name__}: rows must be a column of whole numbers.")
+        column = column.astype(np.int64)
+        if column.size and not 0 <= column.min() <= column.max() < len(self):
+            at = int(((column < 0) | (column >= len(self))).argmax())
+            raise ValueError(
+                f"{type(self).__name__}: rows must be from 0 to {len(self) - 1}; the one at "
+                f"position {at} is not."
+            )
+        return column
+
+    def _hashed(self, items: Any) -> np.ndarray:
+        """The hashes of items, as those of the profiles."""
+        return hashed_items(ids_of(items, "items"), self.seed)
+
+    def _id_layout(self) -> dict[str, Cells]:
+        return id_layout("users", self.kind)
+
+    def _check_rows(self, cells: np.ndarray) -> None:
+        """Raise ValueError where a file has not as many rows of cells as users."""
+        if len(cells) != len(self):
+            raise ValueError("there are not as many profiles as users.")

@@ -1,0 +1,222 @@
+"""Profiles are fed and merged in any order, released on public terms, and paid for once each."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from sfumato.data import Interactions
+from sfumato.privacy import BudgetExceeded, Ledger
+from sfumato.privacy.noise import InsecureSeededSource
+from sfumato.profile import Blip, ReleasedBlip, ReleasedProfiles, load
+
+ITEM = "item of a profile"
+
+
+def rows(users, items):
+    return Interactions(users, items, np.ones(len(users)))
+
+
+def blip(**changed):
+    return Blip(**{"epsilon": 4.0, "bits": 300, "hashes": 3, **changed})
+
+
+def source():
+    return InsecureSeededSource(7)
+
+
+HAD = rows([3, 1, 3, 2, 3], ["tea", "tea", "milk", "rum", "tea"])
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    book = Ledger(tmp_path / "shop.ledger")
+    book.create("profiles", 10.0, unit=ITEM)
+    return book
+
+
+def test_feeding_in_parts_and_merging_release_the_same():
+    once = blip().update(HAD)
+    assert len(once) == 3
+    parts = [blip().update(HAD.filter([at])) for at in (4, 0, 2, 1, 3)]
+    merged = parts[0]
+    for part in parts[1:]:
+        assert merged.merge(part) is merged
+    told = [each.release(source=source()) for each in (once, merged)]
+    assert told[0] == told[1] == blip().release(HAD, source=source())
+    assert told[0].users_.tolist() == [1, 2, 3]
+
+
+def test_releasing_given_interactions_leaves_what_was_fed():
+    fed = blip().update(HAD)
+    before = fed.release(source=source())
+    assert fed.release(rows([9], ["rum"]), source=source()).users_.tolist() == [9]
+    assert fed.release(source=source()) == before
+
+
+def test_what_cannot_be_merged_or_changed_is_refused():
+    fed = blip().update(HAD)
+    with pytest.raises(ValueError, match=r"Blip: cannot merge, seed is 0 here and 1 there\."):
+        fed.merge(blip(seed=1))
+    with pytest.raises(TypeError, match="Blip: cannot merge with int"):
+        fed.merge(3)
+    with pytest.raises(AttributeError, match="Blip: epsilon cannot be changed"):
+        fed.epsilon = 9.0
+    with pytest.raises(TypeError, match="Blip: interactions must be Interactions, not list"):
+        fed.update([1, 2])
+    with pytest.raises(TypeError, match="users: the ids are text here"):
+        fed.update(rows(["ann"], ["tea"]))
+    assert len(fed) == 3
+
+
+@pytest.mark.parametrize("name", ["bits", "hashes", "epsilon", "seed", "typical_size"])
+def test_every_parameter_is_checked_when_it_is_given(name):
+    for bad in Blip.LIMITS[name].bad():
+        with pytest.raises(ValueError, match=f"Blip: {name} must be"):
+            blip(**{name: bad})
+    assert repr(blip()) == "Blip(bits=300, hashes=3, epsilon=4.0, seed=0, typical_size=100)"
+
+
+@pytest.mark.parametrize(("name", "bad"), [("items", 0), ("false_positive_rate", 1.0)])
+def test_sizing_checks_its_parameters(name, bad):
+    given = {"items": 10, "false_positive_rate": 0.1, "epsilon": 1.0, name: bad}
+    with pytest.raises(ValueError, match=f"Blip: {name} must be"):
+        Blip.sized(**given)
+
+
+def test_nobody_and_empty_profiles_have_releases():
+    nobody = blip().release(rows(np.empty(0, np.int64), np.empty(0, np.int64)))
+    assert len(nobody) == len(load(nobody.to_bytes())) == 0
+    assert nobody.similarity().shape == (0, 0)
+    assert nobody.estimate_size().shape == (0,)
+    assert len(blip().release()) == 0
+    told = blip(epsilon=60).release(HAD, users=[5, 3, 2, 1, 4])
+    assert told.users_.tolist() == [5, 3, 2, 1, 4]
+    assert told.words.any(axis=1).sum() >= 3
+    assert told.estimate_size()[0] < 5
+
+
+def test_users_are_public_and_complete():
+    with pytest.raises(ValueError, match="Blip: users must name everyone"):
+        blip().release(HAD, users=[1, 2])
+    with pytest.raises(ValueError, match="Blip: users must name each user once"):
+        blip().release(HAD, users=[1, 2, 3, 3])
+
+
+def test_only_an_item_or_a_user_is_hidden():
+    for unit in ("event", "basket", "adjacency list"):
+        with pytest.raises(ValueError, match="Blip: unit must be 'item of a profile' or 'user'"):
+            blip().release(HAD, unit=unit, contributions=1)
+    with pytest.raises(ValueError, match="contributions must be given for unit 'user'"):
+        blip().release(HAD, unit="user")
+    with pytest.raises(ValueError, match="contributions must be 1 for an item of a profile"):
+        blip().release(HAD, contributions=2)
+    with pytest.raises(TypeError, match="Blip: release takes no 'epsilon'"):
+        blip().release(HAD, epsilon=3.0)
+
+
+def test_a_second_release_is_charged_and_the_one_too_many_refused(ledger):
+    terms = dict(ledger=ledger, dataset="profiles")
+    first = blip().release(HAD, **terms)
+    assert ledger.spent("profiles").epsilon == pytest.approx(first.statement.epsilon)
+    assert (first.statement.dataset, first.statement.ledger) == ("profiles", "shop.ledger")
+    second = blip().release(HAD, **terms)
+    assert second.statement.release != first.statement.release
+    with pytest.raises(BudgetExceeded):
+        blip().release(HAD, **terms)
+    assert len(ledger.history("profiles")) == 2
+
+
+def test_a_retry_returns_the_stored_bytes(ledger):
+    terms = dict(ledger=ledger, dataset="profiles", release_id="spring")
+    first = blip().release(HAD, **terms)
+    assert blip().release(HAD, **terms).to_bytes() == first.to_bytes()
+    assert len(ledger.history("profiles")) == 1
+
+
+def batches(count, users=50, items=20):
+    """Batches of new users, made when they are asked for."""
+    for at in range(count):
+        who = np.repeat(np.arange(at * users, (at + 1) * users), items)
+        yield rows(who, np.tile(np.arange(items), users))
+
+
+def test_batches_are_charged_once_before_any_noise(ledger):
+    seen = []
+
+    class Watching(InsecureSeededSource):
+        def fill(self, out):
+            seen.append(len(ledger.history("profiles")))
+            super().fill(out)
+
+    told = blip().release_batches(batches(4), ledger=ledger, dataset="profiles", source=Watching(1))
+    assert ledger.history("profiles") == []
+    parts = list(told)
+    assert set(seen) == {1}
+    assert [part.users_.tolist() for part in parts] == [
+        list(range(at, at + 50)) for at in range(0, 200, 50)
+    ]
+    entry = ledger.history("profiles")[0]
+    assert {part.statement.release for part in parts} == {entry.release_id}
+    assert ledger.spent("profiles").epsilon == pytest.approx(parts[0].statement.epsilon)
+    assert all(type(part) is ReleasedBlip for part in parts)
+    list(blip().release_batches(batches(2), ledger=ledger, dataset="profiles"))
+    with pytest.raises(BudgetExceeded):
+        next(blip().release_batches(batches(2), ledger=ledger, dataset="profiles"))
+    assert len(ledger.history("profiles")) == 2
+
+
+def test_batches_are_the_release_of_all_part_by_part():
+    both = list(blip().release_batches([HAD.filter([0, 2, 4]), HAD.filter([1, 3])]))
+    assert [part.users_.tolist() for part in both] == [[3], [1, 2]]
+    named = list(blip().release_batches([HAD], users=[[4, 3, 2, 1]], source=source()))
+    assert named[0] == blip().release(HAD, users=[4, 3, 2, 1], source=source())
+
+
+def test_a_user_who_comes_again_in_a_later_batch_is_refused(ledger):
+    told = blip().release_batches(
+        [HAD.filter([0, 1]), HAD.filter([2])], ledger=ledger, dataset="profiles"
+    )
+    next(told)
+    with pytest.raises(ValueError, match="Blip: batches must hold whole users"):
+        next(told)
+    many = list(batches(40, users=7, items=1))
+    shuffled = [many[at] for at in np.random.default_rng(1).permutation(40)]
+    assert len(list(blip().release_batches(shuffled))) == 40
+    with pytest.raises(ValueError, match="whole users"):
+        list(blip().release_batches([*shuffled, many[17].filter([3])]))
+
+
+@pytest.mark.parametrize("users", [[], [[1, 2, 3]] * 2, [3]])
+def test_users_of_batches_must_come_in_step(users):
+    with pytest.raises(ValueError, match="Blip: users must be a column of users for each batch"):
+        list(blip().release_batches([HAD], users=users))
+
+
+def test_bad_terms_of_batches_are_told_at_once_and_cost_nothing(ledger):
+    with pytest.raises(ValueError, match="unit"):
+        blip().release_batches(batches(1), unit="event")
+    broken = blip().release_batches(["no rows"], ledger=ledger, dataset="profiles")
+    with pytest.raises(TypeError, match="Blip: interactions must be Interactions, not str"):
+        next(broken)
+    ids = dict(ledger=ledger, dataset="profiles", release_id="once")
+    assert list(blip().release_batches([], **ids)) == []
+    assert ledger.history("profiles") == []
+    next(blip().release_batches(batches(1), **ids))
+    with pytest.raises(ValueError, match="was charged already"):
+        next(blip().release_batches(batches(1), **ids))
+
+
+def test_memory_does_not_grow_with_the_number_of_batches():
+    def peak(count):
+        tracemalloc.start()
+        for part in blip(bits=2000).release_batches(batches(count, users=400)):
+            assert isinstance(part, ReleasedProfiles)
+            del part
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    peak(2)
+    few, many = peak(3), peak(40)
+    assert many - few < 8 * 37 * 400 + 0.2 * few  # 8 bytes for each user, and nothing else
