@@ -41,11 +41,14 @@ bench: .venv/bench
 	$(BIN)/python benchmarks/recommending.py
 	$(BIN)/python benchmarks/private_factorization.py
 	$(BIN)/python benchmarks/thesis_ch4.py
+	$(BIN)/python benchmarks/thesis_ch3.py
+	$(BIN)/python benchmarks/profiles.py
 
 docs: .venv/bench
 	$(BIN)/python docs/commands.py
 	$(BIN)/python docs/figures.py
 	$(BIN)/python docs/factorization.py
+	$(BIN)/python docs/reconstruction.py
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import sfumato.attack
 import sfumato.data
 import sfumato.privacy.mechanisms
+import sfumato.profile
 import sfumato.recommend.metrics
 import sfumato.sketch
 from sfumato.sketch import Sketch
@@ -27,7 +28,8 @@ def module(path):
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "docs/privacy.md", "docs/recommend.md", "docs/sketches.md"]
+    "name",
+    ["README.md", "docs/privacy.md", "docs/profiles.md", "docs/recommend.md", "docs/sketches.md"],
 )
 def test_the_code_of_the_pages_runs(name):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), re.S)
@@ -40,6 +42,12 @@ def test_the_code_of_the_pages_runs(name):
 def test_every_public_name_of_privacy_is_explained(room):
     text = (ROOT / "docs" / "privacy.md").read_text()
     assert [name for name in room.__all__ if not re.search(rf"`[^`\n]*\b{name}\b", text)] == []
+
+
+def test_every_public_name_of_profile_is_explained():
+    text = (ROOT / "docs" / "profiles.md").read_text()
+    names = sfumato.profile.__all__
+    assert [name for name in names if not re.search(rf"`[^`\n]*\b{name}\b", text)] == []
 
 
 def test_every_release_has_its_row():
@@ -65,6 +73,11 @@ def test_commands_page_is_the_help_of_the_commands():
 def test_factorization_page_is_the_measured_figures():
     page = module(ROOT / "docs" / "factorization.py").page()
     assert (ROOT / "docs" / "factorization.md").read_text() == page, "run make docs"
+
+
+def test_reconstruction_page_is_the_measured_figures():
+    page = module(ROOT / "docs" / "reconstruction.py").page()
+    assert (ROOT / "docs" / "reconstruction.md").read_text() == page, "run make docs"
 
 
 def test_benchmarks_page_is_the_measured_figures():

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from typing import Any
 
 from sfumato._require import optional, whole
@@ -32,7 +32,7 @@ def in_blocks(
         done = 0
         try:
             while waiting:
-                ended, _ = wait(waiting, PAUSE, FIRST_EXCEPTION)
+                ended, _ = wait(waiting, PAUSE, FIRST_COMPLETED)
                 for future in ended:
                     block = waiting.pop(future)
                     future.result()

@@ -13,6 +13,7 @@ from rich.table import Table
 from sfumato import sketch
 from sfumato.attack import audit
 from sfumato.cli.demo_models import models
+from sfumato.cli.demo_profiles import profiles
 from sfumato.engine import map_merge
 from sfumato.privacy import BudgetExceeded, Ledger
 from sfumato.privacy.mechanisms import Laplace
@@ -46,9 +47,10 @@ def tour(
     shop = _Shop(events)
     rows = [row for stop in STOPS for row in _shown(stop(shop), console)]
     rows += models(console, ratings)
+    rows += profiles(console)
     console.print(
         "Each sketch is as small after a billion events. Next: README.md, docs/recommend.md, "
-        "docs/privacy.md"
+        "docs/profiles.md, docs/privacy.md"
     )
     return rows
 
