@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 from _measure import Ceilings, write_parts
-from thesis_ch3 import Scene, movielens
+from thesis_ch3 import Scene
 from threadpoolctl import threadpool_limits
 
 from sfumato.attack import joint_decoder
@@ -45,7 +45,7 @@ def line(name, ours, asked, beside):
 
 def gibbs():
     """20,000 steps of one chain on profiles of MovieLens, prefiltered to 6 times the size."""
-    scene = Scene(movielens()[1], 0)
+    scene = Scene("movielens", 0)
     one = scene.attacked.filter(np.isin(scene.attacked.users, scene.users[:40]))
     seen = Blip(bits=5000, hashes=20, epsilon=8).release(one)
     run = lambda: joint_decoder(  # noqa: E731

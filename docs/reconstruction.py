@@ -24,7 +24,7 @@ LINES = {
     "joint, prior": (BLUE, "-"),
     "messages, taste": (RED, "-"),
 }
-KINDS = {"BLIP": BLUE, "JLT": ORANGE, "signs": GREEN, "minima": RED}
+KINDS = {"BLIP": BLUE, "JLT": ORANGE, "JLT 200": GREY, "signs 200": GREEN, "minima": RED}
 
 
 def at(row):

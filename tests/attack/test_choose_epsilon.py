@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.attack import choose_epsilon
-from sfumato.attack._choose_epsilon import LARGEST, _crossings, chosen
+from sfumato.attack._choose_epsilon import LARGEST, _crossings, _grid, chosen
 from sfumato.attack._profile_scene import Scene, Settings
 from sfumato.data import generate_world
 from sfumato.profile import Blip
@@ -47,7 +47,8 @@ def test_it_keeps_what_is_allowed_and_the_next_one_up_does_not(world):
     assert scene.at(found.epsilon).recovery == found.recovery <= 0.7
     assert min(value for epsilon, value in found.tried if epsilon > found.epsilon) > 0.7
     above = min(epsilon for epsilon, _ in found.tried if epsilon > found.epsilon)
-    assert above / found.epsilon < 1.05
+    grid = _grid(LARGEST)
+    assert grid.index(above) == grid.index(found.epsilon) + 1
     assert 0 < found.low <= found.epsilon <= found.high <= LARGEST
     assert found == choose_epsilon(world, mechanism, 0.7)
     assert found != choose_epsilon(world, mechanism, 0.7, random_state=1)
@@ -60,11 +61,49 @@ def test_the_own_epsilon_of_the_mechanism_does_not_matter(world):
 
 @pytest.mark.parametrize("allowed", [0.25, 0.31, 0.5, 0.77])
 def test_a_known_curve_is_cut_where_it_should_be(allowed):
-    # Users without spread: what is found is right but for the steps, of 4.4 %.
+    # Users without spread: what is found is the value of the grid below what is right.
     found = chosen("test", Curve(0, spread=0), allowed, 64, None)
     right = 8 * (allowed - 0.2) / (1 - allowed)
-    assert right / 1.05 < found.epsilon <= right
-    assert found.low <= found.epsilon <= found.high <= right * 1.05
+    assert found.epsilon == max(value for value in _grid(64) if value <= right)
+    assert found.low <= found.epsilon <= found.high <= right * 1.16
+
+
+@pytest.mark.parametrize("largest", [64, 1, 3.3, 1e-3, 1e6, 0.999])
+def test_the_grid_is_public_and_coarse(largest):
+    # Two significant digits, whatever the data: at most 88 values, 6 to 16 % apart.
+    grid = _grid(largest)
+    steps = np.array(grid[1:-1]) / grid[:-2]
+    assert grid[-1] == largest
+    assert grid[:-1] == [float(f"{value:.1e}") for value in grid[:-1]]
+    assert 1.06 < steps.min() <= steps.max() < 1.16
+    assert largest / 4096 <= grid[0] < 1.16 * largest / 4096
+    assert 80 < len(grid) <= 88
+    shared = [value for value in _grid(100) if grid[0] <= value < min(largest, 100)]
+    assert all(value in grid for value in shared)
+
+
+def test_whichever_row_is_missing_the_choice_is_of_the_grid(world):
+    mechanism = Blip(bits=512, hashes=4, epsilon=1)
+    rows = np.arange(len(world))
+    chosen = {
+        choose_epsilon(world.filter(rows != row), mechanism, 0.6, largest=16).epsilon
+        for row in (31, 455, 781, 849)
+    }
+    assert chosen <= set(_grid(16))
+
+
+def test_it_is_said_that_raw_data_decided():
+    for allowed in (0.5, 0.99):
+        found = chosen("test", Curve(0), allowed, 64, None)
+        for words in (
+            "chosen by looking at raw profiles",
+            "the guarantee of a release does not cover the choice",
+            "choose on public or earlier data",
+        ):
+            assert words in found.sentence
+            assert words in repr(found)
+        assert found.to_dict()["depends_on_raw_data"] is True
+    assert "raw" not in chosen("test", Curve(0, low=0.6), 0.5, 64, None).sentence
 
 
 def test_the_interval_holds_the_truth_19_times_in_20():
@@ -87,7 +126,7 @@ def test_nothing_is_attacked_where_popularity_alone_recovers_more():
 def test_an_allowance_too_near_to_popularity_is_told():
     found = chosen("test", Curve(0, spread=0), 0.2001, 64, None)
     assert found.epsilon is None
-    assert "No epsilon from 0.0156 up" in found.sentence
+    assert "No epsilon from 0.016 up" in found.sentence
     assert "popularity alone recovers 20.0%" in found.sentence
     assert (found.low, found.high) == (0, 0)
 

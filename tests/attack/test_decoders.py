@@ -1,6 +1,7 @@
 """Decoders of released profiles: who beats whom, the same on any threads, clear errors."""
 
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -154,6 +155,19 @@ def test_chains_that_have_converged_agree_and_short_ones_do_not(world):
     assert (short[sampled] > 1.2).mean() > 0.1
 
 
+def test_a_chain_that_drifts_disagrees_with_itself(world):
+    # Alone it has only its own halves to differ from. Of the short one 0.11 to 0.14 was seen.
+    prior, has = world
+    seen = blip(has[:2], 0.35)
+    short, long = (
+        chain_agreement(seen, None, prior, chains=1, burn_in=burn, samples=steps)
+        for burn, steps in ((0, 100), (1000, 100_000))
+    )
+    sampled = ~np.isnan(long)
+    assert (long[sampled] < 1.02).mean() > 0.99
+    assert (short[sampled] > 1.2).mean() > 0.05
+
+
 def test_sizes_weigh_what_is_told_with_what_is_known(world):
     has = world[1]
     truth, known = has.sum(axis=1), size_prior(Interactions(*np.nonzero(has), np.ones(has.sum())))
@@ -211,8 +225,9 @@ def test_bad_input_is_refused_with_the_name_of_what_is_wrong(decoder):
     for bad in (-0.1, 1.5, np.nan):
         with pytest.raises(ValueError, match=f"{owner}: prior must hold probabilities"):
             decoder(seen, None, [bad] * ITEMS)
-    with pytest.raises(TypeError, match="released must be released profiles"):
-        decoder([1, 2], [3], PRIOR)
+    for other in ([1, 2], SimpleNamespace(positions=None, places=None, vectors=None)):
+        with pytest.raises(TypeError, match="released must be released profiles"):
+            decoder(other, [3], PRIOR)
 
 
 def test_what_a_release_does_not_tell_must_be_given():

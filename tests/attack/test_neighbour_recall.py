@@ -6,8 +6,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
-from sfumato.attack import neighbour_recall
+from sfumato.attack import _neighbour_recall, neighbour_recall
 from sfumato.data import Interactions
 from sfumato.privacy.noise import InsecureSeededSource
 from sfumato.profile import Blip
@@ -106,6 +107,20 @@ def test_a_release_with_little_noise_finds_neighbours_and_one_with_much_finds_ch
     assert clear.recall > 0.7
     # Random answers spread by 0.09 a user, so by 0.009 in all: beyond 0.06 has p < 1e-9.
     assert abs(dim.recall - dim.chance) < 0.06
+
+
+@pytest.mark.parametrize("measure", ["cosine", "jaccard", "inner"])
+def test_users_in_blocks_count_the_same_and_the_table_is_prepared_once(monkeypatch, measure):
+    draws = np.random.default_rng(1)
+    had = Interactions(draws.integers(0, 30, 400), draws.integers(0, 40, 400), np.ones(400))
+    found = np.argsort(draws.random((30, 30)), axis=1)
+    whole = neighbour_recall(answering(range(30), found), had, 5, measure)
+    prepared, sums = [], csr_array.sum
+    monkeypatch.setattr(csr_array, "sum", lambda *a, **b: prepared.append(a) or sums(*a, **b))
+    monkeypatch.setattr(_neighbour_recall, "CELLS", 4 * 30)
+    parts = neighbour_recall(answering(range(30), found), had, 5, measure)
+    np.testing.assert_array_equal(parts.recalls, whole.recalls)
+    assert len(prepared) == 1
 
 
 @pytest.mark.parametrize("k", [0, 2, "many"])

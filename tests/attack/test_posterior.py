@@ -41,7 +41,7 @@ def test_chains_sample_the_posterior_of_profiles_that_fit_the_slots(kind, slots)
 
 
 def test_a_release_that_tells_nothing_leaves_the_prior():
-    # Without the weight of codings, sets of few items would come up too often.
+    # Without the weight of codings, sets of many items would come up too often.
     seen = TINY["bits"](0)[0]
     seen.flip = 0.5
     np.testing.assert_allclose(chain_marginals(seen, PRIOR, ITEMS), PRIOR, atol=0.02)

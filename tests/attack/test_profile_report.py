@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.attack import _profile_scene, audit_profiles, choose_epsilon
-from sfumato.attack._profile_page import MEANINGS
+from sfumato.attack._profile_page import GRID, MEANINGS
 from sfumato.attack._profile_point import BY_POPULARITY, BY_TASTE, POPULARITY
 from sfumato.data import Interactions, generate_world
 from sfumato.profile import Blip, Jlt, Minima, Signs
@@ -60,7 +60,7 @@ def test_popularity_alone_is_what_raw_profiles_give(world, found):
         shares.append((profile[sure].sum() + profile[tied].mean() * (size - sure.sum())) / size)
     assert found.popularity == pytest.approx(np.mean(shares))
     assert recoveries(found, POPULARITY) == pytest.approx([np.mean(shares)] * 4)
-    assert found.users == {"known": 48, "attacked": 32}
+    assert found.users == {"known": 48, "learned_from": 48, "attacked": 32, "at_most": 200}
     assert found.mean_size == attacked.sum() / 32
 
 
@@ -189,13 +189,28 @@ def test_many_items_are_worked_off_in_parts(world, found, monkeypatch):
     assert ticks[-1] == (128, 128)
 
 
+def test_fewer_users_are_attacked_where_there_are_many_items_unless_told(world, monkeypatch):
+    monkeypatch.setattr(_profile_scene, "ATTACKED", 25 * 60 + 7)
+    mechanism = Blip(**SMALL, epsilon=4)
+    found = audit_profiles(world, mechanism, epsilons=[])
+    assert found.users == {"known": 48, "learned_from": 48, "attacked": 25, "at_most": 25}
+    assert "at most 25" in found.files()["html"].decode()
+    asked = audit_profiles(world, mechanism, epsilons=[], sample=30)
+    assert asked.users == {"known": 48, "learned_from": 48, "attacked": 30, "at_most": 30}
+    monkeypatch.setattr(_profile_scene, "ATTACKED", 1)
+    assert audit_profiles(world, mechanism, epsilons=[]).users["attacked"] == 20
+
+
 def test_an_audit_looks_at_the_epsilon_it_chose(world):
     mechanism = Blip(**SMALL, epsilon=1)
     told = audit_profiles(world, mechanism, max_recovery=0.8)
     assert told.choice == choose_epsilon(world, mechanism, 0.8)
     assert told.epsilon == told.choice.epsilon
     assert told.recovery == told.choice.recovery <= 0.8
-    assert told.to_dict()["choice"]["sentence"] in told.files()["html"].decode()
+    page = told.files()["html"].decode()
+    assert told.to_dict()["choice"]["sentence"] in page
+    assert "does not cover the choice" in page
+    assert GRID in page
     assert all(point.epsilon in dict(told.choice.tried) for point in told.points)
     none = audit_profiles(world, mechanism, max_recovery=0.01, epsilons=[])
     assert (none.choice.epsilon, none.epsilon) == (None, 1)
@@ -224,7 +239,7 @@ def test_what_cannot_be_audited_is_refused(world):
         audit_profiles(few, Blip(epsilon=1))
     with pytest.raises(ValueError, match="at least 20 users, not 0"):
         audit_profiles(few.filter([]), Blip(epsilon=1))
-    with pytest.raises(ValueError, match="epsilon must be a finite number above 0"):
+    with pytest.raises(ValueError, match="epsilon must be above 0: at 0 a release tells nothing"):
         audit_profiles(world, Blip(epsilon=0))
     with pytest.raises(TypeError, match="must be a Blip, Jlt, Signs or Minima, not str"):
         audit_profiles(world, "blip")

@@ -1,9 +1,12 @@
 """A prior that knows which items go together, and what attackers gain by it."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from sfumato.attack import BitChannel, item_prior, joint_decoder, learn_prior, single_decoder
+from sfumato.attack.taste import _main_directions
 from sfumato.data import Interactions
 
 ITEMS, KNOWN = 120, 300
@@ -76,6 +79,30 @@ def test_the_same_users_give_the_same_prior(world, prior):
     again = learn_prior(world[0], np.arange(ITEMS), traits=3, rounds=20)
     np.testing.assert_array_equal(again.bias, prior.bias)
     np.testing.assert_array_equal(again.directions, prior.directions)
+
+
+@pytest.mark.parametrize("users", [80, 700])  # below and above the number of items
+def test_it_begins_with_the_directions_of_most_variance(users):
+    draws = np.random.default_rng(8)
+    taste = draws.integers(5, size=users)
+    has = draws.random((users, ITEMS)) < np.where(np.arange(ITEMS) % 5 == taste[:, None], 0.6, 0.1)
+    chance = has.mean(axis=0)
+    _, values, right = np.linalg.svd(has - chance, full_matrices=False)
+    found = _main_directions(has, chance, 4)
+    np.testing.assert_allclose(
+        found @ found.T, (right[:4].T * values[:4] ** 2) @ right[:4] / users, atol=2e-3
+    )
+
+
+def test_many_known_users_are_never_compared_with_each_other():
+    # Users x users would be 64 MB, and its eigenvectors as much again.
+    users = np.repeat(np.arange(4000), 3)
+    known = Interactions(users, np.arange(users.size) % 7, np.ones(users.size))
+    tracemalloc.start()
+    learn_prior(known, np.arange(7), traits=2, rounds=1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20e6
 
 
 def test_it_must_fit_the_candidates_and_be_learned_from_someone(world, prior):

@@ -43,6 +43,10 @@ def test_people_read_the_sentence_and_the_promise(shop, audited):
     for words in (audited["sentence"], audited["promise"], "users attacked", "again.html"):
         assert words in output
     assert "not a release" in (shop / "again.html").read_text()
+    first, second, *_ = [line for line in output.splitlines() if line.strip()]
+    assert "audience" in first
+    assert "for the curator; not a release" in first
+    assert "mechanism" in second
 
 
 def test_the_largest_epsilon_that_is_allowed_is_told(shop):
@@ -52,6 +56,15 @@ def test_the_largest_epsilon_that_is_allowed_is_told(shop):
     assert found["choice"]["max_recovery"] == 0.7
     assert found["recovery"] <= 0.7
     assert found["choice"]["sentence"] in (shop / "chosen.html").read_text()
+    assert found["choice"]["depends_on_raw_data"] is True
+
+
+def test_people_are_told_that_raw_data_decided(shop):
+    words = [*AUDIT, "--choose-epsilon", "--max-recovery", "0.7"]
+    output = " ".join(run(shop, *words, "-o", "said", "--quiet").split())
+    assert "the guarantee of a release does not cover the choice" in output
+    page = " ".join(run(shop, "audit", "profiles", "--help").split())
+    assert "one row can move it" in page
 
 
 def test_exit_code_1_where_no_epsilon_is_small_enough(shop):

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from sfumato.data import read_interactions
+from sfumato.data import Interactions, read_interactions
 from sfumato.privacy import Ledger
-from sfumato.profile import ReleasedBlip, load
+from sfumato.profile import Blip, ReleasedBlip, load
 from shops import USERS, run, told
 
 RELEASE = ["profiles", "release", "train.csv", "--mechanism", "blip", "--epsilon", "40"]
@@ -142,3 +142,11 @@ def test_more_than_all_others_are_not_told(shop, released):
     assert len(rows) == len(load(released)) - 1
     assert 7 not in [row["user"] for row in rows]
     assert "similarity" in run(shop, "profiles", "similar", "blip.sfu", "7")
+
+
+def test_who_is_alike_in_a_release_that_tells_nothing_is_nobody(tmp_path):
+    had = Interactions([0, 0, 1, 2], [7, 8, 7, 9], [1, 1, 1, 1])
+    Blip(epsilon=0).release(had).save(tmp_path / "nothing.sfu")
+    output = run(tmp_path, "profiles", "similar", "nothing.sfu", "1", "--json")
+    assert output.count("similarity") == 0
+    assert "the release tells of nobody who is alike" in output

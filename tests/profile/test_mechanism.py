@@ -8,7 +8,7 @@ import pytest
 from sfumato.data import Interactions
 from sfumato.privacy import BudgetExceeded, Ledger
 from sfumato.privacy.noise import InsecureSeededSource
-from sfumato.profile import Blip, ReleasedBlip, ReleasedProfiles, load
+from sfumato.profile import Blip, Jlt, Minima, ReleasedBlip, ReleasedProfiles, Signs, load
 
 ITEM = "item of a profile"
 
@@ -45,6 +45,11 @@ def test_feeding_in_parts_and_merging_release_the_same():
     told = [each.release(source=source()) for each in (once, merged)]
     assert told[0] == told[1] == blip().release(HAD, source=source())
     assert told[0].users_.tolist() == [1, 2, 3]
+
+
+def test_what_was_fed_nothing_is_no_false_value():
+    for made in (Blip(epsilon=1), Jlt(epsilon=1), Signs(epsilon=1), Minima(epsilon=1)):
+        assert (len(made), bool(made)) == (0, True)  # so that `mechanism or default` is as meant
 
 
 def test_releasing_given_interactions_leaves_what_was_fed():
@@ -134,6 +139,54 @@ def test_a_retry_returns_the_stored_bytes(ledger):
     assert len(ledger.history("profiles")) == 1
 
 
+@pytest.mark.parametrize(
+    ("changed", "users", "name"),
+    [
+        ({"seed": 1}, None, "another seed, 0 there and 1 here"),
+        ({}, [3, 2, 1], "other users"),
+        ({}, ["1", "2", "3"], "other users"),
+    ],
+)
+def test_a_retry_that_asks_for_something_else_is_refused(ledger, changed, users, name):
+    terms = dict(ledger=ledger, dataset="profiles", release_id="spring")
+    first = blip().release(HAD, **terms)
+    with pytest.raises(ValueError, match=f"Blip: release 'spring' was made with {name}"):
+        blip(**changed).release(HAD, users=users, **terms)
+    assert len(ledger.history("profiles")) == 1
+    more = rows([9, 1], ["rum", "tea"])  # who is there in the meantime was not asked for
+    assert blip().release(more, **terms) == blip().release(HAD, users=[1, 2, 3], **terms) == first
+
+
+@pytest.mark.parametrize("kind", [Jlt, Minima, Signs])
+def test_every_kind_refuses_a_retry_with_another_seed(ledger, kind):
+    ledger.create("more", 10.0, 1e-3, unit=ITEM)
+    terms = dict(ledger=ledger, dataset="more", release_id="spring")
+    first = kind(epsilon=4).release(HAD, **terms)
+    assert kind(epsilon=4).release(HAD, **terms) == first
+    with pytest.raises(ValueError, match="was made with another seed, 0 there and 1 here"):
+        kind(epsilon=4, seed=1).release(HAD, **terms)
+
+
+def test_only_whole_releases_need_room_in_a_ledger(ledger, monkeypatch):
+    monkeypatch.setattr("sfumato.sketch._release.KEPT", 100)
+    terms = dict(ledger=ledger, dataset="profiles")
+    with pytest.raises(ValueError, match="Blip: 192 bytes of cells are more than a ledger keeps"):
+        blip(epsilon=1.0).release(HAD, **terms)
+    assert ledger.history("profiles") == []
+    assert len(next(blip(epsilon=1.0).release_batches([HAD], **terms))) == 3
+    assert len(ledger.history("profiles")) == 1
+
+
+@pytest.mark.parametrize("unit", ["event", "basket", "adjacency list"])
+def test_a_data_set_of_another_unit_is_refused_with_a_remedy(ledger, unit):
+    ledger.create("other", 10.0, unit=unit)
+    remedy = "Blip: unit must be .* create the data set with unit='item of a profile'"
+    with pytest.raises(ValueError, match=remedy):
+        blip().release(HAD, ledger=ledger, dataset="other")
+    with pytest.raises(ValueError, match="Blip: unit must be 'item of a profile' or 'user', not"):
+        blip().release(HAD, unit=unit)
+
+
 def batches(count, users=50, items=20):
     """Batches of new users, made when they are asked for."""
     for at in range(count):
@@ -191,6 +244,18 @@ def test_a_user_who_comes_again_in_a_later_batch_is_refused(ledger):
 def test_users_of_batches_must_come_in_step(users):
     with pytest.raises(ValueError, match="Blip: users must be a column of users for each batch"):
         list(blip().release_batches([HAD], users=users))
+
+
+def test_users_of_batches_are_all_named_or_none(ledger):
+    told = blip().release_batches(
+        [HAD.filter([0]), HAD.filter([1])], users=[[3], None], ledger=ledger, dataset="profiles"
+    )
+    assert next(told).users_.tolist() == [3]
+    with pytest.raises(ValueError, match=r"Blip: users must be .*; at position 1 there is None"):
+        next(told)
+    with pytest.raises(ValueError, match="at position 0 there is None"):
+        next(blip().release_batches([HAD], users=[None], ledger=ledger, dataset="profiles"))
+    assert len(ledger.history("profiles")) == 1
 
 
 def test_bad_terms_of_batches_are_told_at_once_and_cost_nothing(ledger):

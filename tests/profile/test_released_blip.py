@@ -73,6 +73,16 @@ def test_similarities_are_right_on_average_and_vary_as_is_said(pairs, measure):
     assert 0.88 < found.std() / np.sqrt(said.mean()) < 1.11
 
 
+@pytest.mark.parametrize("measure", MEASURES)
+def test_hashes_that_meet_make_all_errors_of_a_pair_alike(measure):
+    # Hardly a bit is flipped, so that errors are of collisions, and of both sizes together where
+    # most items are in common: without that the variance of a cosine would be half of this.
+    told = released(list(fresh(PAIRS, (80, 80), 64)), epsilon=200.0, bits=300, hashes=2)
+    found = beside(told.similarity(measure=measure))
+    said = beside(told.similarity_variance(measure=measure))
+    assert 0.85 < found.std() / np.sqrt(np.median(said)) < 1.15
+
+
 def test_profiles_apart_have_nothing_in_common_on_average():
     # 2,000 pairs, each about 14 items off; the mean is 5 errors off with p < 1e-6.
     told = released(list(fresh(100, common=0)), epsilon=20.0)
@@ -223,12 +233,39 @@ def test_a_filter_that_is_full_has_a_finite_size_and_no_upper_bound():
     assert high[0] == np.inf
     assert 50 < low[0] < 5000
     assert np.isfinite(told.similarity(measure="inner")).all()
+    assert told.similarity_variance(measure="inner").tolist() == [[np.inf]]
     empty = released([[]], epsilon=100.0).size_bounds()
     assert empty[0][0] == 0
     assert empty[1][0] < 15
     for bad in (0, 1, np.nan):
         with pytest.raises(ValueError, match="ReleasedBlip: confidence must be"):
             told.size_bounds(bad)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_full_filters_look_alike_and_say_that_they_do_not_know(measure):
+    profiles = [np.arange(3000), np.arange(3000, 6000), np.arange(3)]
+    told = released(profiles, bits=64, hashes=8, epsilon=60.0)
+    assert np.isinf(told.size_bounds()[1]).tolist() == [True, True, False]
+    said = told.similarity_variance(measure=measure, rows=[2, 0])
+    assert np.isinf(said[0]).tolist() == [True, True, False]
+    assert np.isinf(said[1]).tolist() == [measure == "inner", True, True]  # alike to itself: 1
+    other = released(profiles[1:], bits=64, hashes=8, epsilon=60.0, seed=4)
+    said = other.similarity_variance(told, measure=measure)
+    assert np.isinf(said).tolist() == [[True] * 3, [True, True, False]]
+
+
+@pytest.mark.parametrize("epsilon", [4.0, 20.0, 60.0, 400.0])
+def test_a_full_filter_tells_no_memberships_and_no_other_tells_wild_ones(epsilon):
+    # A membership that is told varies by at most bits / (hashes 1.96**2), 65 of these filters:
+    # beyond 8 such deviations p < 1e-6. Of those too full 1 in 40 passes for less.
+    sizes = (30, 300, 800, 1200, *range(1800, 2300, 50), *[3000] * 40)
+    profiles = [np.arange(size) for size in sizes]
+    told = released(profiles, epsilon=epsilon, bits=5000, hashes=20)
+    found = told.memberships([0, 1, 2, 29, *range(10**6, 10**6 + 400)])
+    assert np.isfinite(found[0]).all()
+    assert np.isnan(found[-40:]).any(axis=1).mean() > 0.8
+    assert np.nanmax(np.abs(found)) < 8 * np.sqrt(65)
 
 
 def test_text_ids_come_back_and_damaged_files_are_refused(tmp_path):

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.attack._packed_rows import PackedRows
 from sfumato.attack._sizes import SIGMAS, Sizes, release_sizes
 from sfumato.kernels import gibbs_bits, propagate
 
@@ -17,8 +18,9 @@ DAMPING = 0.2  # of messages: enough to end the cycles of large profiles
 class BitChannel:
     """Released Bloom filters and the bits that each candidate sets.
 
-    Parameters: bits, users x length, true where a bit is 1; positions, items x hashes, the bits an
-    item sets (those that coincide count once); flip, the probability of each bit to be wrong, from
+    Parameters: bits, users x length, true where a bit is 1, or such rows packed (they stay so, but
+    for those at hand); positions, items x hashes, the bits an item sets (those that coincide count
+    once); flip, the probability of each bit to be wrong, from
     0 to 1/2; sizes, what is known of profile sizes, else read off the bits by (3.9) and (3.6).
 
     >>> seen = BitChannel(np.eye(2, 4, dtype=bool), [[0, 0], [1, 2]], 0.1)
@@ -29,7 +31,7 @@ class BitChannel:
     """
 
     def __init__(self, bits: Any, positions: Any, flip: float, sizes: Sizes | None = None) -> None:
-        self._bits = np.asarray(bits, bool)
+        self._bits = bits if isinstance(bits, PackedRows) else PackedRows.of(bits)
         self.users, self._length = self._bits.shape
         self._starts, self._places = _distinct(np.asarray(positions, np.int32))
         self.items, self.flip = self._starts.size - 1, max(float(flip), LEAST_FLIP)
@@ -38,10 +40,9 @@ class BitChannel:
     @classmethod
     def of_release(cls, released: Any, items: np.ndarray) -> "BitChannel":
         """The channel of a released BLIP to these items."""
-        rows = np.ascontiguousarray(released.words).view(np.uint8)
-        bits = np.unpackbits(rows, axis=1, count=released.bits, bitorder="little")
+        bits = PackedRows.of_words(released.words, released.bits)
         flip, positions = float(released.flip_probability), released.positions(items)
-        return cls(bits.view(bool), positions, flip, release_sizes(released))
+        return cls(bits, positions, flip, release_sizes(released))
 
     @cached_property
     def sizes(self) -> Sizes:
@@ -53,7 +54,7 @@ class BitChannel:
         if self.flip == 0.5:
             nothing = np.full(self.users, np.inf)
             return Sizes(np.full(self.users, np.nan), nothing, nothing)
-        ones = self._bits.mean(axis=1)
+        ones = self._bits.shares()
         error = np.sqrt(np.maximum(ones * (1 - ones), 1 / self._length) / self._length)
         missed = 1 - self._places.size / self.items / self._length
 
@@ -84,11 +85,13 @@ class BitChannel:
 
     def debiased(self) -> tuple[np.ndarray, np.ndarray, float]:
         """Rows, codewords and noise variance of a linear model: what the bits were, expected."""
-        rows = (self._bits - self.flip) / max(1 - 2 * self.flip, LEAST_FLIP)
+        told = max(1 - 2 * self.flip, LEAST_FLIP)
+        rows = self._bits[:].astype(np.float32)
+        rows -= self.flip
+        rows /= told
         codes = np.zeros((self.items, self._length), np.float32)
         codes[np.repeat(np.arange(self.items), np.diff(self._starts)), self._places] = 1
-        noise = self.flip * (1 - self.flip) / max(1 - 2 * self.flip, LEAST_FLIP) ** 2
-        return rows.astype(np.float32), codes, noise
+        return rows, codes, self.flip * (1 - self.flip) / told**2
 
 
 class _BitMessages:

@@ -7,6 +7,7 @@ import numpy as np
 
 from sfumato.attack._arrays import within
 from sfumato.attack._entropy import binary_divergence, binary_entropy
+from sfumato.profile.occupancy import noisy_share, share_of_size
 
 __all__ = [
     "blip_joint",
@@ -41,11 +42,9 @@ def occupancy(bits: Any, hashes: Any, size: Any) -> np.ndarray:
     >>> round(float(occupancy(5000, 20, 106)), 4)
     0.3456
     """
-    bits = within("occupancy", "bits", bits, 1)
-    items = within("occupancy", "size", size, 0) * within("occupancy", "hashes", hashes, 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        left = items * np.log1p(-1 / bits)
-    return np.abs(np.expm1(np.where(items == 0, 0.0, left)))
+    owner = "occupancy"
+    bits, hashes = within(owner, "bits", bits, 1), within(owner, "hashes", hashes, 1)
+    return np.asarray(share_of_size(within(owner, "size", size, 0), bits, hashes))
 
 
 def blip_single(bits: Any, hashes: Any, flip_probability: Any, size: Any) -> np.ndarray:
@@ -66,8 +65,8 @@ def blip_single(bits: Any, hashes: Any, flip_probability: Any, size: Any) -> np.
     flip = within(owner, "flip_probability", flip_probability, 0, 0.5)
     size = within(owner, "size", size, 1)
     set_by_one = occupancy(bits, hashes, 1)
-    mixed = _flipped(occupancy(bits, hashes, size), flip)
-    others = _flipped(occupancy(bits, hashes, size - 1), flip)
+    mixed = noisy_share(occupancy(bits, hashes, size), flip)
+    others = noisy_share(occupancy(bits, hashes, size - 1), flip)
     each = set_by_one * binary_divergence(1 - flip, mixed)
     each = each + (1 - set_by_one) * binary_divergence(others, mixed)
     return np.asarray(np.asarray(bits, np.float64) * each)
@@ -91,7 +90,7 @@ def blip_single_mixed(bits: Any, hashes: Any, flip_probability: Any, share: Any)
     """
     owner = "blip_single_mixed"
     flip = within(owner, "flip_probability", flip_probability, 0, 0.5)
-    mixed = _flipped(within(owner, "share", share, 0, 1), flip)
+    mixed = noisy_share(within(owner, "share", share, 0, 1), flip)
     ones = np.asarray(bits, np.float64) * occupancy(bits, hashes, 1)
     return np.asarray(ones * binary_divergence(1 - flip, mixed))
 
@@ -110,7 +109,7 @@ def blip_joint(bits: Any, hashes: Any, flip_probability: Any, size: Any) -> np.n
     Thesis (3.19): right.
     """
     flip = within("blip_joint", "flip_probability", flip_probability, 0, 0.5)
-    mixed = _flipped(occupancy(bits, hashes, size), flip)
+    mixed = noisy_share(occupancy(bits, hashes, size), flip)
     each = binary_entropy(mixed) - binary_entropy(flip)
     return np.asarray(np.maximum(np.asarray(bits, np.float64) * each, 0))
 
@@ -172,8 +171,3 @@ def blip_single_designed(epsilon: Any, false_positive_rate: Any) -> np.ndarray:
     Thesis (3.24): right, and (3.18) it is drawn from is right too, for a filter half full.
     """
     return np.asarray(math.log(2) * blip_joint_designed(epsilon, false_positive_rate))
-
-
-def _flipped(share: np.ndarray, flip: np.ndarray) -> np.ndarray:
-    """(3.7): the chance that a bit is set after it was flipped with this chance."""
-    return np.asarray((1 - flip) * share + flip * (1 - share))

@@ -9,16 +9,18 @@ from sfumato.attack._sign_channel import SignChannel
 from sfumato.attack._sizes import Sizes
 from sfumato.attack._symbol_channel import SymbolChannel
 from sfumato.attack._vector_channel import VectorChannel
+from sfumato.profile import ReleasedBlip, ReleasedJlt, ReleasedMinima, ReleasedSigns
 from sfumato.sketch._ids import ids_of
 
-__all__ = ["Channel", "Messages", "State", "channel"]
+__all__ = ["Channel", "Messages", "State", "channel", "users_and_items"]
 
-KINDS = {
-    "positions": BitChannel,
-    "places": SymbolChannel,
-    "vectors": VectorChannel,
-    "codewords": SignChannel,
+KINDS: dict[type, Any] = {
+    ReleasedBlip: BitChannel,
+    ReleasedJlt: VectorChannel,
+    ReleasedSigns: SignChannel,
+    ReleasedMinima: SymbolChannel,
 }
+CHANNELS = tuple(KINDS.values())
 
 
 class Messages(Protocol):
@@ -67,9 +69,23 @@ def channel(released: Any, candidates: Any = None) -> Channel:
 
     Only what anybody can read from the release is used: its rows, its public seed, its noise.
     """
-    if isinstance(released, tuple(KINDS.values())):
-        return released  # type: ignore[return-value]
-    kind = next((kind for name, kind in KINDS.items() if hasattr(released, name)), None)
+    if isinstance(released, CHANNELS):
+        return released  # type: ignore[no-any-return]
+    kind, items = _asked(released, candidates)
+    return kind.of_release(released, items)  # type: ignore[no-any-return]
+
+
+def users_and_items(released: Any, candidates: Any = None) -> tuple[int, int]:
+    """How many of each the channel has; no row is unpacked and no codeword is made for that."""
+    if isinstance(released, CHANNELS):
+        return released.users, released.items
+    items = _asked(released, candidates)[1]
+    return len(released), items.size
+
+
+def _asked(released: Any, candidates: Any) -> tuple[Any, np.ndarray]:
+    """The kind of channel that the release needs, and the ids of the candidates."""
+    kind = next((KINDS[made] for made in KINDS if isinstance(released, made)), None)
     if kind is None:
         raise TypeError(
             "channel: released must be released profiles (of Blip, Jlt, Signs or Minima) or a "
@@ -78,4 +94,4 @@ def channel(released: Any, candidates: Any = None) -> Channel:
     items = ids_of(candidates, "candidates")
     if not items.size:
         raise ValueError("channel: candidates must be a column of at least one item.")
-    return kind.of_release(released, items)  # type: ignore[attr-defined, no-any-return]
+    return kind, items

@@ -1,5 +1,6 @@
-"""The largest epsilon at which attackers recover no more than a curator allows, and how sure."""
+"""The largest epsilon of a grid at which attackers recover no more than is allowed, how sure."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +16,17 @@ __all__ = ["LARGEST", "EpsilonChoice", "Progress", "choose_epsilon", "chosen"]
 
 OWNER = "choose_epsilon"
 LARGEST = 64.0
-OCTAVES = 12  # below the largest epsilon, where the search begins
-STEPS = 16  # an octave is cut into: the answer is exact to 4.4 %
+RANGE = 4096  # the largest epsilon is this much larger than the smallest that may be chosen
+# The 24 values a decade of IEC 60063, about 10 % apart: whoever reads the choice learns a place on
+# this list, and not where exactly the raw data put the limit.
+TENTHS = (
+    *(10, 11, 12, 13, 15, 16, 18, 20, 22, 24, 27, 30),
+    *(33, 36, 39, 43, 47, 51, 56, 62, 68, 75, 82, 91),
+)
+CAUTION = (
+    "It was chosen by looking at raw profiles: one row can move it, and the guarantee of a release "
+    "does not cover the choice. To be safe, choose on public or earlier data."
+)
 RESAMPLED = 1000
 CONFIDENCE = 0.95
 Progress = Callable[[int, int], None]
@@ -26,11 +36,13 @@ Progress = Callable[[int, int], None]
 class EpsilonChoice:
     """An epsilon for profiles, chosen by attacks on raw data: for the curator, not a release.
 
-    epsilon: the largest one tried at which the best attack recovers at most max_recovery, None if
-    there is none; low, high: where it would be for other users of the same kind, 95 times in 100
-    (0 means none, and the largest asked means that or more); recovery: at epsilon; popularity: what
-    popularity alone recovers, whatever is released; tried: each epsilon that was attacked, with
-    what was recovered.
+    No guarantee of a release covers it: one row of the raw data can move it to another value of the
+    grid, and low, high and recovery move with every row.
+    epsilon: the largest one of the grid at which the best attack recovers at most max_recovery,
+    None if there is none; low, high: where it would be for other users of the same kind, 95 times
+    in 100 (0 means none, and the largest asked means that or more); recovery: at epsilon;
+    popularity: what popularity alone recovers, whatever is released; tried: each epsilon that was
+    attacked, with what was recovered.
     """
 
     max_recovery: float
@@ -59,13 +71,13 @@ class EpsilonChoice:
         if self.epsilon >= self.largest:
             return (
                 f"Even at epsilon {self.epsilon:.3g}, the largest asked, the best attack recovers "
-                f"{self.recovery:.1%} of a typical profile, at most the {asked} allowed."
+                f"{self.recovery:.1%} of a typical profile, at most the {asked} allowed. {CAUTION}"
             )
         return (
-            f"Epsilon {self.epsilon:.3g} is the largest that keeps recovery at or below {asked}: "
-            f"the best attack recovers {self.recovery:.1%} of a typical profile, popularity alone "
-            f"{alone}. For other users of the same kind it would lie between {self.low:.3g} and "
-            f"{self.high:.3g} ({CONFIDENCE:.0%} interval)."
+            f"Epsilon {self.epsilon:.3g} is the largest of a fixed grid that keeps recovery at or "
+            f"below {asked}: the best attack recovers {self.recovery:.1%} of a typical profile, "
+            f"popularity alone {alone}. For other users of the same kind it would lie between "
+            f"{self.low:.3g} and {self.high:.3g} ({CONFIDENCE:.0%} interval). {CAUTION}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -73,7 +85,8 @@ class EpsilonChoice:
         names = ("max_recovery", "epsilon", "low", "high", "recovery", "popularity", "largest")
         told = {name: getattr(self, name) for name in names}
         tried = [{"epsilon": epsilon, "recovery": value} for epsilon, value in self.tried]
-        return {"audience": AUDIENCE, "sentence": self.sentence, **told, "tried": tried}
+        raw = {"audience": AUDIENCE, "depends_on_raw_data": True, "caution": CAUTION}
+        return {**raw, "sentence": self.sentence, **told, "tried": tried}
 
     def __repr__(self) -> str:
         return f"EpsilonChoice ({AUDIENCE}): {self.sentence}"
@@ -86,7 +99,7 @@ def choose_epsilon(
     *,
     largest: float = LARGEST,
     known: float = 0.6,
-    sample: int = 200,
+    sample: int | None = None,
     k: int = 10,
     random_state: int = 0,
     progress: Progress | None = None,
@@ -94,11 +107,14 @@ def choose_epsilon(
     """The largest epsilon at which the best attack recovers at most a share of typical profiles.
 
     Guarantee: the same input gives the same choice; the epsilon chosen was attacked itself, with
-    the noise and the users of all others that were tried, and the next one up, 4.4 % larger, was
-    found too large. It is measured, not proved: a better attack may exist.
+    the noise and the users of all others that were tried, and the next one up on a grid that is
+    fixed beforehand (1, 1.1, 1.2, 1.3, 1.5, ... about 10 % apart), or largest, was found too large.
+    It is measured, not proved: a better attack may exist. Nor is it private: epsilon depends on raw
+    profiles, removing one row can move it, and what a release with it promises does not cover that.
+    To be safe, choose on public or earlier data.
     Parameters: interactions, raw; mechanism, a Blip, Jlt, Signs or Minima, whose other parameters
     are kept; max_recovery, the share of a profile, between 0 and 1; largest, where the search
-    begins; the others as of `audit_profiles`.
+    begins and the one value that need not be of the grid; the others as of `audit_profiles`.
 
     >>> from sfumato.data import generate_world
     >>> from sfumato.profile import Blip
@@ -114,18 +130,19 @@ def choose_epsilon(
 def chosen(
     owner: str, scene: Scene, max_recovery: float, largest: float, progress: Progress | None
 ) -> EpsilonChoice:
-    """The choice for a scene, by halving the range of log epsilon."""
+    """The choice for a scene, by halving the part of the grid where it lies."""
     max_recovery = fraction.check(owner, "max_recovery", max_recovery)
     top = positive.check(owner, "largest", largest)
     if scene.popularity > max_recovery:
         return _told(scene, [], max_recovery, top, None)
     tried: dict[int, Point] = {}
-    search = _Search(scene, top, tried, progress)
-    low, high = -OCTAVES * STEPS - 1, 0  # what is lower than all that may be tried counts as kept
+    grid = _grid(top)
+    search = _Search(scene, grid, tried, progress)
+    low, high = -1, len(grid) - 1  # what is lower than all that may be tried counts as kept
     if search.recovery(high) <= max_recovery:
         low = high
     while high - low > 1:
-        middle = _between(low, high)
+        middle = (low + high) // 2
         low, high = (middle, high) if search.recovery(middle) <= max_recovery else (low, middle)
     points = [tried[at] for at in sorted(tried)]
     return _told(scene, points, max_recovery, top, tried.get(low))
@@ -133,32 +150,30 @@ def chosen(
 
 @dataclass(frozen=True)
 class _Search:
-    """Points at a whole number of steps below the largest epsilon, each attacked once."""
+    """Points at places of the grid, each attacked once."""
 
     scene: Scene
-    largest: float
+    grid: list[float]
     tried: dict[int, Point]
     progress: Progress | None
 
     def recovery(self, at: int) -> float:
         if at not in self.tried:
-            # Short numbers, so that what is told is what was tried.
-            epsilon = float(f"{self.largest * 2 ** (at / STEPS):.3g}") if at else self.largest
-            self.tried[at] = self.scene.at(epsilon, self._tell)
+            self.tried[at] = self.scene.at(self.grid[at], self._tell)
         return self.tried[at].recovery
 
     def _tell(self, share: float) -> None:
         if self.progress is not None:
-            users, planned = self.scene.users.size, 1 + (OCTAVES * STEPS).bit_length()
+            users, planned = self.scene.users.size, 1 + len(self.grid).bit_length()
             total = max(planned, len(self.tried) + 1) * users
             self.progress(round((len(self.tried) + share) * users), total)
 
 
-def _between(low: int, high: int) -> int:
-    """About the middle, at a whole octave if there is one: audits use those, and attack once."""
-    middle = (low + high) // 2
-    octave = round(middle / STEPS) * STEPS
-    return octave if low < octave < high else middle
+def _grid(largest: float) -> list[float]:
+    """What may be chosen, rising: all values of the list in range, and the largest."""
+    decades = range(math.floor(math.log10(largest / RANGE)), math.floor(math.log10(largest)) + 1)
+    values = (float(f"{tenths}e{decade - 1}") for decade in decades for tenths in TENTHS)
+    return [*(value for value in values if largest / RANGE <= value < largest), largest]
 
 
 def _told(

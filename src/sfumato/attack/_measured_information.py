@@ -8,10 +8,10 @@ import numpy as np
 
 from sfumato.attack._arrays import within
 from sfumato.attack._logistic import logistic
+from sfumato.attack._odds import log_odds
 
 __all__ = ["MeasuredInformation", "measured_information"]
 
-LEAST = 1e-6  # no score is taken as surer; samples of a chain can be 0 or 1
 CELLS = 1 << 20  # of a table at a time
 FITTED = 1 << 21  # cells that weights are learned from
 RIDGE = 1e-3
@@ -76,7 +76,7 @@ def measured_information(scores: Any, truth: Any, prior: Any) -> MeasuredInforma
         raise ValueError(f"{owner}: prior must be {scores.shape[1]} chances, one a candidate.")
     if len(scores) < 2 * FOLDS:
         raise ValueError(f"{owner}: scores must be of at least {2 * FOLDS} users.")
-    return _measured(scores, right, _odds(prior))
+    return _measured(scores, right, log_odds(prior))
 
 
 def _measured(scores: np.ndarray, right: np.ndarray, prior: np.ndarray) -> MeasuredInformation:
@@ -97,11 +97,6 @@ def _measured(scores: np.ndarray, right: np.ndarray, prior: np.ndarray) -> Measu
     )
 
 
-def _odds(chances: np.ndarray) -> np.ndarray:
-    clipped = np.clip(chances, LEAST, 1 - LEAST)
-    return np.asarray(np.log(clipped) - np.log1p(-clipped))
-
-
 def _fitted(
     scores: np.ndarray, right: np.ndarray, prior: np.ndarray, users: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -112,7 +107,7 @@ def _fitted(
     most = max(FOLDS, FITTED // max(prior.size, 1))
     some = users[:: -(-users.size // most)]
     base = np.tile(prior, some.size)
-    features = np.stack([np.ones_like(base), base, _odds(scores[some]).ravel() - base])
+    features = np.stack([np.ones_like(base), base, log_odds(scores[some]).ravel() - base])
     truth = right[some].ravel()
     with np.errstate(over="ignore"):  # a chance of 0 is then told as 0
         return logistic(features, truth, RIDGE), logistic(features[:2], truth, RIDGE)
@@ -132,7 +127,7 @@ def _likelihoods(
     step = max(1, CELLS // max(prior.size, 1))
     for start in range(0, users.size, step):
         rows = users[start : start + step]
-        odds = own + weights[2] * _odds(scores[rows])
+        odds = own + weights[2] * log_odds(scores[rows])
         out[start : start + step] = (np.where(right[rows], odds, 0.0) - _softplus(odds)).sum(axis=1)
     return out
 

@@ -67,13 +67,13 @@ def neighbour_recall(
     measure = MEASURES.check(owner, "measure", measure)
     if users.size < 2:
         raise ValueError(f"{owner}: released must hold at least 2 users.")
-    matrix = _matrix(interactions, users)
+    true = _Similarity(_matrix(interactions, users), measure)
     recalls, chances = np.empty(users.size), np.empty(users.size)
     step = max(1, CELLS // users.size)
     for start in range(0, users.size, step):
         rows = np.arange(start, min(start + step, users.size))
         found = np.asarray(released.nearest_rows(rows, k, measure=measure)[0])
-        recalls[rows], chances[rows] = _recalls(_true(matrix, rows, measure), found, rows, k)
+        recalls[rows], chances[rows] = _recalls(true.of(rows), found, rows, k)
     error = float(recalls.std(ddof=1)) / math.sqrt(recalls.size)
     return NeighbourRecall(
         float(recalls.mean()), error, float(chances.mean()), k, users.size, recalls
@@ -88,20 +88,27 @@ def _matrix(interactions: Interactions, users: np.ndarray) -> Any:
     return csr_array((np.ones(of.size), (of, items)), shape=(users.size, max(ids.size, 1)))
 
 
-def _true(matrix: Any, rows: np.ndarray, measure: str) -> np.ndarray:
-    """The similarity of these rows to all, 0 where a profile is empty.
+class _Similarity:
+    """Rows of a table compared with all of its rows, 0 where a profile is empty.
 
     Cosines are squared: a quotient of whole numbers is the same float wherever it is the same
     fraction, so that ties are ties; a root would make some of them differ.
     """
-    common = (matrix[rows] @ matrix.T).toarray()
-    sizes = np.asarray(matrix.sum(axis=1)).ravel()
-    if measure == "inner":
-        return np.asarray(common)
-    own, other = sizes[rows, None], sizes[None]
-    if measure == "cosine":
-        return np.asarray(common**2 / np.maximum(own * other, 1))
-    return np.asarray(common / np.maximum(own + other - common, 1))
+
+    def __init__(self, matrix: Any, measure: str) -> None:
+        self._matrix, self._measure = matrix, measure
+        self._turned = matrix.T.tocsr()
+        self._sizes = np.asarray(matrix.sum(axis=1)).ravel()
+
+    def of(self, rows: np.ndarray) -> np.ndarray:
+        """The similarity of these rows to all."""
+        common = (self._matrix[rows] @ self._turned).toarray()
+        if self._measure == "inner":
+            return np.asarray(common)
+        own, other = self._sizes[rows, None], self._sizes[None]
+        if self._measure == "cosine":
+            return np.asarray(common**2 / np.maximum(own * other, 1))
+        return np.asarray(common / np.maximum(own + other - common, 1))
 
 
 def _recalls(

@@ -5,11 +5,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from sfumato.attack._channel import Channel
+from sfumato.attack._odds import log_odds
 from sfumato.attack._sizes import likely_sizes
 
-__all__ = ["Fixed", "Prior", "believed", "checked_prior", "sigmoid"]
-
-LEAST = 1e-6  # no item is out of the question, none is certain
+__all__ = ["Fixed", "Prior", "believed", "checked_prior"]
 
 
 class Prior(Protocol):
@@ -32,8 +31,7 @@ class Fixed:
     personal = False
 
     def __init__(self, chances: np.ndarray, total: float | None) -> None:
-        chances = np.clip(chances, LEAST, 1 - LEAST)
-        self._log_odds, self.total = np.log(chances) - np.log1p(-chances), total
+        self._log_odds, self.total = log_odds(chances), total
 
     def log_odds(self, ratios: np.ndarray, rows: slice) -> np.ndarray:
         own = self._log_odds[rows] if len(self._log_odds) > 1 else self._log_odds
@@ -71,8 +69,3 @@ def checked_prior(owner: str, prior: Any, items: int) -> Prior:
     if not ((chances >= 0) & (chances <= 1)).all():
         raise ValueError(f"{owner}: prior must hold probabilities from 0 to 1.")
     return Fixed(chances[None], float(chances.sum()))
-
-
-def sigmoid(x: np.ndarray) -> np.ndarray:
-    """1 / (1 + e^-x), without overflow."""
-    return np.asarray(0.5 * (1 + np.tanh(0.5 * x)))

@@ -24,7 +24,7 @@ from sfumato.profile import ReleasedProfiles
 
 __all__ = ["Attacker", "Tell"]
 
-LEARNED = 1 << 22  # known users x items that tastes are learned from, at most
+LEARNED_USERS, LEARNED_CELLS = 4000, 1 << 24  # that tastes are learned from: users, users x items
 QUICK = 0.2  # of the time of all attacks goes by before that by taste
 Tell = Callable[[float], None]  # is told which share of the work is done
 Pair = tuple[Reconstruction, Reconstruction]
@@ -35,20 +35,24 @@ class Attacker:
     """Who sees releases, and knows the profiles of some other users.
 
     candidates: all items; prior: how popular each is; taste: which go together; sizes: how many a
-    profile has.
+    profile has; learned: how many of the known users taste was learned from.
     """
 
     candidates: np.ndarray
     prior: np.ndarray
     taste: TastePrior
     sizes: SizePrior
+    learned: int
 
     @classmethod
     def who_knows(cls, known: Interactions, candidates: np.ndarray) -> "Attacker":
-        """The attacker who has seen these profiles; tastes are learned from the first of many."""
-        some = known.coded().user_codes < max(LEARNED // candidates.size, 1)
-        taste = learn_prior(known.filter(some), candidates)
-        return cls(candidates, item_prior(known, candidates), taste, size_prior(known))
+        """The attacker who has seen these profiles; tastes are learned from some of very many."""
+        coded = known.coded()
+        most = min(LEARNED_USERS, max(LEARNED_CELLS // candidates.size, 1))
+        some = np.random.default_rng(0).permutation(coded.user_ids.size)[:most]
+        taste = learn_prior(known.filter(np.isin(coded.user_codes, some)), candidates)
+        prior, sizes = item_prior(known, candidates), size_prior(known)
+        return cls(candidates, prior, taste, sizes, some.size)
 
     def recovered(self, seen: ReleasedProfiles, truth: Truth, tell: Tell) -> dict[str, Pair]:
         """By each attack: reconstructions of the true sizes, and of those that are estimated."""

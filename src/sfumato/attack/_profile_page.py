@@ -5,9 +5,10 @@ from html import escape
 from typing import Any
 
 from sfumato.attack._profile_figure import ALT
+from sfumato.attack._profile_scene import ATTACKED, MOST
 from sfumato.attack._report_page import STYLE, table
 
-__all__ = ["MEANINGS", "page"]
+__all__ = ["GRID", "MEANINGS", "page"]
 
 MEANINGS = {
     "Recovered": "An attacker ranks all items by how likely they are in a profile and names as "
@@ -24,6 +25,9 @@ MEANINGS = {
     "privacy is 1 - cosine under the best attack.",
     "mAP@10": "The precision among the first 1, 2, ... 10 items named, on average: an attacker who "
     "names only the surest is right this often.",
+    "Users who were attacked": "Some of those who are not known, drawn by lot. Unless told, at "
+    f"most {MOST}, and fewer where there are many items: attacks take as long as there are users x "
+    f"items, which stay below {ATTACKED:,}.",
     "Utility": "How many of a user's true nearest users, by cosine, are found again among those "
     "that the release shows as nearest; all are users who were attacked.",
     "Epsilon of one item, of a profile": "How much likelier anything released can become by one "
@@ -32,6 +36,11 @@ MEANINGS = {
     "Information": "What the release tells about a whole profile, in nats, to an attacker who can "
     "compute anything, if all items were equally likely; at most all there is to know of it.",
 }
+GRID = (
+    "Only values of a grid that is fixed beforehand are chosen, about 10 % apart, so that epsilon "
+    "tells little more of the raw data than its place there; the interval, and what was recovered, "
+    "tell more and stay with the curator."
+)
 
 
 def page(told: dict[str, Any], png: bytes) -> str:
@@ -66,7 +75,8 @@ def page(told: dict[str, Any], png: bytes) -> str:
 def _choice(choice: dict[str, Any] | None) -> str:
     if choice is None:
         return ""
-    return f"<h2>Choice of epsilon</h2>\n<p><strong>{escape(choice['sentence'])}</strong></p>"
+    told = f"<h2>Choice of epsilon</h2>\n<p><strong>{escape(choice['sentence'])}</strong></p>"
+    return told + f"\n<p>{GRID}</p>"
 
 
 def _attacks(told: dict[str, Any]) -> str:
@@ -114,7 +124,11 @@ def _looked(told: dict[str, Any]) -> str:
     )
     rows = [
         ["users whose profiles the attacker knows", f"{told['users']['known']:,}"],
-        ["users who were attacked", f"{told['users']['attacked']:,}"],
+        ["of them, those whom tastes were learned from", f"{told['users']['learned_from']:,}"],
+        [
+            f"users who were attacked, at most {told['users']['at_most']:,}",
+            f"{told['users']['attacked']:,}",
+        ],
         ["items that a profile may have", f"{told['candidates']:,}"],
         ["items of an attacked profile, mean", f"{told['mean_size']:.1f}"],
         ["utility that chance would give", f"{told['points'][0]['utility_by_chance']:.3f}"],

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato._require import fraction, positive, whole
+from sfumato._require import fraction, optional, positive, whole
 from sfumato.attack._profile_attacks import Attacker, Tell
 from sfumato.attack._profile_point import Point, Recovered
 from sfumato.attack.information import profile_information
@@ -19,10 +19,12 @@ from sfumato.profile import ReleasedProfiles
 from sfumato.profile._mechanism import ProfileMechanism
 from sfumato.sketch._ids import places
 
-__all__ = ["Scene", "Settings"]
+__all__ = ["ATTACKED", "MOST", "Scene", "Settings"]
 
 LEAST = 20  # users, below which nothing can be said of others like them
 CELLS = 1 << 23  # scores held at a time
+MOST = 200  # users who are attacked, unless told
+ATTACKED = 1 << 22  # users x items, unless told: a large catalogue takes minutes, not hours
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Settings:
     """Whom to attack and how; see `audit_profiles`."""
 
     known: float
-    sample: int
+    sample: int | None
     k: int
     random_state: int
 
@@ -38,10 +40,16 @@ class Settings:
         """The settings in plain types, or ValueError naming what is wrong."""
         return Settings(
             fraction.check(owner, "known", self.known),
-            whole(2, 2**31).check(owner, "sample", self.sample),
+            optional(whole(2, 2**31)).check(owner, "sample", self.sample),
             whole(1, 2**20).check(owner, "k", self.k),
             whole(0, 2**63 - 1).check(owner, "random_state", self.random_state),
         )
+
+    def attacked(self, items: int) -> int:
+        """The most users who are attacked where there are so many items."""
+        if self.sample is not None:
+            return self.sample
+        return min(MOST, max(ATTACKED // items, LEAST))
 
 
 class Scene:
@@ -55,18 +63,20 @@ class Scene:
     def __init__(
         self, owner: str, interactions: Interactions, mechanism: Any, settings: Settings
     ) -> None:
-        self.settings = settings.checked(owner)
+        self._owner, self.settings = owner, settings.checked(owner)
         self.mechanism = _mechanism(owner, mechanism)
         coded = _enough(owner, interactions).coded()
         people = coded.user_ids.size
         order = np.random.default_rng(self.settings.random_state).permutation(people)
         self.known_users = min(max(round(self.settings.known * people), 1), people - 2)
-        attacked = np.sort(order[self.known_users :][: self.settings.sample])
+        self.most = self.settings.attacked(coded.item_ids.size)
+        attacked = np.sort(order[self.known_users :][: self.most])
         known = interactions.filter(np.isin(coded.user_codes, order[: self.known_users]))
         self.rows = interactions.filter(np.isin(coded.user_codes, attacked))
         self.users, self.candidates = coded.user_ids[attacked], coded.item_ids
         self.k = min(self.settings.k, self.users.size - 1)
         self._attacker = Attacker.who_knows(known, self.candidates)
+        self.learned = self._attacker.learned
         self._points: dict[float, Point] = {}
 
     @cached_property
@@ -75,6 +85,11 @@ class Scene:
         asked = self.mechanism.parameters["epsilon"]
         if asked is None:  # it was told by sigma
             asked = self._released(self.mechanism, self.users[:1], 0).statement.epsilon
+        if not asked:
+            raise ValueError(
+                f"{self._owner}: epsilon must be above 0: at 0 a release tells nothing, and only "
+                "popularity is left."
+            )
         return positive.check(type(self.mechanism).__name__, "epsilon", asked)
 
     @cached_property

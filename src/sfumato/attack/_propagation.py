@@ -3,7 +3,8 @@
 import numpy as np
 
 from sfumato.attack._channel import Channel
-from sfumato.attack._priors import Prior, sigmoid
+from sfumato.attack._odds import sigmoid
+from sfumato.attack._priors import Prior
 
 __all__ = ["propagated"]
 

@@ -8,7 +8,8 @@ import numpy as np
 from sfumato._require import whole
 from sfumato.attack._chains import Chain, r_hat
 from sfumato.attack._channel import Channel
-from sfumato.attack._priors import Prior, sigmoid
+from sfumato.attack._odds import sigmoid
+from sfumato.attack._priors import Prior
 from sfumato.attack._propagation import propagated
 
 __all__ = ["Plan", "Sampler"]
@@ -48,6 +49,7 @@ class Sampler:
         self._seen, self._prior, self._expected, self._plan = seen, prior, expected, plan
         draws = np.random.default_rng(plan.random_state)
         self._keys = draws.integers(2**63, size=(seen.users, plan.chains))
+        self._shuffled = draws.permutation(seen.items)  # ids may stand in order of popularity
 
     def marginals(self, rows: slice) -> np.ndarray:
         """The share of samples that hold each item, the single decoder's belief as one more."""
@@ -80,7 +82,7 @@ class Sampler:
         """Candidates, and counts of chains x (first half, second half, odd step) x candidates."""
         plan, size = self._plan, self._expected[row]
         many = min(max(FEWEST, math.ceil(plan.candidates_per_item * size)), self._seen.items)
-        chosen = np.argsort(-scores, kind="stable")[:many]
+        chosen = self._shuffled[np.argsort(-scores[self._shuffled], kind="stable")[:many]]
         slots = self._slots(row, many)
         parts = (plan.samples // 2, plan.samples // 2, plan.samples % 2)
         counts = np.empty((plan.chains, len(parts), many), np.int64)

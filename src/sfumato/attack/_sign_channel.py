@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
+from sfumato.attack._products import Factor
 from sfumato.attack._sizes import Sizes, release_sizes
 from sfumato.attack._vector_channel import (
     LEAST_NOISE,
@@ -37,6 +38,7 @@ class SignChannel:
         self, signs: Any, codewords: Any, sigma: float, sizes: Sizes | None = None
     ) -> None:
         self._codes, self._powers, scale = scaled_codes(codewords)
+        self._factors = Factor(self._codes), Factor(self._codes.T)
         self._signs = np.where(np.asarray(signs, bool), np.float32(1), np.float32(-1))
         self.users, self.items = len(self._signs), len(self._codes)
         self._noise = max((float(sigma) / scale) ** 2, LEAST_NOISE)
@@ -60,7 +62,8 @@ class SignChannel:
         others = np.maximum(sizes[rows] - 1, 0)[:, None] * self._powers.mean()
         spread = np.sqrt(self._noise + others / signs.shape[1])
         slope, bend = np.sqrt(2 / np.pi) / spread, (2 / np.pi) / spread**2
-        return np.asarray(slope * (signs @ self._codes.T) - bend * self._powers / 2, np.float64)
+        matched = self._factors[1].after(signs)
+        return np.asarray(slope * matched - bend * self._powers / 2, np.float64)
 
     def messages(self, rows: slice) -> VectorMessages:
         """Messages between the items and the signs of these users."""
@@ -72,7 +75,7 @@ class SignChannel:
             tail = _mills(z)
             return signs * tail / spread, tail * (tail + z) / spread**2
 
-        return VectorMessages(self._codes, self._powers, residual)
+        return VectorMessages(self._factors, self._powers, residual)
 
     def state(self, row: int, chosen: np.ndarray, inside: np.ndarray) -> "_SignState":
         """A changing profile of one user: of the chosen candidates, at first those `inside`."""

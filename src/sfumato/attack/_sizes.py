@@ -10,7 +10,8 @@ __all__ = ["SIGMAS", "Sizes", "expected_sizes", "likely_sizes", "release_sizes"]
 
 SIGMAS = 1.959963984540054  # half the width of a 95 % interval, in standard errors
 GRID = 256
-QUANTILES = (np.arange(200) + 0.5) / 200
+BLOCK = 4096  # users whose grids are held at a time
+LEAST = 0.5  # items, where a logarithm must be taken
 REACH = 5.0  # standard errors that the grid reaches beyond the estimate
 LEAST_SPREAD = 0.05  # of the logarithm of known sizes
 
@@ -39,11 +40,12 @@ def expected_sizes(released: Any, sizes: Any = None) -> np.ndarray:
     """The expected number of items in each released profile.
 
     Guarantee: the posterior mean, where the release's estimate errs by a Gaussian of its standard
-    error and the logarithms of sizes are Gaussian as among the known ones. Where much is told it
-    is the release's estimate, where nothing is told the mean of known sizes.
+    error and the logarithms of sizes are Gaussian as among the known ones (an empty profile counts
+    as half an item there). Where much is told it is the release's estimate, where nothing is told
+    the mean of known sizes; without `sizes` the estimate, but not below 0.
     Parameters: released, released profiles or a channel; sizes, how many items each of some known
-    users has, or what `size_prior` makes of them, or only their mean (sizes are then spread
-    exponentially).
+    users has, from 0 up, or what `size_prior` makes of them, or only their mean (sizes are then
+    spread exponentially).
 
     >>> from sfumato.attack import BitChannel
     >>> nothing = BitChannel(np.zeros((2, 100), bool), np.arange(60).reshape(30, 2), 0.5)
@@ -62,34 +64,54 @@ def likely_sizes(owner: str, found: Sizes, sizes: Any) -> np.ndarray:
                 f"{owner}: this release does not tell how many items a profile has; give sizes, "
                 "those of known users or their mean."
             )
-        return found.told
-    if isinstance(sizes, SizePrior):
-        sizes = np.interp(QUANTILES, np.cumsum(sizes.chances), sizes.sizes)
-    known = np.atleast_1d(np.asarray(sizes, np.float64))
-    if not known.size or known.ndim > 1 or not (np.isfinite(known) & (known > 0)).all():
-        raise ValueError(f"{owner}: sizes must be numbers of items above 0, at least one.")
-    return _posterior_mean(found, known)
-
-
-def _posterior_mean(found: Sizes, known: np.ndarray) -> np.ndarray:
-    """The mean over a grid that is even in log size, from 1/2 up, around what is told."""
-    sees = np.isfinite(found.told) & np.isfinite(found.spread)
-    told, spread = found.told[sees, None], np.maximum(found.spread[sees, None], 0.5)
-    widest = 20 * known.max()
-    low = np.clip(told - REACH * spread, 0.5, widest)
-    high = np.maximum(np.minimum(told + REACH * spread, np.maximum(told, widest)), 2 * low)
-    grid = low * (high / low) ** np.linspace(0, 1, GRID)
-    fits = _log_density(grid, known) - 0.5 * ((grid - told) / spread) ** 2
-    weights = np.exp(fits - fits.max(axis=1, keepdims=True))
-    out = np.full(found.told.size, known.mean())
-    out[sees] = (weights * grid).sum(axis=1) / weights.sum(axis=1)
+        return np.asarray(np.maximum(found.told, 0.0))
+    known = _known(owner, sizes)
+    out = np.full(found.told.size, known.mean)
+    sees = np.flatnonzero(np.isfinite(found.told) & np.isfinite(found.spread))
+    for start in range(0, sees.size, BLOCK):
+        rows = sees[start : start + BLOCK]
+        out[rows] = _posterior_mean(found.told[rows, None], found.spread[rows, None], known)
     return out
 
 
-def _log_density(grid: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Of the logarithm of a size, up to a constant: Gaussian, or exponential sizes of one mean."""
-    if known.size == 1:
-        return np.asarray(np.log(grid) - grid / known[0])
-    logs = np.log(known)
-    away = (np.log(grid) - logs.mean()) / max(logs.std(), LEAST_SPREAD)
-    return np.asarray(-0.5 * away**2)
+class _Known(NamedTuple):
+    """Known sizes: their mean, the largest, the mean of their logarithms, and the spread of these.
+
+    The spread is None where no more than the mean is known.
+    """
+
+    mean: float
+    most: float
+    log_mean: float
+    log_spread: float | None
+
+    def log_density(self, grid: np.ndarray) -> np.ndarray:
+        """Of the logarithm of a size, up to a constant: Gaussian, or exponential sizes."""
+        if self.log_spread is None:
+            return np.asarray(np.log(grid) - grid / max(self.mean, LEAST))
+        return np.asarray(-0.5 * ((np.log(grid) - self.log_mean) / self.log_spread) ** 2)
+
+
+def _known(owner: str, sizes: Any) -> _Known:
+    """What is known of sizes, an empty profile being LEAST items where logarithms are taken."""
+    law = sizes if isinstance(sizes, SizePrior) else None
+    known = np.atleast_1d(np.asarray(law.sizes if law else sizes, np.float64))
+    if not known.size or known.ndim > 1 or not (np.isfinite(known) & (known >= 0)).all():
+        raise ValueError(f"{owner}: sizes must be numbers of items from 0 up, at least one.")
+    chances = law.chances if law else np.full(known.size, 1 / known.size)
+    logs = np.log(np.maximum(known, LEAST))
+    middle = float(chances @ logs)
+    spread = max(float(chances @ (logs - middle) ** 2) ** 0.5, LEAST_SPREAD)
+    mean = law.mean if law else float(known.mean())
+    return _Known(mean, float(known.max()), middle, spread if law or known.size > 1 else None)
+
+
+def _posterior_mean(told: np.ndarray, spread: np.ndarray, known: _Known) -> np.ndarray:
+    """The mean over a grid that is even in log size, from LEAST up, around what is told."""
+    spread, widest = np.maximum(spread, 0.5), max(20 * known.most, 2 * LEAST)
+    low = np.clip(told - REACH * spread, LEAST, widest)
+    high = np.maximum(np.minimum(told + REACH * spread, np.maximum(told, widest)), 2 * low)
+    grid = low * (high / low) ** np.linspace(0, 1, GRID)
+    fits = known.log_density(grid) - 0.5 * ((grid - told) / spread) ** 2
+    weights = np.exp(fits - fits.max(axis=1, keepdims=True))
+    return np.asarray((weights * grid).sum(axis=1) / weights.sum(axis=1))

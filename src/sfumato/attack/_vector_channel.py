@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.attack._odds import sigmoid
+from sfumato.attack._products import Factor
 from sfumato.attack._sizes import SIGMAS, Sizes, release_sizes
 from sfumato.kernels import gibbs_vectors
 from sfumato.kernels.gibbs import BLOCK
@@ -33,6 +35,7 @@ class VectorChannel:
         self, vectors: Any, codewords: Any, sigma: float, sizes: Sizes | None = None
     ) -> None:
         self._codes, self._powers, scale = scaled_codes(codewords)
+        self._factors = Factor(self._codes), Factor(self._codes.T)
         self._vectors = np.asarray(vectors, np.float32) / np.float32(scale)
         self.users, self.items = len(self._vectors), len(self._codes)
         self._noise = max((float(sigma) / scale) ** 2, LEAST_NOISE)
@@ -60,7 +63,8 @@ class VectorChannel:
         """Each codeword against Gaussian noise as strong as the whole row (section 3.2.2)."""
         vectors = self._vectors[rows]
         power = np.maximum(np.square(vectors).mean(axis=1, keepdims=True), self._noise)
-        return np.asarray((vectors @ self._codes.T - self._powers / 2) / power, np.float64)
+        matched = self._factors[1].after(vectors)
+        return np.asarray((matched - self._powers / 2) / power, np.float64)
 
     def messages(self, rows: slice) -> "VectorMessages":
         """Messages between the items and the components of these users' vectors."""
@@ -70,7 +74,7 @@ class VectorChannel:
             whole = variance + noise
             return (vectors - mean) / whole, 1 / whole
 
-        return VectorMessages(self._codes, self._powers, residual)
+        return VectorMessages(self._factors, self._powers, residual)
 
     def state(self, row: int, chosen: np.ndarray, inside: np.ndarray) -> "VectorState":
         """A changing profile of one user: of the chosen candidates, at first those `inside`."""
@@ -84,12 +88,12 @@ class VectorChannel:
 class VectorMessages:
     """Approximate message passing over a dense codebook (Donoho, Maleki, Montanari; Rangan's form).
 
-    Parameters: codes and their squared norms; residual, from the expected components and their
-    variances to the score and the curvature of what was released.
+    Parameters: factors, the codewords and their transpose; powers, their squared norms; residual,
+    from expected components and their variances to the score and curvature of what was released.
     """
 
-    def __init__(self, codes: np.ndarray, powers: np.ndarray, residual: Any) -> None:
-        self._codes, self._powers, self._residual = codes, powers, residual
+    def __init__(self, factors: tuple[Factor, Factor], powers: np.ndarray, residual: Any) -> None:
+        self._factors, self._powers, self._residual = factors, powers, residual
         self._beliefs: np.ndarray | None = None
         self._score: Any = 0.0
         self._ratios: Any = None
@@ -97,16 +101,17 @@ class VectorMessages:
     def sweep(self, log_odds: np.ndarray) -> np.ndarray:
         """One exchange of messages, with a share of the old ones."""
         ratios = 0.0 if self._ratios is None else self._ratios
-        new = _sigmoid(log_odds + ratios).astype(np.float32)
+        new = sigmoid(log_odds + ratios).astype(np.float32)
         old = new if self._beliefs is None else self._beliefs
         self._beliefs = beliefs = (1 - DAMPING) * new + DAMPING * old
-        variance = (beliefs * (1 - beliefs)) @ self._powers / self._codes.shape[1]
-        mean = beliefs @ self._codes - variance[:, None] * self._score
+        mean = self._factors[0].after(beliefs)
+        variance = (beliefs * (1 - beliefs) * self._powers).sum(axis=1) / mean.shape[1]
+        mean -= variance[:, None] * self._score
         score, curvature = self._residual(mean, variance[:, None])
         keep = 0.0 if self._ratios is None else DAMPING
         self._score = (1 - keep) * score + keep * self._score
         sharpness = curvature.mean(axis=1, keepdims=True) * self._powers
-        self._ratios = self._score @ self._codes.T + sharpness * (beliefs - 0.5)
+        self._ratios = self._factors[1].after(self._score) + sharpness * (beliefs - 0.5)
         return np.asarray(self._ratios, np.float64)
 
 
@@ -153,7 +158,3 @@ def scaled_codes(codewords: Any) -> tuple[np.ndarray, np.ndarray, float]:
     scale = float(np.sqrt(np.square(codes, dtype=np.float64).sum(axis=1).mean())) or 1.0
     codes = codes / np.float32(scale)
     return codes, np.square(codes).sum(axis=1), scale
-
-
-def _sigmoid(x: np.ndarray) -> np.ndarray:
-    return np.asarray(0.5 * (1 + np.tanh(0.5 * x)))

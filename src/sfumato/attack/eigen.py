@@ -47,6 +47,8 @@ def eigen_decoder(
             f"{type(seen).__name__}; joint_decoder takes all mechanisms."
         )
     believes = believed(owner, prior, seen, sizes)[0]
+    if not seen.users:
+        return np.zeros((0, seen.items))
     out = _filtered_ratios(*seen.debiased())
     if prior is not None:
         out += believes.log_odds(out, slice(0, seen.users))
@@ -67,11 +69,15 @@ def _filtered_ratios(rows: np.ndarray, codes: np.ndarray, noise: float) -> np.nd
 
 
 def _filtered(rows: np.ndarray, noise: float) -> np.ndarray:
-    """Rows along their main directions, each shrunk by the share of its variance that is noise."""
+    """Rows along their main directions, each shrunk by the share of its variance that is noise.
+
+    Users x users and components x components have the same variances: the smaller is decomposed.
+    """
     users, length = rows.shape
-    gram = (rows @ rows.T).astype(np.float64) / users
-    values, vectors = np.linalg.eigh(gram)
-    edge = noise * (1 + np.sqrt(length / users)) ** 2
-    share = np.where(values > edge, 1 - noise * (1 + length / users) / np.maximum(values, TINY), 0)
-    basis = vectors * np.clip(share, 0, 1)
-    return np.asarray((basis @ (vectors.T @ rows)), np.float32)
+    gram = rows.T @ rows if length < users else rows @ rows.T
+    values, vectors = np.linalg.eigh(gram.astype(np.float64) / users)
+    kept = values > noise * (1 + np.sqrt(length / users)) ** 2
+    values, vectors = values[kept], vectors[:, kept]
+    share = np.clip(1 - noise * (1 + length / users) / values, 0, 1)
+    shrink = np.asarray((vectors * share) @ vectors.T, np.float32)
+    return rows @ shrink if length < users else shrink @ rows

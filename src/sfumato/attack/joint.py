@@ -7,7 +7,8 @@ import numpy as np
 from sfumato._require import one_of
 from sfumato.attack._blocks import THREADS, Progress, in_blocks
 from sfumato.attack._channel import channel
-from sfumato.attack._priors import believed, sigmoid
+from sfumato.attack._odds import sigmoid
+from sfumato.attack._priors import believed
 from sfumato.attack._propagation import propagated
 from sfumato.attack._sampling import Plan, Sampler
 
@@ -36,9 +37,9 @@ def joint_decoder(
     Guarantee: "gibbs" samples the exact posterior of profiles of up to c_max items (the release's
     upper bound of the size) among the prefiltered candidates, where items are independent before
     the release is seen; its scores are the marginals (3.33). "propagation" computes them by
-    messages: exact for minima, an approximation that was never seen to be worse for the others,
-    with all candidates and no sampling error, and faster. The same random_state gives the same
-    scores, whatever the threads.
+    messages, for all candidates and without sampling error: exactly for minima and approximately
+    for the others, where on MovieLens it found as much as chains or more at every noise level, and
+    faster. The same random_state gives the same scores, whatever the threads.
     Parameters: released, released profiles or a channel; candidates, a column of items (None with a
     channel); prior, a probability an item (`item_prior`), what `learn_prior` made, or None, where
     all items are as likely; sizes, of known profiles, for a release that does not tell them (as of
@@ -50,12 +51,13 @@ def joint_decoder(
     >>> from sfumato.attack import BitChannel
     >>> bits = np.array([[1, 1, 1, 0, 0, 1, 1, 0]], bool)
     >>> seen = BitChannel(bits, [[0, 1], [1, 2], [5, 6], [3, 4]], 0.05)
-    >>> joint_decoder(seen, None, [0.5] * 4).round(2)
+    >>> told = joint_decoder(seen, None, [0.5] * 4)
+    >>> told.round(2)
     array([[0.95, 0.95, 1.  , 0.  ]])
-    >>> joint_decoder(seen, None, [0.5] * 4, method="gibbs").round(1)
-    array([[1., 1., 1., 0.]])
+    >>> bool(np.abs(joint_decoder(seen, None, [0.5] * 4, method="gibbs") - told).max() < 0.02)
+    True
 
-    Thesis 3.4.2 and (3.30) to (3.35), where sets of few items are counted more often than they
+    Thesis 3.4.2 and (3.30) to (3.35), where sets of many items are counted more often than they
     should be, once for each of their codings; belief propagation: Sejdinovic and Johnson 2010.
     """
     owner = "joint_decoder"

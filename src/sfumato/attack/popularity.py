@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.attack._channel import channel
-from sfumato.attack._priors import Fixed, checked_prior, sigmoid
+from sfumato.attack._channel import users_and_items
+from sfumato.attack._odds import sigmoid
+from sfumato.attack._priors import Fixed, checked_prior
 
 __all__ = ["popularity"]
 
@@ -24,11 +25,11 @@ def popularity(released: Any, candidates: Any, prior: Any) -> np.ndarray:
 
     Thesis 3.5.2.
     """
-    seen = channel(released, candidates)
+    users, items = users_and_items(released, candidates)
     if prior is None:
         raise ValueError("popularity: prior must be given; without one all items are alike.")
-    told = checked_prior("popularity", prior, seen.items)
+    told = checked_prior("popularity", prior, items)
     if isinstance(told, Fixed):
-        return np.tile(np.asarray(prior, np.float64), (seen.users, 1))
-    alone = sigmoid(told.log_odds(np.zeros((1, seen.items)), slice(0, 1)))
-    return np.repeat(alone, seen.users, axis=0)
+        return np.tile(np.asarray(prior, np.float64), (users, 1))
+    alone = sigmoid(told.log_odds(np.zeros((1, items)), slice(0, 1)))
+    return np.repeat(alone, users, axis=0)

@@ -26,9 +26,10 @@ class ProfileAudit:
 
     mechanism: its kind and parameters; epsilon: the one that was asked for or chosen; points: what
     was measured there and at other epsilons, in order; popularity: the mean share of a profile that
-    popularity alone recovers; users: how many are known and attacked; candidates: items that a
-    profile may have; mean_size: items of an attacked profile; neighbours: how many the utility is
-    about; choice: the epsilon chosen, None if none was asked for.
+    popularity alone recovers; users: how many are known and attacked, and how many would be at
+    most; candidates: items that a profile may have; mean_size: items of an attacked profile;
+    neighbours: how many the utility is about; choice: the epsilon chosen, None if none was asked
+    for.
     """
 
     mechanism: dict[str, Any]
@@ -139,7 +140,7 @@ def audit_profiles(
     epsilons: Iterable[float] | None = None,
     max_recovery: float | None = None,
     known: float = 0.6,
-    sample: int = 200,
+    sample: int | None = None,
     k: int = 10,
     random_state: int = 0,
     progress: Progress | None = None,
@@ -151,11 +152,12 @@ def audit_profiles(
     thrown away. Attacks that fail prove nothing.
     Parameters: interactions, raw, of at least 20 users; mechanism, a Blip, Jlt, Signs or Minima;
     epsilons, others to look at, by default up to three octaves below and above its own;
-    max_recovery, a share between 0 and 1 to choose an epsilon for as `choose_epsilon` does, which
-    is then looked at in place of the mechanism's own, None to choose none; known, the share of
-    users whose raw profiles the attacker knows; sample, the most users who are attacked; k, nearest
-    neighbours to find again; random_state, of the split, the noise and the attacks; progress, None
-    or a callback (done, total).
+    max_recovery, a share between 0 and 1 to choose an epsilon for as `choose_epsilon` does (from
+    raw data, which no release's guarantee covers), which is then looked at in place of the
+    mechanism's own, None to choose none; known, the share of users whose raw profiles the attacker
+    knows; sample, the most users who are attacked, by default 200, fewer (20 or more) where users x
+    items would exceed 2**22; k, nearest neighbours to find again; random_state, of the split, the
+    noise and the attacks; progress, None or a callback (done, total).
 
     >>> from sfumato.data import generate_world
     >>> from sfumato.profile import Blip
@@ -177,7 +179,12 @@ def audit_profiles(
         epsilon=own,
         points=_attacked(scene, asked, progress),
         popularity=scene.popularity,
-        users={"known": scene.known_users, "attacked": int(scene.users.size)},
+        users={
+            "known": scene.known_users,
+            "learned_from": scene.learned,
+            "attacked": int(scene.users.size),
+            "at_most": scene.most,
+        },
         candidates=int(scene.candidates.size),
         mean_size=scene.mean_size,
         neighbours=scene.k,

@@ -25,8 +25,9 @@ def single_decoder(
     """Scores of items, users x candidates: the log-likelihood ratio of each item by itself.
 
     Guarantee: for BLIP without a prior it is (3.27), where an item's coinciding bits count once and
-    the share of ones is that of the row (but not less than flips alone would give); for other mechanisms the same test in their own law, the
-    rest of the profile being noise. With a prior, the prior log odds are added.
+    the share of ones is that of the row, but no less than flips alone would give; for other
+    mechanisms the same test in their own law, the rest of the profile being noise. With a prior,
+    the prior log odds are added.
     Parameters: as of `joint_decoder`.
 
     >>> from sfumato.attack import BitChannel

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from sfumato._require import positive, whole
-from sfumato.attack._priors import LEAST, sigmoid
+from sfumato.attack._odds import LEAST, sigmoid
+from sfumato.attack._products import Factor
 from sfumato.attack._truth import truth_matrix
 from sfumato.data.interactions import Interactions
 
@@ -14,6 +15,7 @@ __all__ = ["TastePrior", "learn_prior"]
 BLOCK = 256  # known users whose chances are held at a time
 STEPS, CLOSE = 8, 0.02  # of Newton, and how small the last need be
 BIAS_SHRINKAGE = 0.1  # of items' biases, in known users
+PASSES, SPARE = 8, 10  # over the users, and directions beyond those that are kept
 PROBIT = np.pi / 8  # of the logistic function, blurred by a Gaussian
 
 
@@ -30,6 +32,7 @@ class TastePrior:
     def __init__(self, bias: np.ndarray, directions: np.ndarray, total: float) -> None:
         self.bias, self.directions, self.total = bias, directions, total
         self._squares = _Squares(directions)
+        self._pulls, self._logits = Factor(directions), Factor(directions.T)
 
     def __len__(self) -> int:
         return int(self.bias.size)
@@ -46,8 +49,8 @@ class TastePrior:
             traits += step
             if np.abs(step).max() < CLOSE:
                 break
-        logits = traits @ self.directions.T + self.bias
-        variance = self._squares.along(covariance)
+        logits = self._logits.after(traits) + self.bias
+        variance = self._squares.along(covariance).astype(np.float64)
         pull, hold = _pull(logits, ratios)
         rest = 1 - np.minimum(variance * hold, 0.9)
         alone = logits - variance * pull / rest
@@ -55,9 +58,9 @@ class TastePrior:
 
     def _step(self, traits: np.ndarray, ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """One Newton step, of length 2 at most, and the covariance of the traits."""
-        pull, hold = _pull(traits @ self.directions.T + self.bias, ratios)
+        pull, hold = _pull(self._logits.after(traits) + self.bias, ratios)
         covariance = np.linalg.inv(np.eye(traits.shape[1]) + self._squares.weighted(hold))
-        step = np.einsum("uij,uj->ui", covariance, pull @ self.directions - traits)
+        step = np.einsum("uij,uj->ui", covariance, self._pulls.after(pull) - traits)
         lengths = np.linalg.norm(step, axis=1, keepdims=True)
         return step * np.minimum(1, 2 / np.maximum(lengths, LEAST)), covariance
 
@@ -74,12 +77,13 @@ class _Squares:
     def __init__(self, vectors: np.ndarray) -> None:
         self._size = vectors.shape[1]
         self._rows, self._columns = np.triu_indices(self._size)
-        self._flat = (vectors[:, self._rows] * vectors[:, self._columns]).astype(np.float32)
+        flat = vectors[:, self._rows] * vectors[:, self._columns]
+        self._sum, self._measure = Factor(flat), Factor(flat.T)
 
     def weighted(self, weights: np.ndarray) -> np.ndarray:
         """For each row of weights the sum of weight times v v'."""
         out = np.empty((len(weights), self._size, self._size))
-        upper = weights.astype(np.float32) @ self._flat
+        upper = self._sum.after(weights)
         out[:, self._rows, self._columns] = out[:, self._columns, self._rows] = upper
         return out
 
@@ -87,7 +91,7 @@ class _Squares:
         """v' M v for each matrix M (rows) and each v."""
         twice = np.where(self._rows == self._columns, 1, 2)
         upper = matrices[:, self._rows, self._columns] * twice
-        return np.asarray(upper.astype(np.float32) @ self._flat.T, np.float64)
+        return self._measure.after(upper)
 
 
 def learn_prior(
@@ -100,7 +104,8 @@ def learn_prior(
 ) -> TastePrior:
     """Learn from known users which items go together, for attackers who use more than popularity.
 
-    Guarantee: the same input gives the same prior. Time grows with known users x candidates.
+    Guarantee: the same input gives the same prior. Time grows with known users x candidates x
+    the square of traits.
     Parameters: interactions, those of known users, in which ratings do not matter; candidates, a
     column of distinct items; traits, hidden numbers of a user, 1 to 64; shrinkage, how hard an
     item's directions are drawn to 0, in known users; rounds, of the fit.
@@ -137,12 +142,9 @@ class _Fit:
 
     def _begin(self, chance: np.ndarray, traits: int) -> np.ndarray:
         """Directions of most variance, scaled to log odds."""
-        centred = (self._has - chance).astype(np.float32)
-        vectors = np.linalg.eigh(centred @ centred.T)[1]
-        kept = min(traits, len(centred))
-        best = vectors[:, -kept:][:, ::-1] * np.sign(vectors[0, -kept:][::-1] + LEAST)
+        kept = min(traits, *self._has.shape)
         found = np.zeros((chance.size, traits))
-        found[:, :kept] = centred.T @ best / np.sqrt(len(centred))
+        found[:, :kept] = _main_directions(self._has, chance, kept)
         scale = 2 * np.sqrt(chance * (1 - chance))
         return np.asarray(np.clip(found / scale[:, None], -2, 2))
 
@@ -160,8 +162,8 @@ class _Fit:
             rows = slice(start, min(start + BLOCK, len(self._has)))
             half = self._has[rows] - np.float32(0.5)
             curves, means, seconds = self._traits(rows, half, squares)
-            moments += 2 * curves.T @ seconds.reshape(len(half), -1).astype(np.float32)
-            targets += half.T @ means.astype(np.float32)
+            moments += 2 * Factor(seconds.reshape(len(half), -1)).after(curves.T)
+            targets += Factor(means).after(half.T)
         ridge = np.diag([self._shrinkage] * (size - 1) + [BIAS_SHRINKAGE])
         targets[:, -1] += BIAS_SHRINKAGE * self._base
         solved = np.linalg.solve(moments.reshape(-1, size, size) + ridge, targets[:, :, None])
@@ -172,15 +174,41 @@ class _Fit:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Curvatures of the bound, means of (traits, 1), and their second moments."""
         mean, covariance = self._means[rows], self._covariances[rows]
+        along, across = Factor(self.directions), Factor(self.directions.T)
+        bias = self.bias.astype(np.float32)  # users x items stay in single precision
         for _ in range(2):
-            logits = mean @ self.directions.T + self.bias
-            far = np.sqrt(logits**2 + squares.along(covariance)).astype(np.float32)
+            logits = across.after(mean) + bias
+            far = np.sqrt(logits**2 + squares.along(covariance))
             curves = np.tanh(far / 2) / (4 * np.maximum(far, np.float32(LEAST)))
             covariance = np.linalg.inv(np.eye(mean.shape[1]) + 2 * squares.weighted(curves))
-            pull = (half - 2 * curves * self.bias) @ self.directions
+            pull = along.after(half - 2 * curves * bias)
             mean = np.einsum("uij,uj->ui", covariance, pull)
         self._means[rows], self._covariances[rows] = mean, covariance
         means = np.concatenate([mean, np.ones((len(half), 1))], axis=1)
         seconds = means[:, :, None] * means[:, None, :]
         seconds[:, :-1, :-1] += covariance
         return curves, means, seconds
+
+
+def _main_directions(has: np.ndarray, chance: np.ndarray, kept: int) -> np.ndarray:
+    """Items x kept: the directions in which users spread most, each as long as they do.
+
+    A random basis, multiplied again and again by the covariance (Halko, Martinsson and Tropp 2011):
+    time grows with users x items x kept, where a full decomposition takes the cube of one of them.
+    """
+    wide = min(kept + SPARE, *has.shape)
+    basis = np.random.default_rng(0).normal(size=(chance.size, wide))
+    for _ in range(PASSES):
+        basis = np.linalg.qr(_spread(has, chance, basis))[0]
+    values, turn = np.linalg.eigh(basis.T @ _spread(has, chance, basis))
+    lengths = np.sqrt(np.maximum(values[::-1][:kept], 0))
+    return np.asarray(basis @ turn[:, ::-1][:, :kept] * lengths)
+
+
+def _spread(has: np.ndarray, chance: np.ndarray, basis: np.ndarray) -> np.ndarray:
+    """The covariance of the users, times these columns; some users at a time."""
+    usual, narrow, out = chance.astype(np.float32), basis.astype(np.float32), np.zeros(basis.shape)
+    for start in range(0, len(has), BLOCK):
+        away = has[start : start + BLOCK] - usual
+        out += away.T @ (away @ narrow)
+    return out / len(has)

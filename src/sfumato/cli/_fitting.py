@@ -66,7 +66,7 @@ def public(options: dict[str, Any]) -> dict[str, Any]:
     """The public lists that were given."""
     names = {"catalogue": "catalogue", "users": "accounts"}
     return {
-        role: _ratings.listed(options[name], name, options["ratings"])
+        role: _ratings.listed(options[name], name, options["ratings"], options["encoding"])
         for role, name in names.items()
         if options[name] is not None
     }

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["Columns", "columns", "id_of", "listed", "read", "reported", "typed"]
+__all__ = ["Columns", "columns", "id_of", "listed", "private", "read", "reported", "typed"]
 
 User = Annotated[str | None, typer.Option("--user-column", help="Name or number, from 0.")]
 Item = Annotated[str | None, typer.Option("--item-column", help="Name or number, from 0.")]
@@ -14,6 +14,8 @@ Rating = Annotated[str | None, typer.Option("--rating-column", help="Name or num
 Time = Annotated[str | None, typer.Option("--time-column", help="Name or number, from 0.")]
 Delimiter = Annotated[str | None, typer.Option(help="Between fields; guessed unless told.")]
 Skip = Annotated[bool, typer.Option("--skip-bad", help="Leave out and count bad rows.")]
+Encoding = Annotated[str, typer.Option(help="Of the text: utf-8, latin-1 or utf-16; not guessed.")]
+Told = Annotated[str | None, typer.Option("--encoding", help="Guessed, but utf-8 with --epsilon.")]
 
 Columns = dict[str, Any]
 ROLES = ("users", "items", "ratings", "times")
@@ -28,7 +30,18 @@ def columns(options: dict[str, Any]) -> Columns:
         given["delimiter"] = options["delimiter"].replace("\\t", "\t")
     if options.get("skip_bad"):
         given["on_error"] = "skip"
+    if options.get("encoding") is not None:
+        given["encoding"] = options["encoding"]
     return given
+
+
+def private(options: dict[str, Any]) -> Columns:
+    """As `columns`, so that one row changes nothing about how the others are read.
+
+    All rows are kept, since of rows that put each other out one more would change two; times, which
+    nothing private is learned from, are not read.
+    """
+    return {**columns(options), "times": False, "duplicates": "keep", "guess": False}
 
 
 def read(path: Path, given: Columns) -> Any:
@@ -47,11 +60,11 @@ def reported(*read: Any) -> dict[str, Any]:
     return {"left_out": " ".join(dropped)} if dropped else {}
 
 
-def listed(path: Path, name: str, ratings: Path) -> Any:
+def listed(path: Path, name: str, ratings: Path, encoding: str | None = None) -> Any:
     """The ids of a text file, one a line: integers if all of them are."""
     if path.samefile(ratings):
         raise ValueError(f"{name}: {path} is the file of ratings; write the ids, one a line.")
-    lines = path.read_text().splitlines()
+    lines = _text(path, name, encoding or "utf-8").splitlines()
     for at, line in enumerate(lines, 1):
         if BETWEEN_FIELDS.search(line):
             raise ValueError(
@@ -61,6 +74,13 @@ def listed(path: Path, name: str, ratings: Path) -> Any:
     if not ids:
         raise ValueError(f"{name}: {path} lists no ids; write one a line.")
     return typed(ids)
+
+
+def _text(path: Path, name: str, encoding: str) -> str:
+    try:
+        return path.read_text(encoding.replace("utf-8", "utf-8-sig"))
+    except (UnicodeError, LookupError):
+        raise ValueError(f"{name}: {path} is not {encoding}; see --encoding.") from None
 
 
 def typed(texts: list[str]) -> Any:

@@ -21,7 +21,10 @@ def profiles(
         float | None, typer.Option(help="Of one item of a profile; or --choose-epsilon.")
     ] = None,
     choose_epsilon: Annotated[
-        bool, typer.Option("--choose-epsilon", help="Find the largest that --max-recovery allows.")
+        bool,
+        typer.Option(
+            "--choose-epsilon", help="The largest that --max-recovery allows; from raw data."
+        ),
     ] = False,
     max_recovery: Annotated[
         float | None, typer.Option(help="Share of a profile, 0.3 unless told.")
@@ -32,7 +35,10 @@ def profiles(
     bins: _encoding.Bins = None,
     code_bits: _encoding.CodeBits = None,
     delta: _encoding.Delta = None,
-    attacked: Annotated[int, typer.Option(help="The most users who are attacked.")] = 200,
+    attacked: Annotated[
+        int | None,
+        typer.Option(help="The most users; 200 unless told, fewer of over 20,000 items."),
+    ] = None,
     known: Annotated[
         float, typer.Option(help="Share of users whose profiles the attacker knows.")
     ] = 0.6,
@@ -53,8 +59,10 @@ def profiles(
 ) -> None:
     """Attack released profiles to see what they tell: writes JSON, PNG and a page for the curator.
 
-    It is computed from raw data and no release. Ctrl-C writes nothing; exit code 1 means that no
-    epsilon is small enough for --max-recovery.
+    It is computed from raw data and no release. So is an epsilon that --choose-epsilon finds: one
+    row can move it, and the guarantee of a release does not cover that; choose on public or earlier
+    data. It is one of a fixed grid, about 10 % apart, so that it tells little. Ctrl-C writes
+    nothing; exit code 1 means that no epsilon is small enough for --max-recovery.
     """
     from sfumato.attack import audit_profiles
     from sfumato.cli import _fitting, _show
@@ -118,6 +126,7 @@ def _summary(told: dict[str, Any]) -> dict[str, Any]:
     here = next(point for point in told["points"] if point["epsilon"] == told["epsilon"])
     choice = told["choice"] and {"chosen_epsilon": told["choice"]["epsilon"]}
     return {
+        "audience": told["audience"],
         "mechanism": told["mechanism"]["kind"],
         **(choice or {}),
         "epsilon": told["epsilon"],

@@ -57,6 +57,7 @@ def fit(
     rating_column: _ratings.Rating = None,
     time_column: _ratings.Time = None,
     delimiter: _ratings.Delimiter = None,
+    encoding: _ratings.Told = None,
     skip_bad: _ratings.Skip = False,
     force: Force = False,
     quiet: Quiet = False,
@@ -72,8 +73,7 @@ def fit(
     options = context.params
     model, public = _fitting.make("fit", options), _fitting.public(options)
     private, given = epsilon is not None, _ratings.columns(options)
-    # What is private counts each row by itself; how many there are is not told.
-    train = _ratings.read(ratings, {**given, "duplicates": "keep"} if private else given)
+    train = _ratings.read(ratings, _ratings.private(options) if private else given)
     watched = None if valid is None else _ratings.read(valid, given)
     begin, stopped = time.perf_counter(), None
     more: dict[str, Any]

@@ -1,5 +1,6 @@
 """`sfumato profiles`: publish who had what with noise, and find similar users in the result."""
 
+import math
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -53,8 +54,8 @@ def release(
     user_column: _ratings.User = None,
     item_column: _ratings.Item = None,
     rating_column: _ratings.Rating = None,
-    time_column: _ratings.Time = None,
     delimiter: _ratings.Delimiter = None,
+    encoding: _ratings.Encoding = "utf-8",
     skip_bad: _ratings.Skip = False,
     force: Force = False,
     json: Json = False,
@@ -64,12 +65,11 @@ def release(
 
     check_output(output, force, interactions, users)
     encoder = _encoding.make("profiles", context.params, epsilon)
-    named = None if users is None else _ratings.listed(users, "users", interactions)
+    named = None if users is None else _ratings.listed(users, "users", interactions, encoding)
     given = {name: context.params[name] for name in PAID if context.params[name] is not None}
     if ledger is not None and (not ledger.exists() or not ledger.stat().st_size):
         raise FileNotFoundError(f"{ledger}: there is no ledger; make one with budget create.")
-    # A set counts a row once, whatever the others are; which of them is last must not matter.
-    rows = _ratings.read(interactions, {**_ratings.columns(context.params), "duplicates": "keep"})
+    rows = _ratings.read(interactions, _ratings.private(context.params))
     stored = _releasing.is_stored(ledger, release_id)
     made = encoder.release(rows, users=named, **given)
     made.save(output)
@@ -99,7 +99,10 @@ def similar(
     if one not in found.users_:
         raise ValueError(f"{file}: has no profile of the user that was named.")
     ids, near = found.nearest([one], min(n, max(len(found) - 1, 1)), measure=measure)
-    pairs = zip(ids[0].tolist(), near[0].tolist(), strict=True)
+    told = near[0] > -math.inf  # the other places are filled with an id that means nobody
+    if not told.any():
+        print("sfumato: the release tells of nobody who is alike.", file=sys.stderr)
+    pairs = zip(ids[0][told].tolist(), near[0][told].tolist(), strict=True)
     _show.rows([{"user": each, "similarity": value} for each, value in pairs], json)
 
 

@@ -19,6 +19,8 @@ from sfumato.data._text import BUFFER, connected, plain_errors
 
 __all__ = [
     "BROKEN",
+    "FIELDS",
+    "SNIFFED_ROWS",
     "Dialect",
     "Rejects",
     "line_of_reject",
@@ -34,6 +36,7 @@ SNIFFED_ROWS = 20
 BATCH_ROWS = 1 << 17
 QUOTE = '"'
 FIELDS = "the number of fields is wrong"
+SPANNING = "the number of fields is wrong in a row that spans lines"
 # DuckDB's names of what is wrong with a line, and ours.
 BROKEN = {
     "MISSING COLUMNS": FIELDS,
@@ -42,6 +45,10 @@ BROKEN = {
     "UNQUOTED VALUE": "a quote is not closed or stands inside a field",
     "LINE SIZE OVER MAXIMUM": "the line is too long",
 }
+REJECTED = (
+    "SELECT line, min(error_type), bool_or(contains(csv_line, chr(10))) FROM reject_errors "
+    "GROUP BY line"
+)
 Rejects = list[tuple[int, str]]
 
 
@@ -63,15 +70,19 @@ class Dialect:
 
 
 def sniffed(
-    path: Path, delimiter: str | None, header: bool | None, encoding: str | None
+    path: Path,
+    delimiter: str | None,
+    header: bool | None,
+    encoding: str | None,
+    rows: int = SNIFFED_ROWS,
 ) -> Dialect:
-    """The dialect that the first lines show, as far as it was not told."""
+    """The dialect that so many first rows show, as far as it was not told."""
     zipped = _is_gzip(path)
     start = _start(path, zipped).decode(encoding or "utf-8-sig", errors="replace")
     lines = [line for line in start.splitlines() if line]
     if not lines:
         raise ValueError(f"{path}: is empty; lines with user, item and rating are needed.")
-    delimiter = _delimiter(start) if delimiter is None else delimiter
+    delimiter = _delimiter(start, rows) if delimiter is None else delimiter
     if not delimiter:
         raise ValueError(
             f"{path}: line 1: no delimiter stands between three fields or more; give delimiter=."
@@ -97,9 +108,13 @@ def texts(
     )
     with plain_errors(path), connected(Reading()) as connection:
         yield from connection.sql(query).to_arrow_reader(BATCH_ROWS)
-        found = connection.sql("SELECT line, min(error_type) FROM reject_errors GROUP BY line")
-        told = sorted(found.fetchall())
-        rejects.extend((int(line), BROKEN.get(kind, "cannot be read")) for line, kind in told)
+        found = connection.sql(REJECTED)
+        rejects.extend((int(line), _reason(*why)) for line, *why in sorted(found.fetchall()))
+
+
+def _reason(kind: str, spans: bool) -> str:
+    reason = BROKEN.get(kind, "cannot be read")
+    return SPANNING if spans and reason == FIELDS else reason
 
 
 def line_of_row(path: Path, dialect: Dialect, row: int) -> int:
@@ -189,10 +204,10 @@ def _start(path: Path, zipped: bool) -> bytes:
         raise ValueError(f"{path}: the gzip file is damaged or cut off.") from None
 
 
-def _delimiter(start: str) -> str:
+def _delimiter(start: str, rows: int) -> str:
     """The one that splits the first row into three fields or more, and most others into as many."""
     for delimiter in DELIMITERS:
-        widths = [len(row) for row in islice(_rows(start, delimiter), SNIFFED_ROWS)]
+        widths = [len(row) for row in islice(_rows(start, delimiter), rows)]
         if widths[0] >= 3 and widths.count(widths[0]) * 2 >= len(widths):
             return delimiter
     return ""

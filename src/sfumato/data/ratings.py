@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from sfumato._require import flag, one_of, optional
-from sfumato.data import _delimited, _text
+from sfumato.data import _delimited, _fixed, _text
 from sfumato.data._gather import Gathered, joined_ids
 from sfumato.data._pieces import of_the_machine
 from sfumato.data._report import ReadingReport
@@ -41,6 +41,7 @@ def read_interactions(
     encoding: str | None = None,
     on_error: str = "raise",
     duplicates: str = "last",
+    guess: bool = True,
 ) -> Interactions:
     """Who rated what, from files or frames, with a `report` of what was left out.
 
@@ -57,7 +58,9 @@ def read_interactions(
     delimiter, header, whether line 1 holds names, and encoding, "utf-8", "latin-1" or "utf-16", by
     default as the file looks; on_error, "raise", or "skip" to leave bad rows out and count them
     (malformed JSON always stops); duplicates, "last", or "keep" for a private model: of rows that
-    put each other out, one more would change two.
+    put each other out, one more would change two; guess, False for what will be private: no row
+    changes how others are read. The encoding is then utf-8 unless told, the first row alone shows
+    delimiter and columns, times are read only where told, and a broken quote always stops.
 
     >>> seen = read_interactions({"user": [7, 7, 8], "item": [1, 1, 2], "rating": [5, 3, 4]})
     >>> print(seen.report)
@@ -68,9 +71,11 @@ def read_interactions(
         _delimiter(delimiter),
         optional(flag).check(OWNER, "header", header),
         ENCODING.check(OWNER, "encoding", encoding),
+        flag.check(OWNER, "guess", guess),
     )
     skip = ON_ERROR.check(OWNER, "on_error", on_error) == "skip"
     keep = DUPLICATES.check(OWNER, "duplicates", duplicates) == "keep"
+    asked = asked if guess else _fixed.times_told(asked, skip)
     parts, encodings = [], {}
     for part, name, told in _parts(source, asked, written, skip):
         parts.append(part)
@@ -80,10 +85,13 @@ def read_interactions(
 
 
 class _Written:
-    """How delimited text is written, as far as it was told."""
+    """How delimited text is written, as far as it was told; and whether the rest is guessed."""
 
-    def __init__(self, delimiter: str | None, header: bool | None, encoding: str | None) -> None:
-        self.delimiter, self.header, self.encoding = delimiter, header, encoding
+    def __init__(
+        self, delimiter: str | None, header: bool | None, encoding: str | None, guess: bool
+    ) -> None:
+        self.delimiter, self.header, self.guess = delimiter, header, guess
+        self.encoding = encoding if guess else encoding or "utf-8"
 
 
 def _delimiter(value: str | None) -> str | None:
@@ -104,6 +112,8 @@ def _parts(
             if path.name.lower().endswith(".parquet"):
                 yield _table(path, _parquet_names(path), asked, skip), str(path), ""
             elif _is_json(path):
+                if not written.guess:
+                    _fixed.need_roles(path, asked, skip)
                 yield _json(path, asked, skip), str(path), ""
             else:
                 part, encoding = _lines(path, asked, written, skip)
@@ -114,7 +124,10 @@ def _lines(path: Path, asked: Asked, written: _Written, skip: bool) -> tuple[Gat
     """A delimited file; read once more where what is broken suggests another way of writing."""
     named = any(isinstance(each, str) for each in asked.values())
     header = True if written.header is None and named else written.header
-    dialect = _delimited.sniffed(path, written.delimiter, header, written.encoding)
+    rows = _delimited.SNIFFED_ROWS if written.guess else 1
+    dialect = _delimited.sniffed(path, written.delimiter, header, written.encoding, rows)
+    if not written.guess:
+        _fixed.need_names(path, dialect.header, skip)
     places = places_of(str(path), dialect.names, asked)
     best: tuple[Gathered, _delimited.Rejects, _delimited.Dialect] | None = None
     while True:
@@ -123,30 +136,36 @@ def _lines(path: Path, asked: Asked, written: _Written, skip: bool) -> tuple[Gat
         if best is None or len(rejects) < len(best[1]):
             best = part, rejects, dialect
         other = _delimited.with_other_guess(dialect, rejects, written.encoding)
-        if other == dialect:
+        if other == dialect or not written.guess:
             break
         dialect = other
     part, rejects, dialect = best
     if not skip:
-        _stop_at_line(path, dialect, part, rejects)
+        _stop_at_line(path, dialect, part.fault, rejects)
+    elif not written.guess:
+        _stop_at_line(path, dialect, None, _fixed.hiding(rejects), _fixed.REMEDY)
     part.rows += len(rejects)
     part.skipped.update(Counter(reason for _, reason in rejects))
     return part, dialect.encoding
 
 
 def _stop_at_line(
-    path: Path, dialect: _delimited.Dialect, part: Gathered, rejects: _delimited.Rejects
+    path: Path,
+    dialect: _delimited.Dialect,
+    fault: tuple[int, str] | None,
+    rejects: _delimited.Rejects,
+    remedy: str = "correct it, or on_error='skip'",
 ) -> None:
     faults = [
         (_delimited.line_of_reject(path, dialect, line), reason) for line, reason in rejects[:1]
     ]
-    if part.fault:
-        row, reason = part.fault
+    if fault:
+        row, reason = fault
         faults.append((_delimited.line_of_row(path, dialect, row), reason))
     if faults:
         # Of two in one line the reject is right: it moved the rows after it up by one.
         line, reason = min(faults, key=lambda fault: fault[0])
-        raise ValueError(f"{path}: line {line}: {reason}; correct it, or on_error='skip'.")
+        raise ValueError(f"{path}: line {line}: {reason}; {remedy}.")
 
 
 def _stop_at_row(name: str, part: Gathered) -> None:
@@ -171,7 +190,7 @@ def _json(path: Path, asked: Asked, skip: bool) -> Gathered:
     part = Gathered(texts=False).take(batches)
     if not skip and part.fault and form.layout == "newline_delimited":
         dialect = _delimited.Dialect("", False, (), gzip=form.gzip)
-        _stop_at_line(path, dialect, part, [])
+        _stop_at_line(path, dialect, part.fault, [])
     if not skip:
         _stop_at_row(str(path), part)
     return part

@@ -5,9 +5,11 @@ import numpy as np
 from ._jit import inline, kernel
 from .hash import ROW, row_slot
 from .lanes import load, popcount, total, u64x8
+from .largest import offer
 
 __all__ = [
     "common",
+    "common_of",
     "empty",
     "found",
     "insert",
@@ -79,6 +81,17 @@ def common(words, queries, out):
 
 
 @kernel
+def common_of(words, rows, others, places, out):
+    """out[i] = how many bits are set in both words[rows[i]] and others[places[i]]."""
+    wide = words.shape[1]
+    for i in range(rows.size):
+        count, here, there = u64x8(0), rows[i] * wide, places[i] * wide
+        for at in range(0, wide, 8):
+            count += popcount(load(words, here + at) & load(others, there + at))
+        out[i] = total(count)
+
+
+@kernel
 def empty(both, left, ones, slope, scale, least, out):
     """out[u, r] = left[u] - slope ones[r] + scale both[u, r], or least where that is more."""
     for u in range(both.shape[0]):
@@ -132,20 +145,10 @@ def found(words, rows, places, counts, out):
 
 
 @kernel
-def keep(scores, values, first, barred, places, best, told):
-    """Take what of scores[u] is above the last of best[u] into its order, unless barred[u].
-
-    scores[u, i] is that of place first + i, and values[u, i] is told beside it; equal scores keep
-    the order of their places.
-    """
-    kept = best.shape[1]
+def keep(scores, first, barred, places, best):
+    """Offer scores[u, i], that of place first + i, to the heap of u, unless it is barred[u]."""
     for u in range(scores.shape[0]):
+        kept, heap = places[u], best[u]
         for i in range(scores.shape[1]):
-            score = scores[u, i]
-            if score > best[u, kept - 1] and first + i != barred[u]:
-                j = kept - 1
-                while j > 0 and best[u, j - 1] < score:
-                    best[u, j], places[u, j] = best[u, j - 1], places[u, j - 1]
-                    told[u, j] = told[u, j - 1]
-                    j -= 1
-                best[u, j], places[u, j], told[u, j] = score, first + i, values[u, i]
+            if scores[u, i] > heap[0] and first + i != barred[u]:
+                offer(first + i, scores[u, i], kept, heap)

@@ -6,7 +6,7 @@ where scores are equal, a later place, so that ties go to the place that stands 
 
 from ._jit import inline, kernel
 
-__all__ = ["largest", "offer", "order"]
+__all__ = ["largest", "offer", "order", "ordered"]
 
 
 @inline
@@ -46,6 +46,13 @@ def order(places, scores):
         place, score = places[size], scores[size]
         places[size], scores[size] = places[0], scores[0]
         _sink(place, score, size, places, scores)
+
+
+@kernel
+def ordered(places, scores):
+    """Every row, a heap, becomes a list, best first."""
+    for q in range(scores.shape[0]):
+        order(places[q], scores[q])
 
 
 @kernel

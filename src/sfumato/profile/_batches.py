@@ -42,7 +42,7 @@ class SeenUsers:
 
 
 def in_step(owner: str, batches: Iterable[Any], users: Any) -> Iterator[tuple[Any, Any]]:
-    """Each batch with its column of users, or with None where no users are given.
+    """Each batch with its column of users, or with None where no users are given at all.
 
     >>> list(in_step("Blip", ["rows"], [[7, 8]]))
     [('rows', [7, 8])]
@@ -50,7 +50,10 @@ def in_step(owner: str, batches: Iterable[Any], users: Any) -> Iterator[tuple[An
     if users is None:
         yield from zip(batches, repeat(None), strict=False)
         return
-    for batch, who in zip_longest(batches, users, fillvalue=MISSING):
+    asked = f"{owner}: users must be a column of users for each batch, in step"
+    for at, (batch, who) in enumerate(zip_longest(batches, users, fillvalue=MISSING)):
         if batch is MISSING or who is MISSING or is_one(who):
-            raise ValueError(f"{owner}: users must be a column of users for each batch, in step.")
+            raise ValueError(f"{asked}.")
+        if who is None:  # not taken as "those of the interactions", who may be fewer
+            raise ValueError(f"{asked}; at position {at} there is None.")
         yield batch, who

@@ -13,7 +13,6 @@ from sfumato.profile._pairwise import PairwiseProfiles
 __all__ = ["LENGTHS", "CodewordProfiles"]
 
 LENGTHS = whole(1, LENGTH)
-ITEMS = whole(1, 2**31)
 
 
 class CodewordProfiles(PairwiseProfiles, in_files=False):
@@ -30,17 +29,14 @@ class CodewordProfiles(PairwiseProfiles, in_files=False):
         """The codeword of each item, a row of whole numbers whose norm is at most `scale`."""
         return codewords(self._hashed(items), self._length, self.scale)
 
-    def profile_epsilon(self, items: int) -> float:
-        """The loss for a whole profile of so many items, at the delta of the statement.
+    def _loss(self, items: int) -> float:
+        """For any items: their codewords together are at most so many times as long as one.
 
-        For any items: their codewords together are at most so many times as long as one. Those of
-        most profiles are nearly orthogonal, and then lose no more than the root of so many.
+        Those of most profiles are nearly orthogonal, and then lose no more than the root of so
+        many.
         """
-        items, told = ITEMS.check(type(self).__name__, "items", items), self.statement
-        if told.unit == "user":
-            items = min(items, told.contributions)
         noise = GaussianNoise(Fraction(self.sigma), self._moved)
-        return noise.epsilon(items, told.relation, told.delta)
+        return noise.epsilon(items, self.statement.delta)
 
     @property
     def _length(self) -> int:

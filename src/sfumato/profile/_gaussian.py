@@ -51,10 +51,9 @@ class GaussianNoise:
         rho = Fraction(items**2 * self.norm_squared) / (2 * self.sigma**2)
         return Concentrated(round_up(rho), relation=relation)
 
-    def epsilon(self, items: int, relation: str, delta: float) -> float:
-        """The epsilon of so many items; where each may be exchanged, it is as if they were two."""
-        moved = items * (2 if relation == "replace" else 1)
-        return epsilon_of(self.loss(moved, relation), delta)
+    def epsilon(self, items: int, delta: float) -> float:
+        """The epsilon of so many items, added or removed; one that is exchanged counts as two."""
+        return epsilon_of(self.loss(items, "add/remove"), delta)
 
 
 class GaussianMechanism(ProfileMechanism[R]):
@@ -86,9 +85,8 @@ class GaussianMechanism(ProfileMechanism[R]):
 
     def _sentence(self, terms: Terms, noise: GaussianNoise) -> str:
         """The noise, and both losses: one item is hidden well, a whole profile hardly."""
-        one = epsilon_of(noise.loss(terms.events, terms.relation), terms.delta)
-        whole = noise.epsilon(self.typical_size, terms.relation, terms.delta)
+        told = self._told(terms, lambda items: noise.epsilon(items, terms.delta))
         return (
             f"discrete Gaussian noise of sigma {float(noise.sigma / SCALE):.6g} codewords on each "
-            f"number; at delta {terms.delta:g} {self._told(terms, one, whole)}"
+            f"number; at delta {terms.delta:g} {told}"
         )

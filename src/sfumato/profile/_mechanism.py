@@ -1,6 +1,6 @@
 """What encodes profiles privately: fed with interactions, then released, once or batch by batch."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context
 from typing import Any, ClassVar, Generic, Self, TypeVar, Unpack, cast
@@ -9,6 +9,7 @@ import numpy as np
 
 from sfumato._require import Limit, whole
 from sfumato.data.interactions import Interactions
+from sfumato.privacy._terms import paid_by, whose
 from sfumato.profile._batches import SeenUsers, in_step
 from sfumato.profile._released import ReleasedProfiles
 from sfumato.profile._sets import ProfileSets, public_users
@@ -25,9 +26,22 @@ R = TypeVar("R", bound=ReleasedProfiles)
 
 @dataclass(frozen=True)
 class ProfilePlan(Plan[R]):
-    """A plan whose cost may be paid for many parts at once: their users are not the same."""
+    """A plan whose cost may be paid for many parts at once: their users are not the same.
+
+    nbytes: of the cells; a ledger keeps those of whole releases, and none of parts.
+    """
 
     covers: str = COVERS
+    nbytes: int = 0
+
+    def publish(self, terms: Terms) -> R:
+        """The release, or the stored one that a retry names if it has the parameters asked for."""
+        terms.check_room(self.nbytes)
+        made = super().publish(terms)
+        for name, here in self.parameters.items():
+            if name != "kind" and (there := made.parameters[name]) != here:
+                raise _is_another(terms, f"another {name}, {there!r} there and {here!r} here")
+        return made
 
     def charge(self, terms: Terms) -> str:
         """Pay for all parts; the entry's name, "" without a ledger."""
@@ -79,6 +93,9 @@ class ProfileMechanism(Generic[R]):
         """How many users were fed so far."""
         return len(self._sets)
 
+    def __bool__(self) -> bool:
+        return True
+
     def update(self, interactions: Interactions) -> Self:
         """Add the items of these rows to the profiles of their users; ratings are not read."""
         self._sets.update(_checked(type(self).__name__, interactions))
@@ -111,10 +128,17 @@ class ProfileMechanism(Generic[R]):
         fed; users, None for those of the interactions, by rising ids, or a public column: exactly
         these users, in this order, also those without items, and nobody else may have interactions;
         options as of every release (docs/privacy.md). unit is "item of a profile" or "user": of a
-        user's profile the `contributions` items of the least hashes are then encoded.
+        user's profile the `contributions` items of the least hashes are then encoded, and epsilon
+        is about a profile against an empty one (the statement tells that against any other as
+        well), or against any other under relation "replace". A retry with the release_id of a
+        stored release returns it; with another seed or other parameters or users it is refused.
         """
         terms = self._terms(options)
-        return self._plan(terms, self._chosen(terms, interactions, users)).publish(terms)
+        sets = self._chosen(terms, interactions, users)
+        made = self._plan(terms, sets).publish(terms)
+        if users is not None and not np.array_equal(made.users_, sets.users):
+            raise _is_another(terms, "other users")
+        return made
 
     def release_batches(
         self,
@@ -163,12 +187,8 @@ class ProfileMechanism(Generic[R]):
         given: dict[str, Any] = dict(options)
         if given.get("ledger") is None and given.get("unit") is None:
             given["unit"] = ITEM
+        _check_unit(owner, given)
         terms = Terms.of(owner, epsilon or 1.0, delta, cast(Options, given))
-        if terms.unit not in (ITEM, USER):
-            raise ValueError(
-                f"{owner}: unit must be {ITEM!r} or {USER!r}, not {terms.unit!r}: profiles are "
-                "sets, and what changes them is an item or all items of a user."
-            )
         if terms.unit == ITEM and terms.contributions != 1:
             raise ValueError(
                 f"{owner}: contributions must be 1 for an {ITEM}, which counts once, not "
@@ -184,18 +204,26 @@ class ProfileMechanism(Generic[R]):
         """How these sets become a release; nothing of it but `noisy` may depend on the items."""
         raise NotImplementedError
 
-    def _told(self, terms: Terms, one: float, profile: float, most: float | None = None) -> str:
+    def _told(self, terms: Terms, loss: Callable[[int], float], most: float | None = None) -> str:
         """Both losses, for the sentence of a statement: of one unit, and of a whole profile.
 
-        one, the loss of a unit; profile, of `typical_size` items; most, of any profile if it ends.
+        loss, by the number of items that are added or removed; most, of any profile if it ends.
         """
+        own, exchanged = rounded_up(loss(terms.events)), terms.relation == "replace"
         if terms.unit == USER:
             kept = f"the {terms.contributions} items of its least hashes"
-            return f"a whole profile, of which {kept} count, is hidden at epsilon {rounded_up(one)}"
+            how = f"a whole profile, of which {kept} count, is hidden at epsilon {own} against"
+            if exchanged:
+                return f"{how} any other"
+            # Two profiles may have no item in common; and an item more may push another out.
+            other = rounded_up(loss(2 * terms.events))
+            return f"{how} an empty one, at epsilon {other} against any other"
+        whole = rounded_up(loss(self.typical_size * (2 if exchanged else 1)))
+        whom = " against any other of as many" if exchanged else ""
         limit = "" if most is None else f" ({rounded_up(most)} for any profile)"
         return (
-            f"one item is hidden at epsilon {rounded_up(one)}, a whole profile of "
-            f"{self.typical_size} items only at epsilon {rounded_up(profile)}{limit}"
+            f"one item is hidden at epsilon {own}, a whole profile of {self.typical_size} items "
+            f"only at epsilon {whole}{whom}{limit}"
         )
 
     @staticmethod
@@ -212,6 +240,25 @@ def rounded_up(number: float) -> str:
     """
     digits = Context(prec=6, rounding=ROUND_CEILING).create_decimal(number)
     return f"{float(digits):.6g}"
+
+
+def _check_unit(owner: str, options: dict[str, Any]) -> None:
+    """Raise where an item or a user is not what is hidden, before anything else is asked for."""
+    ledger, dataset = paid_by(owner, options)
+    unit, _ = whose(owner, ledger, dataset, options)
+    if unit not in (ITEM, USER):
+        remedy = "" if ledger is None else f"; create the data set with unit={ITEM!r}"
+        raise ValueError(
+            f"{owner}: unit must be {ITEM!r} or {USER!r}, not {unit!r}: profiles are sets, and "
+            f"what changes them is an item or all items of a user{remedy}."
+        )
+
+
+def _is_another(terms: Terms, how: str) -> ValueError:
+    return ValueError(
+        f"{terms.owner}: release {terms.release_id!r} was made with {how}; a new release needs a "
+        "new release_id."
+    )
 
 
 def _checked(owner: str, interactions: Any) -> Interactions:

@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 
 from sfumato.profile._measures import best, measured
-from sfumato.profile._released import BLOCK, ReleasedProfiles
+from sfumato.profile._released import ReleasedProfiles
 
 __all__ = ["Pairs", "PairwiseProfiles"]
+
+BLOCK = 1 << 22  # similarities held at a time
 
 
 @dataclass(frozen=True)
@@ -16,40 +18,34 @@ class Pairs:
     """Pairs of a row here and a row there: what is known of each, and which rows they are.
 
     counted: one number or a few for each pair, of shape (n, m) or (n, m, few); left, right: the
-    numbers of the rows, which broadcast to (n, m); there, the other release, and `alone`, where a
-    row stands beside itself.
+    numbers of the rows, which broadcast to (n, m); there, the other release. What a row is to
+    itself is not told here: it shares its own noise.
     """
 
     counted: np.ndarray
     left: np.ndarray
     right: np.ndarray
     there: Any
-    alone: np.ndarray
 
     def at(self, places: np.ndarray) -> "Pairs":
         """Some places of each row."""
         rows = np.arange(len(places))[:, np.newaxis]
-        alone = self.alone[rows, places]
-        return Pairs(self.counted[rows, places], self.left, places, self.there, alone)
+        return Pairs(self.counted[rows, places], self.left, places, self.there)
 
 
 class PairwiseProfiles(ReleasedProfiles, in_files=False):
     """The base of releases that compare rows in two steps: count, then estimate.
 
-    A subclass counts in `_count`, and from that tells `_inner` (items in common, a row's own size
-    beside itself), `_noisy` (how alike the rows are with their noise), `_spread` (the variance of a
-    measure), `estimate_size` and `_size_variance`.
+    A subclass counts in `_count`, and from that tells `_inner` (items in common), `_noisy` (how
+    alike the rows are with their noise), `_spread` (the variance of a measure), `estimate_size`
+    and `_size_variance`.
     """
 
     def _similarity(self, rows: np.ndarray, other: Any, measure: str) -> np.ndarray:
         return self._estimate(self._pairs(rows, other), measure)
 
     def _variance(self, rows: np.ndarray, other: Any, measure: str) -> np.ndarray:
-        pairs = self._pairs(rows, other)
-        out = self._spread(pairs, measure)
-        # Beside itself a profile has its own size in common, and is as alike as can be.
-        size = np.broadcast_to(self._size_variance()[pairs.left], out.shape)
-        return np.where(pairs.alone, size if measure == "inner" else 0.0, out)
+        return self._spread(self._pairs(rows, other), measure)
 
     def _nearest(
         self,
@@ -77,8 +73,7 @@ class PairwiseProfiles(ReleasedProfiles, in_files=False):
 
     def _pairs(self, rows: np.ndarray, other: Any) -> Pairs:
         left, right = rows[:, np.newaxis], np.arange(len(other))[np.newaxis]
-        alone = (left == right) & (other is self)
-        return Pairs(self._count(rows, other), left, right, other, alone)
+        return Pairs(self._count(rows, other), left, right, other)
 
     def _estimate(self, pairs: Pairs, measure: str) -> np.ndarray:
         return measured(measure, self._inner(pairs), *self._floored(pairs))

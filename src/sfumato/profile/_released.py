@@ -1,7 +1,7 @@
 """Released profiles: what everyone may ask of them, computed from noisy cells alone."""
 
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -16,21 +16,21 @@ __all__ = ["MEASURES", "ReleasedProfiles"]
 MEASURES = one_of(("cosine", "jaccard", "inner"))
 KINDS = ("integers", "text")
 N = whole(1, 2**31)
-BLOCK = 1 << 22  # similarities held at a time
 
 
 class ReleasedProfiles(Release, in_files=False):
     """Profiles with noise, one a user, that may leave the curator; the base of their kinds.
 
     A subclass adds its parameters, its cells in `_layout` (after those of the users) and answers
-    `_similarity`, `_variance`, `_size_variance`, `estimate_size`, `size_bounds`, `memberships` and
-    `profile_epsilon`.
+    `_similarity`, `_variance`, `_size_variance`, `_nearest`, `_loss`, `estimate_size`,
+    `size_bounds` and `memberships`; `_of_sizes` lists the measures that a full filter cannot tell.
     """
 
     kind: Annotated[str, one_of(KINDS)]
     seed: Annotated[int, SEED]
     users: np.ndarray
     users_ends: np.ndarray
+    _of_sizes: ClassVar[tuple[str, ...]] = ()
 
     def __len__(self) -> int:
         return int(self.users_.size)
@@ -66,8 +66,17 @@ class ReleasedProfiles(Release, in_files=False):
         raise NotImplementedError
 
     def profile_epsilon(self, items: int) -> float:
-        """The loss for a whole profile of so many items, at the delta of the statement."""
-        raise NotImplementedError
+        """The loss for a whole profile of so many items, at the delta of the statement.
+
+        Guarantee: an upper bound, whichever the items are, for all of them removed, that is for the
+        profile against an empty one; under relation "replace" for all of them exchanged, that is
+        against any other of no more items. Where the unit is a user, items beyond the
+        contributions do not count.
+        """
+        items, told = N.check(type(self).__name__, "items", items), self.statement
+        if told.unit == "user":
+            items = min(items, told.contributions)
+        return self._loss(items * (2 if told.relation == "replace" else 1))
 
     def similarity(
         self, other: Any = None, *, measure: str = "cosine", rows: Any = None
@@ -90,12 +99,19 @@ class ReleasedProfiles(Release, in_files=False):
     def similarity_variance(
         self, other: Any = None, *, measure: str = "cosine", rows: Any = None
     ) -> np.ndarray:
-        """The variance of each similarity, by the delta method at the estimates."""
+        """The variance of each similarity, by the delta method at the estimates.
+
+        Infinite where the similarity is made of sizes (in a BLIP each is, of minima all but
+        Jaccard) and `size_bounds` has no upper end for one of both: a full filter tells no more.
+        """
         measure, there = MEASURES.check(type(self).__name__, "measure", measure), self._other(other)
         asked = self._asked_rows(rows)
         found = self._variance(asked, there, measure)
+        if measure in self._of_sizes:
+            found[self._boundless[asked]] = np.inf
+            found[:, there._boundless] = np.inf
         if there is self:
-            self._put_own(found, asked, self._size_variance() * (measure == "inner"))
+            self._put_own(found, asked, self._own_variance(measure))
         return found
 
     def nearest(
@@ -145,16 +161,7 @@ class ReleasedProfiles(Release, in_files=False):
         near: np.ndarray,
     ) -> None:
         """Fill in the best of each row, without its own place; ties go to the first row."""
-        most = min(found.shape[1], len(there))
-        at_once = max(1, BLOCK // max(len(there), 1))
-        for start in range(0, rows.size, at_once):
-            part = slice(start, start + at_once)
-            scores = np.nan_to_num(self._similarity(rows[part], there, measure), nan=-np.inf)
-            asked = np.flatnonzero(own[part] >= 0)
-            scores[asked, own[part][asked]] = -np.inf
-            order = np.argsort(-scores, axis=1, kind="stable")[:, :most]
-            near[part, :most] = np.take_along_axis(scores, order, axis=1)
-            found[part, :most] = np.where(near[part, :most] > -np.inf, order, -1)
+        raise NotImplementedError
 
     def _similarity(self, rows: np.ndarray, other: Any, measure: str) -> np.ndarray:
         raise NotImplementedError
@@ -162,9 +169,25 @@ class ReleasedProfiles(Release, in_files=False):
     def _variance(self, rows: np.ndarray, other: Any, measure: str) -> np.ndarray:
         raise NotImplementedError
 
+    def _loss(self, items: int) -> float:
+        """The loss for so many items, added to one profile or removed from it."""
+        raise NotImplementedError
+
     def _size_variance(self) -> np.ndarray:
         """The variance of each estimated size."""
         raise NotImplementedError
+
+    @cached_property
+    def _boundless(self) -> np.ndarray:
+        """Which profiles, of those that tell a size, may have any number of items above it."""
+        return np.asarray(np.isinf(self.size_bounds()[1]) & ~np.isnan(self.estimate_size()))
+
+    def _own_variance(self, measure: str) -> np.ndarray:
+        """That of a row beside itself: of its size, or none, as its similarity is 1."""
+        own = self._size_variance()
+        if measure != "inner":
+            return own * 0.0
+        return np.where(self._boundless, np.inf, own) if measure in self._of_sizes else own
 
     def _put_own(self, found: np.ndarray, rows: np.ndarray, own: np.ndarray) -> None:
         """Write what a row is to itself."""

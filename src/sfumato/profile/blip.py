@@ -30,8 +30,9 @@ class Blip(ProfileMechanism[ReleasedBlip]):
 
     Guarantee: pure epsilon for one item more or less in one profile, with a public seed: it changes
     at most `hashes` bits, and each is flipped with p = 1 / (1 + exp(epsilon / hashes)), a multiple
-    of 2**-32 rounded toward 1/2. A whole profile of c items is hidden only at min(c hashes, bits)
-    epsilon / hashes, which the statement says too. With epsilon 0 every bit is a fair coin.
+    of 2**-32 rounded toward 1/2. A whole profile of c items, that is all of them removed, is hidden
+    only at min(c hashes, bits) epsilon / hashes, which the statement says too; exchanged for others
+    they are twice as many. With epsilon 0 every bit is a fair coin.
     Parameters: bits, of a filter, and hashes, set per item (as many as `BloomFilter` takes);
     epsilon, from 0 up, of one unit; seed, of the hashes; typical_size, public: the number of items
     for which the statement tells the loss of a whole profile.
@@ -91,13 +92,17 @@ class Blip(ProfileMechanism[ReleasedBlip]):
     def _plan(self, terms: Terms, sets: ProfileSets) -> ProfilePlan[ReleasedBlip]:
         loss = self._loss(terms)
         p = loss.probability if self.epsilon else Fraction(1, 2)
-        terms.check_room(8 * width(self.bits) * len(sets))
 
         def noisy(source: Source) -> dict[str, np.ndarray]:
             return {**self._ids(sets), "words": self._flipped(sets, p, source)}
 
         return ProfilePlan(
-            ReleasedBlip, self._public(sets), loss, self._sentence(terms, loss, p), noisy
+            ReleasedBlip,
+            self._public(sets),
+            loss,
+            self._sentence(terms, p),
+            noisy,
+            nbytes=8 * width(self.bits) * len(sets),
         )
 
     def _loss(self, terms: Terms) -> Flips:
@@ -109,17 +114,16 @@ class Blip(ProfileMechanism[ReleasedBlip]):
         assert isinstance(loss, Flips)
         return loss
 
-    def _sentence(self, terms: Terms, loss: Flips, p: Fraction) -> str:
+    def _sentence(self, terms: Terms, p: Fraction) -> str:
         how = f"Bloom filter of {self.bits} bits and {self.hashes} hashes an item, "
         if not self.epsilon:
             return how + "each bit replaced by a fair coin, so that nothing of a profile is told"
-        each = [Flips(p, cells).epsilon for cells in self._cells()]
-        how += f"each bit flipped with probability {float(p):.6g}; "
-        return how + self._told(terms, loss.epsilon, *each)
 
-    def _cells(self) -> tuple[int, int]:
-        """How many bits a typical profile changes, at most, and how many any does."""
-        return min(self.typical_size * self.hashes, self.bits), self.bits
+        def loss(items: int) -> float:
+            return Flips(p, min(items * self.hashes, self.bits)).epsilon
+
+        how += f"each bit flipped with probability {float(p):.6g}; "
+        return how + self._told(terms, loss, most=loss(self.bits))
 
     def _public(self, sets: ProfileSets) -> dict[str, Any]:
         names = ("bits", "hashes", "epsilon", "seed")

@@ -66,8 +66,7 @@ class Jlt(GaussianMechanism[ReleasedJlt]):
 
     def _plan(self, terms: Terms, sets: ProfileSets) -> ProfilePlan[ReleasedJlt]:
         noise = GaussianNoise.of(terms, SCALE**2, self.sigma)
-        sigma, shape = float(noise.sigma), (len(sets), self.dimensions)
-        terms.check_room(np.dtype(cells_of(sigma)).itemsize * shape[0] * shape[1])
+        sigma, numbers = float(noise.sigma), len(sets) * self.dimensions
         public: dict[str, Any] = dict(dimensions=self.dimensions, scale=SCALE, sigma=sigma)
 
         def noisy(source: Source) -> dict[str, np.ndarray]:
@@ -79,6 +78,7 @@ class Jlt(GaussianMechanism[ReleasedJlt]):
             noise.loss(terms.events, terms.relation),
             f"sums of codewords in {self.dimensions} dimensions, " + self._sentence(terms, noise),
             noisy,
+            nbytes=np.dtype(cells_of(sigma)).itemsize * numbers,
         )
 
     def _vectors(self, sets: ProfileSets, noise: GaussianNoise, source: Source) -> np.ndarray:

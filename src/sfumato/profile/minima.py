@@ -25,7 +25,8 @@ class Minima(ProfileMechanism[ReleasedMinima]):
 
     Guarantee: pure epsilon for one item more or less in one profile, with a public seed: it changes
     the lowest item of its own bin at most, and each bin's symbol is answered for by randomised
-    response. A whole profile of c items is hidden only at min(c, bins) epsilon.
+    response. A whole profile of c items, that is all of them removed, is hidden only at
+    min(c, bins) epsilon; exchanged for others they are twice as many.
     Parameters: bins, 2 to 65,536; code_bits, of a symbol, 1 to 7; epsilon above 0, of one unit;
     seed, of the hashes; typical_size, public: the number of items for which the statement tells the
     loss of a whole profile. For about 100 items a profile, generated and real, neighbours were
@@ -67,7 +68,6 @@ class Minima(ProfileMechanism[ReleasedMinima]):
     def _plan(self, terms: Terms, sets: ProfileSets) -> ProfilePlan[ReleasedMinima]:
         cells = min(terms.events, self.bins)  # bins that one unit changes, at most
         answer = symbols_answered(terms, 2**self.code_bits + 1, cells)
-        terms.check_room(len(sets) * self.bins)
 
         def noisy(source: Source) -> dict[str, np.ndarray]:
             return {**self._ids(sets), "codes": self._answered(sets, answer, source)}
@@ -79,20 +79,21 @@ class Minima(ProfileMechanism[ReleasedMinima]):
             answer.loss(),
             self._sentence(terms, answer),
             noisy,
+            nbytes=len(sets) * self.bins,
         )
 
     def _sentence(self, terms: Terms, answer: KaryResponse) -> str:
-        loss = answer.loss()
-        assert isinstance(loss, Flips)
-        each = 2 if terms.relation == "replace" else 1
-        some, most = (
-            Flips(loss.probability, min(items, self.bins)).epsilon
-            for items in (each * self.typical_size, self.bins)
-        )
+        made = answer.loss()
+        assert isinstance(made, Flips)
+        chance = made.probability
+
+        def loss(items: int) -> float:
+            return Flips(chance, min(items, self.bins)).epsilon
+
         return (
             f"{self.code_bits} bits of the lowest item in each of {self.bins} bins or 'empty', by "
             f"{answer.symbols}-ary randomised response; "
-            + self._told(terms, loss.epsilon, some, most)
+            + self._told(terms, loss, most=loss(self.bins))
         )
 
     def _answered(self, sets: ProfileSets, answer: KaryResponse, source: Source) -> np.ndarray:

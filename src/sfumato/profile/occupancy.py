@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "average_share",
     "bit_shares",
     "codeword_share",
+    "distinct",
     "noisy_share",
     "share_of_size",
     "size_of_share",
@@ -25,14 +25,20 @@ def codeword_share(bits: int, hashes: int) -> float:
     >>> codeword_share(5000, 20)
     0.003992...
     """
-    return -math.expm1(hashes * _log_missed(bits))
+    return -math.expm1(hashes * float(_log_missed(bits)))
 
 
-def share_of_size(size: Any, bits: int, hashes: int) -> Any:
+def share_of_size(size: Any, bits: Any, hashes: Any) -> Any:
     """The chance that a profile of so many items sets a given bit: (3.6).
+
+    Where sizes vary, (3.8) is its mean over their law; the sum starts at an empty profile, which
+    sets no bit. Numbers or arrays that go together.
 
     >>> float(share_of_size(106, 5000, 20))
     0.345...
+    >>> chances = [0.5, 0.25, 0.25]  # of profiles of no item, of one and of two
+    >>> float(chances @ share_of_size([0, 1, 2], 5000, 20))
+    0.002990...
     """
     return -np.expm1(np.asarray(size, np.float64) * (hashes * _log_missed(bits)))[()]
 
@@ -48,13 +54,13 @@ def size_of_share(share: Any, bits: int, hashes: int) -> Any:
     return (empty / (hashes * _log_missed(bits)))[()]
 
 
-def noisy_share(share: Any, flip: float) -> Any:
+def noisy_share(share: Any, flip: Any) -> Any:
     """The chance that a bit is set after flips of this probability: (3.7).
 
     >>> noisy_share(0.0, 0.25), noisy_share(1.0, 0.25)
     (0.25, 0.75)
     """
-    return flip + (1 - 2 * flip) * share
+    return (1 - flip) * share + flip * (1 - share)
 
 
 def true_share(share: Any, flip: float) -> Any:
@@ -64,13 +70,18 @@ def true_share(share: Any, flip: float) -> Any:
     return (share - flip) / (1 - 2 * flip)
 
 
-def average_share(chances: Any, bits: int, hashes: int) -> float:
-    """The chance that a bit is set when chances[c] is that of a profile of c items: (3.8).
+def distinct(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Each row with its different positions first, rising, and how many these are.
 
-    The sum starts at the empty profile, which sets no bit.
+    >>> distinct(np.array([[4, 1, 4], [3, 2, 1]]))
+    (array([[1, 4, 4],
+           [1, 2, 3]]), array([2, 3]))
     """
-    chances = np.asarray(chances, np.float64)
-    return float(chances @ share_of_size(np.arange(chances.size), bits, hashes))
+    places = np.sort(positions, axis=1)
+    again = np.zeros(places.shape, bool)
+    again[:, 1:] = places[:, 1:] == places[:, :-1]
+    order = np.argsort(again, axis=1, kind="stable")
+    return np.take_along_axis(places, order, axis=1), places.shape[1] - again.sum(axis=1)
 
 
 def bit_shares(prior: Any, positions: np.ndarray, bits: int) -> np.ndarray:
@@ -87,16 +98,16 @@ def bit_shares(prior: Any, positions: np.ndarray, bits: int) -> np.ndarray:
     chances = np.asarray(prior, np.float64)
     if chances.shape != positions.shape[:1] or not ((chances >= 0) & (chances <= 1)).all():
         raise ValueError("bit_shares: prior must be a chance from 0 to 1 for each item.")
-    once = np.sort(positions, axis=1)
-    first = np.ones(once.shape, bool)
-    first[:, 1:] = once[:, 1:] != once[:, :-1]
+    places, counts = distinct(positions)
+    once = np.arange(places.shape[1]) < counts[:, np.newaxis]
     with np.errstate(divide="ignore"):
         absent = np.log1p(-chances)
-    weights = np.broadcast_to(absent[:, np.newaxis], once.shape)[first]
+    weights = np.repeat(absent, counts)
     # exp(-inf) is 0: an item that is surely there sets its bits.
-    return -np.expm1(np.bincount(once[first], weights, minlength=bits)) + 0.0
+    return -np.expm1(np.bincount(places[once], weights, minlength=bits)) + 0.0
 
 
-def _log_missed(bits: int) -> float:
+def _log_missed(bits: Any) -> np.ndarray:
     """The logarithm of the chance that one throw misses a given bit; very low if it is the only."""
-    return math.log1p(-1 / bits) if bits > 1 else -64.0
+    with np.errstate(divide="ignore"):
+        return np.maximum(np.log1p(-1 / np.asarray(bits, np.float64)), -64.0)

@@ -9,12 +9,11 @@ from typing import Annotated, Any
 import numpy as np
 
 from sfumato._require import between, whole
-from sfumato.kernels import filters
+from sfumato.kernels import filters, largest
 from sfumato.privacy.loss import Flips
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.profile import occupancy
-from sfumato.profile._blip_law import Filters, Pairs, bounds, size_variance
-from sfumato.profile._measures import measured
+from sfumato.profile._blip_law import SURE, Filters, Found, Pairs, bounds, size_variance
 from sfumato.profile._released import ReleasedProfiles
 from sfumato.sketch._base import Cells
 from sfumato.sketch._responses import answers_of
@@ -56,6 +55,7 @@ class ReleasedBlip(ReleasedProfiles):
     epsilon: Annotated[float, between(0, math.inf)]
     words: np.ndarray
     _of = "Blip"
+    _of_sizes = ("cosine", "jaccard", "inner")
 
     @property
     def flip_probability(self) -> Fraction:
@@ -92,27 +92,23 @@ class ReleasedBlip(ReleasedProfiles):
         """For each row and item an estimate of 1 if it is in the profile and of 0 if not.
 
         The share of the item's own bits that are set, against that of all others; unbiased but for
-        the division by the share of others that are not set.
+        the division by the share of others that are not set. NaN where that share is less than
+        1.96 of its standard errors (of flips and of hashes) above 0: such a filter is full or its
+        noise hides all, and the quotient would be of any size.
         """
-        asked, places = self._asked_rows(rows), np.sort(self.positions(items), axis=1)
-        again = np.zeros(places.shape, bool)
-        again[:, 1:] = places[:, 1:] == places[:, :-1]
-        counts = self.hashes - again.sum(axis=1)
-        places = np.take_along_axis(places, np.argsort(again, axis=1, kind="stable"), axis=1)
+        asked, (places, counts) = self._asked_rows(rows), occupancy.distinct(self.positions(items))
         hits = np.empty((asked.size, counts.size), np.int64)
         filters.found(self.words, asked, places, counts, hits)
-        flip = self._filters.flip
-        own = occupancy.true_share(hits / counts, flip)
-        with np.errstate(invalid="ignore"):  # an item that sets all bits leaves none to compare to
-            rest = (self._filters.ones[asked, np.newaxis] - hits) / (self.bits - counts)
-        others = np.minimum(occupancy.true_share(rest, flip), 1 - 0.5 / self.bits)
-        return np.asarray((own - others) / (1 - others))
+        flip, rest = self._filters.flip, self.bits - counts
+        own = 1 - occupancy.true_share(hits / counts, flip)
+        with np.errstate(divide="ignore", invalid="ignore"):  # where an item sets all bits
+            set_by_others = (self._filters.ones[asked, np.newaxis] - hits) / rest
+            unset = 1 - occupancy.true_share(set_by_others, flip)
+            error = np.sqrt((self._filters.noise + np.maximum(unset, 0.0)) / rest)
+            return np.where(unset > SURE * error, 1 - own / unset, np.nan)
 
-    def profile_epsilon(self, items: int) -> float:
-        """The loss for a whole profile of so many items: min(items hashes, bits) that of a bit."""
-        items = whole(1).check(type(self).__name__, "items", items)
-        if self.statement.unit == "user":
-            items = min(items, self.statement.contributions)
+    def _loss(self, items: int) -> float:
+        """min(items hashes, bits) times that of a bit."""
         if not self.epsilon:
             return 0.0
         return Flips(self.flip_probability, min(items * self.hashes, self.bits)).epsilon
@@ -163,13 +159,15 @@ class ReleasedBlip(ReleasedProfiles):
         near: np.ndarray,
     ) -> None:
         """Ranked by shrunk similarities; what is told of those found are the debiased ones."""
-        best = np.full(near.shape, -np.inf)
         for mine, yours, pairs in self._pairs(rows, there):
-            kept = found[mine], best[mine], near[mine]
-            filters.keep(pairs.rank(measure), pairs.inner, yours.start, own[mine], *kept)
-        some, others = found >= 0, found[found >= 0]
-        left = self._filters.lengths[rows[np.nonzero(some)[0]]] ** 2
-        near[some] = measured(measure, near[some], left, there._filters.lengths[others] ** 2)
+            filters.keep(pairs.rank(measure), yours.start, own[mine], found[mine], near[mine])
+        largest.ordered(found, near)
+        queries, some = np.nonzero(found >= 0)
+        whose, others = rows[queries], found[queries, some]
+        both = np.empty(others.size, np.int32)
+        filters.common_of(self.words, whose, there.words, others, both)
+        pairs = Found(self._filters.rows(whose), there._filters.rows(others), both)
+        near[queries, some] = pairs.estimate(measure)
 
     def _to_agree(self, other: Any) -> tuple[str, ...]:
         return ("bits", "hashes", "seed")  # the noise may differ

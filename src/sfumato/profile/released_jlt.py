@@ -99,8 +99,7 @@ class ReleasedJlt(CodewordProfiles):
         return out
 
     def _inner(self, pairs: Pairs) -> np.ndarray:
-        size = self.estimate_size()[pairs.left]
-        return np.where(pairs.alone, size, pairs.counted).astype(np.float64)
+        return np.asarray(pairs.counted, np.float64)
 
     def _noisy(self, pairs: Pairs, measure: str) -> np.ndarray:
         products = pairs.counted.astype(np.float64)

@@ -49,6 +49,7 @@ class ReleasedMinima(PairwiseProfiles):
     code_bits: Annotated[int, CODE_BITS]
     codes: np.ndarray
     _of = "Minima"
+    _of_sizes = ("cosine", "inner")
 
     @property
     def chance(self) -> Fraction:
@@ -99,13 +100,9 @@ class ReleasedMinima(PairwiseProfiles):
         told = (self.codes[np.ix_(asked, places)] == symbols) - law.chance
         return np.asarray((told / law.kept - away) / np.maximum(there - away, LEAST))
 
-    def profile_epsilon(self, items: int) -> float:
-        """The loss for a whole profile of so many items: that of as many bins, or of all."""
-        items, told = whole(1).check(type(self).__name__, "items", items), self.statement
-        if told.unit == "user":
-            items = min(items, told.contributions)
-        moved = items * (2 if told.relation == "replace" else 1)
-        return Flips(answers_of(told).probability, min(moved, self.bins)).epsilon
+    def _loss(self, items: int) -> float:
+        """That of as many bins, or of all."""
+        return Flips(answers_of(self.statement).probability, min(items, self.bins)).epsilon
 
     def _placed(self, items: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         hashes = self._hashed(items)
@@ -166,14 +163,13 @@ class ReleasedMinima(PairwiseProfiles):
     def _inner(self, pairs: Pairs) -> np.ndarray:
         """The alike bins, times the items for one full bin: several may share one."""
         alike, either = self._sums(pairs)
-        common = alike * self._law.items(either) / either
-        return np.asarray(np.where(pairs.alone, self.estimate_size()[pairs.left], common))
+        return np.asarray(alike * self._law.items(either) / either)
 
     def _estimate(self, pairs: Pairs, measure: str) -> np.ndarray:
         if measure != "jaccard":
             return super()._estimate(pairs, measure)
         alike, either = self._sums(pairs)
-        return np.asarray(np.where(pairs.alone, 1.0, np.clip(alike / either, 0, 1)))
+        return np.asarray(np.clip(alike / either, 0, 1))
 
     def _noisy(self, pairs: Pairs, measure: str) -> np.ndarray:
         if measure == "inner":

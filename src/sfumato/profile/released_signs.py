@@ -113,8 +113,7 @@ class ReleasedSigns(CodewordProfiles):
 
     def _inner(self, pairs: Pairs) -> np.ndarray:
         left, right = self._totals(pairs)
-        common = self._cosines(pairs) * np.sqrt(left * right)
-        return np.asarray(np.where(pairs.alone, self.estimate_size()[pairs.left], common))
+        return np.asarray(self._cosines(pairs) * np.sqrt(left * right))
 
     def _noisy(self, pairs: Pairs, measure: str) -> np.ndarray:
         if measure == "cosine":

@@ -70,7 +70,6 @@ class Signs(GaussianMechanism[ReleasedSigns]):
 
     def _plan(self, terms: Terms, sets: ProfileSets) -> ProfilePlan[ReleasedSigns]:
         noise = GaussianNoise.of(terms, SCALE**2 + WEIGHT**2, self.sigma)
-        terms.check_room(len(sets) * 8 * (-(-self.bits // 64) + 1))
         public: dict[str, Any] = dict(
             bits=self.bits, scale=SCALE, weight=WEIGHT, sigma=float(noise.sigma)
         )
@@ -84,6 +83,7 @@ class Signs(GaussianMechanism[ReleasedSigns]):
             noise.loss(terms.events, terms.relation),
             f"{self.bits} signs of sums of codewords, and sizes, " + self._sentence(terms, noise),
             noisy,
+            nbytes=len(sets) * 8 * (-(-self.bits // 64) + 1),
         )
 
     def _signed(

@@ -104,7 +104,7 @@ def weighted_memberships(
 
 
 def memberships(profiles: Profiles, items: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """As the profiles tell them; 0 where a release tells nothing, since its noise hides all."""
+    """As the profiles tell them; 0 where a release tells nothing, as noise or a full filter may."""
     return np.asarray(np.nan_to_num(profiles.memberships(items, rows), nan=0.0))
 
 

@@ -1,0 +1,109 @@
+"""Reading for private use: whatever one row holds, the others are read as they were without it."""
+
+import json
+
+import pytest
+
+from sfumato.data import read_interactions
+
+ROWS = [f"{user},caf\u00e9-{item},1".encode() for user in range(1, 51) for item in range(5)]
+HEADER = b"user,item,rating"
+BAD = {
+    "encoding": b"1,\xe9,1",
+    "too many fields": b"1,x,1,2",
+    "too few fields": b"1,x",
+    "no number": b"1,x,many",
+    "no item": b"1,,1",
+}
+HIDING = {
+    "not closed": b'1,"x,1',
+    "not closed, in the last field": b'1,x,"1',
+    "quote inside": b'1,"x"y",1',
+    "backslash": b'1,"x\\"y",1',
+    "spans lines": b'1,"x\ny",1,2',
+}
+
+
+def read(folder, rows, **options):
+    (folder / "rows.csv").write_bytes(b"\n".join(rows) + b"\n")
+    return read_interactions(folder / "rows.csv", duplicates="keep", guess=False, **options)
+
+
+def pairs(found):
+    return list(zip(found.users.tolist(), found.items.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("at", [0, 3, len(ROWS)])
+@pytest.mark.parametrize("odd", BAD.values(), ids=BAD)
+def test_a_bad_row_stops_or_is_counted_and_changes_no_other(tmp_path, odd, at):
+    rows = [HEADER, *ROWS[:at], odd, *ROWS[at:]]
+    with pytest.raises(ValueError, match=f"line {at + 2}: .*; correct it, or on_error='skip'"):
+        read(tmp_path, rows)
+    found = read(tmp_path, rows, on_error="skip")
+    assert pairs(found) == pairs(read(tmp_path, [HEADER, *ROWS]))
+    assert sum(found.report.skipped.values()) == 1
+
+
+@pytest.mark.parametrize("at", [0, 3, len(ROWS)])
+@pytest.mark.parametrize("odd", HIDING.values(), ids=HIDING)
+def test_a_broken_quote_always_stops_since_it_may_hide_others(tmp_path, odd, at):
+    rows = [HEADER, *ROWS[:at], odd, *ROWS[at:]]
+    for on_error in ("raise", "skip"):
+        with pytest.raises(ValueError, match=f"line {at + 2}: "):
+            read(tmp_path, rows, on_error=on_error)
+    with pytest.raises(ValueError, match="so that it is not skipped"):
+        read(tmp_path, rows, on_error="skip")
+
+
+def test_a_quote_that_closes_in_a_later_row_stops(tmp_path):
+    rows = [HEADER, b"1,a,1", b'1,"x,1', b"2,b,1", b'2,",x",1', b"3,c,1"]
+    with pytest.raises(ValueError, match="line 3: the number of fields is wrong in a row that"):
+        read(tmp_path, rows, on_error="skip")
+
+
+def test_texts_in_an_encoding_that_is_told_are_read_in_it(tmp_path):
+    plain = pairs(read(tmp_path, [HEADER, *ROWS]))
+    for encoding in ("latin-1", "utf-16"):
+        text = b"\n".join([HEADER, *ROWS, b""]).decode()
+        (tmp_path / encoding).write_text(text, encoding)
+        found = read_interactions(tmp_path / encoding, encoding=encoding, guess=False)
+        assert pairs(found) == plain
+    marked = [b"\xef\xbb\xbf" + HEADER, *ROWS]
+    assert pairs(read(tmp_path, marked)) == pairs(read(tmp_path, marked, encoding="utf-8")) == plain
+
+
+def test_the_first_row_alone_shows_the_delimiter(tmp_path):
+    rows = [b"user;item;rating", *(b"%d; a; 1" % user for user in range(9))]
+    for more in ([], [b"9;a;1"] * 20):
+        assert read(tmp_path, [*rows, *more]).items.tolist()[:9] == [" a"] * 9
+    with pytest.raises(ValueError, match="line 2: the number of fields"):
+        read(tmp_path, [b"user; item; rating", b"1;a;1", b"2;a;1"])
+
+
+def test_no_row_stands_for_a_line_of_names_where_others_are_skipped(tmp_path):
+    assert len(read(tmp_path, ROWS)) == len(ROWS)
+    with pytest.raises(ValueError, match="has no line of names"):
+        read(tmp_path, [b"1,x,1,2", *ROWS], on_error="skip")
+
+
+def test_times_are_read_only_where_told(tmp_path):
+    rows = [HEADER + b",time", b"1,a,1,odd", b"2,a,1,7"]
+    assert read(tmp_path, rows).times is None
+    assert read(tmp_path, [rows[0], rows[2]], times="time").times.tolist() == [7]
+    with pytest.raises(ValueError, match="line 2: the time"):
+        read(tmp_path, rows, times="time")
+    with pytest.raises(ValueError, match="times do not go with on_error='skip'"):
+        read(tmp_path, rows, times="time", on_error="skip")
+
+
+def test_no_key_of_a_json_object_decides_which_column_is_skipped(tmp_path):
+    rows = [{"userid": user, "item": "tea", "rating": 1} for user in range(3)]
+    odd = {"user": 1, "item": "tea", "rating": 1}
+    text = "\n".join(map(json.dumps, [*rows, odd]))
+    (tmp_path / "rows.jsonl").write_text(text)
+    options = {"guess": False, "on_error": "skip"}
+    with pytest.raises(ValueError, match="give users=, items=, ratings=:"):
+        read_interactions(tmp_path / "rows.jsonl", **options)
+    told = {"users": "userid", "items": "item", "ratings": "rating"}
+    found = read_interactions(tmp_path / "rows.jsonl", **options, **told)
+    assert found.users.tolist() == [0, 1, 2]
