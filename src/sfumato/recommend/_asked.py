@@ -9,7 +9,7 @@ from sfumato.recommend._catalogue import Catalogue
 from sfumato.recommend._ranking import Seen
 from sfumato.sketch._ids import ids_of, is_one, kind_of
 
-__all__ = ["barred", "best", "fitting", "listing", "pairs"]
+__all__ = ["barred", "beside", "best", "fitting", "listing", "pairs"]
 
 
 def fitting(owner: str, name: str, ids: Any, kind: str) -> np.ndarray:
@@ -25,6 +25,13 @@ def pairs(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Columns of users and of the items beside them; one single id stands for a whole column."""
     who, what = fitting(owner, "users", users, kinds[0]), fitting(owner, "items", items, kinds[1])
+    return beside(owner, users, items, who, what)
+
+
+def beside(
+    owner: str, users: Any, items: Any, who: np.ndarray, what: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The columns that users and items, as they were given, stand for: of one length."""
     if is_one(users):
         who = np.repeat(who, what.size)
     elif is_one(items):

@@ -8,6 +8,7 @@ from sfumato._require import one_of, whole
 from sfumato.data.interactions import Interactions
 from sfumato.kernels import pairs
 from sfumato.recommend import _explain
+from sfumato.recommend._asked import beside
 from sfumato.recommend._estimator import BOUNDS, OPTIONAL_BOUNDS, Estimator, NotFittedError
 from sfumato.recommend._ranking import Seen, Shelf, check_filter, listed, seen_by
 from sfumato.sketch._ids import distinct, ids_of, is_one, kind_of
@@ -185,16 +186,7 @@ class Factorization(Estimator, in_files=False):
 
     def _pairs(self, users: Any, items: Any) -> tuple[np.ndarray, np.ndarray]:
         who, what = self._user_ids(users), self._item_ids(items)
-        if is_one(users):
-            who = np.repeat(who, what.size)
-        elif is_one(items):
-            what = np.repeat(what, who.size)
-        if who.size != what.size:
-            raise ValueError(
-                f"{type(self).__name__}: users and items must be of one length, "
-                f"not {who.size} and {what.size}."
-            )
-        return who, what
+        return beside(type(self).__name__, users, items, who, what)
 
     def _uncut(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
         """Predictions before they are cut; the vectors of each id are read once."""
