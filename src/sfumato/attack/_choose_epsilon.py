@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from sfumato._require import fraction, positive
-from sfumato.attack._profile_point import AUDIENCE, Point
+from sfumato.attack._curator import AUDIENCE
+from sfumato.attack._profile_point import Point
 from sfumato.attack._profile_scene import Scene, Settings
 from sfumato.data.interactions import Interactions
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from sfumato.attack._profile_figure import ALT
 from sfumato.attack._profile_scene import ATTACKED, MOST
-from sfumato.attack._report_page import STYLE, table
+from sfumato.attack._report_page import document, table
 
 __all__ = ["GRID", "MEANINGS", "page"]
 
@@ -66,10 +66,7 @@ def page(told: dict[str, Any], png: bytes) -> str:
         "<p>An attack that fails proves nothing: a better one may exist, or one that knows more "
         "than was granted here. What is proved is epsilon.</p>",
     ]
-    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width">\
-<title>{title}</title><style>{STYLE}</style>'
-    body = "\n".join(part for part in parts if part)
-    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
+    return document(title, parts)
 
 
 def _choice(choice: dict[str, Any] | None) -> str:

@@ -8,9 +8,8 @@ import numpy as np
 
 from sfumato.attack.reconstruction import Reconstruction
 
-__all__ = ["AUDIENCE", "BY_POPULARITY", "BY_TASTE", "POPULARITY", "Point", "Recovered"]
+__all__ = ["BY_POPULARITY", "BY_TASTE", "POPULARITY", "Point", "Recovered"]
 
-AUDIENCE = "for the curator; not a release"
 POPULARITY = "popularity alone"
 NUMBERS = (
     "epsilon",

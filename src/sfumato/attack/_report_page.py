@@ -4,7 +4,7 @@ from base64 import b64encode
 from html import escape
 from typing import Any
 
-__all__ = ["STYLE", "page", "table"]
+__all__ = ["document", "page", "table"]
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 62rem; padding: 0 1rem;
@@ -55,9 +55,14 @@ def page(told: dict[str, Any], png: bytes) -> str:
         "<p>An attack that fails proves nothing: a better one may exist. Intervals and epsilon "
         "hold where the test ratings were split off at random and never used for training.</p>",
     ]
+    return document(title, parts)
+
+
+def document(title: str, parts: list[str]) -> str:
+    """A whole page of these parts; empty ones leave no line."""
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width">\
 <title>{title}</title><style>{STYLE}</style>'
-    body = "\n".join(parts)
+    body = "\n".join(part for part in parts if part)
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
 
 

@@ -5,12 +5,12 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sfumato.attack._activity import Quarter, quarters
+from sfumato.attack._curator import AUDIENCE, write
 from sfumato.attack._divergence import KLDivergence, kl_divergence
 from sfumato.attack._rows import Sides
 from sfumato.attack.membership import MembershipInference, checked_settings, inferred
@@ -20,7 +20,6 @@ from sfumato.privacy.statement import PrivacyStatement
 __all__ = ["ModelAudit", "audit_model"]
 
 OWNER = "audit_model"
-AUDIENCE = "for the curator; not a release"
 BINS = 60
 EVERYTHING = "the whole file"
 
@@ -70,13 +69,13 @@ class ModelAudit:
     def save_json(self, path: str | os.PathLike[str]) -> None:
         """Write the figures as JSON, whole or not at all."""
         text = json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n"
-        _write(path, text.encode())
+        write(path, text.encode())
 
     def save_png(self, path: str | os.PathLike[str]) -> None:
         """Write the figure, whole or not at all."""
         from sfumato.attack._report_figure import figure_png
 
-        _write(path, figure_png(self.to_dict()))
+        write(path, figure_png(self.to_dict()))
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
         """Write one page that needs no other file, whole or not at all."""
@@ -84,7 +83,7 @@ class ModelAudit:
         from sfumato.attack._report_page import page
 
         told = self.to_dict()
-        _write(path, page(told, figure_png(told)).encode())
+        write(path, page(told, figure_png(told)).encode())
 
     def __repr__(self) -> str:
         return (
@@ -144,12 +143,6 @@ def audit_model(
         densities=_densities(sides),
         claimed=claimed,
     )
-
-
-def _write(path: str | os.PathLike[str], data: bytes) -> None:
-    from sfumato.sketch._format import write_whole  # a large room, for those who write files
-
-    write_whole(Path(path), data)
 
 
 def _claimed(statement: PrivacyStatement | None) -> tuple[float, float] | None:

@@ -4,12 +4,12 @@ import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from sfumato._require import positive
 from sfumato.attack._choose_epsilon import LARGEST, EpsilonChoice, Progress, chosen
-from sfumato.attack._profile_point import AUDIENCE, POPULARITY, Point
+from sfumato.attack._curator import AUDIENCE, write
+from sfumato.attack._profile_point import POPULARITY, Point
 from sfumato.attack._profile_scene import Scene, Settings
 from sfumato.data.interactions import Interactions
 
@@ -119,15 +119,15 @@ class ProfileAudit:
 
     def save_json(self, path: str | os.PathLike[str]) -> None:
         """Write the figures as JSON, whole or not at all."""
-        _write(path, _json(self.to_dict()))
+        write(path, _json(self.to_dict()))
 
     def save_png(self, path: str | os.PathLike[str]) -> None:
         """Write the figure, whole or not at all."""
-        _write(path, self.files()["png"])
+        write(path, self.files()["png"])
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
         """Write one page that needs no other file, whole or not at all."""
-        _write(path, self.files()["html"])
+        write(path, self.files()["html"])
 
     def __repr__(self) -> str:
         return f"ProfileAudit of {self.mechanism['kind']} ({AUDIENCE}): {self.sentence}"
@@ -226,9 +226,3 @@ def _plain(parameters: dict[str, Any]) -> dict[str, Any]:
 
 def _json(told: dict[str, Any]) -> bytes:
     return (json.dumps(told, indent=1, allow_nan=False) + "\n").encode()
-
-
-def _write(path: str | os.PathLike[str], data: bytes) -> None:
-    from sfumato.sketch._format import write_whole  # a large room, for those who write files
-
-    write_whole(Path(path), data)
