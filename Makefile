@@ -43,12 +43,16 @@ bench: .venv/bench
 	$(BIN)/python benchmarks/thesis_ch4.py
 	$(BIN)/python benchmarks/thesis_ch3.py
 	$(BIN)/python benchmarks/profiles.py
+	$(BIN)/python benchmarks/retrieval.py
+	$(BIN)/python benchmarks/thesis_ch5.py
+	$(BIN)/python benchmarks/binary_factors.py
 
 docs: .venv/bench
 	$(BIN)/python docs/commands.py
 	$(BIN)/python docs/figures.py
 	$(BIN)/python docs/factorization.py
 	$(BIN)/python docs/reconstruction.py
+	$(BIN)/python docs/codes.py
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

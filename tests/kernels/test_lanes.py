@@ -20,6 +20,7 @@ from sfumato.kernels.lanes import (
     f32x16,
     f64x8,
     flip,
+    floats,
     fma,
     lane,
     largest,
@@ -148,6 +149,7 @@ def convert(f32, f64, u32, u64, i32, i64, number):
     store(u64, 32, u64x8(-2))
     store(f32, 48, select(mask16(0x8421), f32x16(1), f32x16(2)))
     store(f64, 40, select(mask8(0xF81), f64x8(1), f64x8(2)))
+    store(f32, 64, floats(load(u32, 0)))
     store(i32, 16, load(i32, 0) >> 1)
     store(i64, 8, load(i64, 0) >> 1)
 
@@ -328,7 +330,7 @@ def check_lanes(out, blocks):
 
 def test_conversions_fills_and_masks_place_every_lane():
     rng = np.random.default_rng(3)
-    f32, f64 = rng.normal(size=64).astype(np.float32), rng.normal(size=48)
+    f32, f64 = rng.normal(size=80).astype(np.float32), rng.normal(size=48)
     u32 = rng.integers(0, 2**32, 48, np.uint32)
     u64 = rng.integers(0, 2**64, 40, np.uint64)
     i32, i64 = np.full(32, -1, np.int32), np.full(16, -1, np.int64)
@@ -342,7 +344,8 @@ def test_conversions_fills_and_masks_place_every_lane():
     assert (f64[32:40] == 0.1).all()
     assert (u32[32:] == 2**32 - 2).all()
     assert (u64[32:] == 2**64 - 2).all()
-    np.testing.assert_array_equal(f32[48:], 2 - (0x8421 >> np.arange(16) & 1))
+    np.testing.assert_array_equal(f32[48:64], 2 - (0x8421 >> np.arange(16) & 1))
+    np.testing.assert_array_equal(f32[64:], u32[:16].astype(np.float32))
     np.testing.assert_array_equal(f64[40:], 2 - (0x81 >> np.arange(8) & 1))
     assert (i32[16:] == 2**31 - 1).all()
     assert (i64[8:] == 2**63 - 1).all()

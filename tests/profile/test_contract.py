@@ -18,7 +18,7 @@ from sfumato.data import Interactions
 from sfumato.privacy.noise import InsecureSeededSource
 from sfumato.profile import Blip, Jlt, Minima, ReleasedProfiles, Signs, load
 from sfumato.sketch import SketchFormatError
-from sfumato.sketch._format import _checksum
+from sfumato.sketch._format import checksum
 
 USERS = [4, 7, 1, 9]
 WORLDS = [  # they differ in all that is private: here nobody has anything, here all, here others
@@ -108,7 +108,7 @@ def test_mutated_bytes_load_whole_or_are_refused(which, changes):
     for share, value in changes:
         body[int(share**3 * len(body))] = value  # most changes hit the header
     try:
-        release = load(bytes(body) + _checksum(memoryview(bytes(body))))
+        release = load(bytes(body) + checksum(memoryview(bytes(body))))
     except SketchFormatError:
         return
     assert load(release.to_bytes()) == release

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import sfumato.sketch as kinds
 from checks import KEYS, SKETCHES, feed
 from sfumato.sketch import CountMin, Sketch, SketchFormatError, load
-from sfumato.sketch._format import _checksum, pack
+from sfumato.sketch._format import checksum, pack
 
 MADE = [make for factories in SKETCHES.values() for make in factories]
 SAMPLES = [made.to_bytes() for make in MADE for made in (make(1), feed(make(1), slice(0, 50)))]
@@ -23,7 +23,7 @@ SAMPLES = [data for data in SAMPLES if len(data) < 20_000]
 
 def resealed(body):
     """The bytes with a checksum that fits them, so that only the content can be wrong."""
-    return bytes(body) + _checksum(memoryview(bytes(body)))
+    return bytes(body) + checksum(memoryview(bytes(body)))
 
 
 def loads_or_refuses(data):

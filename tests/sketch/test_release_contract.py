@@ -10,7 +10,7 @@ from releases import CHECKS, RELEASES
 from seen import repacked, use
 from sfumato.privacy.noise import InsecureSeededSource
 from sfumato.sketch import CountMin, Release, SketchFormatError, load
-from sfumato.sketch._format import _checksum
+from sfumato.sketch._format import checksum
 
 PUBLIC = [getattr(sfumato.sketch, name) for name in sfumato.sketch.__all__]
 CASES = [
@@ -58,7 +58,7 @@ def outcome(sketch, arguments):
 
 def resealed(body):
     """The bytes with a checksum that fits them, so that only the content can be wrong."""
-    return bytes(body) + _checksum(memoryview(bytes(body)))
+    return bytes(body) + checksum(memoryview(bytes(body)))
 
 
 @settings(max_examples=600)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from sfumato.cli import audit, budget, models, profiles, sketch, tuning
+from sfumato.cli import audit, budget, index, models, profiles, sketch, tuning
 from sfumato.cli._options import Json
 
 __all__ = ["app", "main"]
@@ -76,6 +76,7 @@ app.add_typer(audit.app, name="audit")
 app.add_typer(sketch.app, name="sketch")
 app.add_typer(budget.app, name="budget")
 app.add_typer(profiles.app, name="profiles")
+app.add_typer(index.app, name="index")
 app.command()(models.fit)
 app.command()(models.evaluate)
 app.command()(models.recommend)
@@ -97,7 +98,7 @@ def start(
 
 @app.command()
 def inspect(file: Annotated[Path, typer.Argument()], json: Json = False) -> None:
-    """Say what a file of ours holds: a sketch, model, release, answer or ledger."""
+    """Say what a file of ours holds: a sketch, model, release, index, answer or ledger."""
     from sfumato.cli import _show
 
     begin = _show.beginning(file)
@@ -105,7 +106,7 @@ def inspect(file: Annotated[Path, typer.Argument()], json: Json = False) -> None
         budget.show(file, None, json)
     elif begin.startswith(b"{"):
         _show.answer(file, json)
-    elif not models.shown(file, json):
+    elif not index.shown(file, json) and not models.shown(file, json):
         sketch.info(file, json)
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "f32x16",
     "f64x8",
     "flip",
+    "floats",
     "fma",
     "lane",
     "largest",
@@ -206,6 +207,13 @@ def widen_low(typing, a):
 def widen_high(typing, a):
     """Lanes 8 to 15 of sixteen, each twice as wide."""
     return code.widen("widen_high", a, range(8, 16))
+
+
+@intrinsic
+def floats(typing, a):
+    """Whole numbers of 32 bits as float32, each rounded to the nearest."""
+    code.expect(a == U32, "floats", "u32x16", a)
+    return code.emit(F32(a), lambda builder, value: builder.uitofp(value, F32.vector))
 
 
 @intrinsic

@@ -2,6 +2,7 @@
 
 from sfumato.recommend._catalogue import Catalogue
 from sfumato.recommend._files import ModelFormatError, load
+from sfumato.recommend._indexed import ItemIndex, StaleIndexError
 from sfumato.recommend._model import Factorization, NotFittedError
 from sfumato.recommend._profiles import RawProfiles
 from sfumato.recommend.dense import DenseFactorization
@@ -16,6 +17,7 @@ __all__ = [
     "Catalogue",
     "DenseFactorization",
     "Factorization",
+    "ItemIndex",
     "ModelFormatError",
     "NotFittedError",
     "PrivateFactorization",
@@ -24,6 +26,7 @@ __all__ = [
     "ReleasedNeighbours",
     "SketchFactorization",
     "SketchedFactors",
+    "StaleIndexError",
     "UserNeighbours",
     "load",
 ]

@@ -10,6 +10,7 @@ from sfumato.kernels import pairs
 from sfumato.recommend import _explain
 from sfumato.recommend._asked import beside
 from sfumato.recommend._estimator import BOUNDS, OPTIONAL_BOUNDS, Estimator, NotFittedError
+from sfumato.recommend._indexed import ItemIndex, Ranking
 from sfumato.recommend._ranking import Seen, Shelf, check_filter, listed, seen_by
 from sfumato.sketch._ids import distinct, ids_of, is_one, kind_of
 
@@ -71,12 +72,15 @@ class Factorization(Estimator, in_files=False):
         mask over `catalogue_`.
         """
         self._check_fitted()
-        n = COUNT.check(type(self).__name__, "n", n)
-        who = self._user_ids(users)
-        allowed = check_filter(type(self).__name__, filter, self.catalogue_)
-        seen = seen_by(type(self).__name__, who, exclude, self.catalogue_)
-        vectors = self._in_blocks(self._user_vectors, who)
-        return self._ranked(vectors, n, allowed, seen, is_one(users))
+        return self._recommended(users, n, exclude, filter)
+
+    def index(self, kind: str = "codes", **options: Any) -> ItemIndex:
+        """The catalogue as an index that recommends without scoring every item: see `ItemIndex`.
+
+        Parameters: kind, "codes" or "bands"; options, of `ItemIndex`.
+        """
+        self._check_fitted()
+        return ItemIndex(self, kind, **options)
 
     def similar_items(self, items: Any, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """The n items of the catalogue nearest to each item, and the cosines, nearest first.
@@ -198,6 +202,22 @@ class Factorization(Estimator, in_files=False):
         both += self.mean_ + user_biases[user_rows] + item_biases[item_rows]
         return both
 
+    def _recommended(
+        self,
+        users: Any,
+        n: int,
+        exclude: Interactions | None,
+        filter: Any,
+        shelf: Ranking | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """What `recommend` answers, ranked by the whole catalogue or by another shelf of it."""
+        n = COUNT.check(type(self).__name__, "n", n)
+        who = self._user_ids(users)
+        allowed = check_filter(type(self).__name__, filter, self.catalogue_)
+        seen = seen_by(type(self).__name__, who, exclude, self.catalogue_)
+        vectors = self._in_blocks(self._user_vectors, who)
+        return self._ranked(vectors, n, allowed, seen, is_one(users), shelf)
+
     def _ranked(
         self,
         vectors: np.ndarray,
@@ -205,12 +225,14 @@ class Factorization(Estimator, in_files=False):
         allowed: np.ndarray | None,
         seen: Seen | None,
         one: bool,
+        shelf: Ranking | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """The n best for each row of users' vectors, which are changed."""
         offsets = self.mean_ + vectors[:, -1:].astype(np.float64)
         vectors[:, -1] = 1  # beside the items' biases
         width = min(n, len(self.catalogue_))
-        found, scores = self._shelf("scores").best(vectors, width, allowed, seen)
+        shelf = self._shelf("scores") if shelf is None else shelf
+        found, scores = shelf.best(vectors, width, allowed, seen)
         return self._answer(found, scores + offsets, n, one)
 
     def _answer(

@@ -43,7 +43,8 @@ def directions(kind: str, count: int, dimension: int, seed: int) -> np.ndarray:
     """Panels of `count` directions in `dimension` coordinates; sketches alive share them.
 
     Parameters: kind, a kind of ENTRIES, or of Gaussian directions "orthogonal", "super-bit"
-    (orthogonal in batches of `dimension`) or "frame" (equally long, and a tight frame).
+    (orthogonal in batches of `dimension`), "frame" (equally long, and a tight frame) or "tight"
+    (orthonormal columns: a tight frame too, of unequal lengths).
 
     >>> dense(directions("sign", 2, 3, seed=0), 2).shape
     (2, 3)
@@ -91,6 +92,8 @@ def _made(kind: str, count: int, dimension: int, seed: int) -> np.ndarray:
         return _entries(kind, dimension, count, seed)
     if kind == "frame":
         return _panelled(_frame(count, dimension, seed))
+    if kind == "tight":
+        return _panelled(_tight(count, dimension, seed))
     batches = dense(_entries("gaussian", dimension, count, seed), count)
     for start in range(0, count, dimension):
         batch = batches[start : start + dimension]
@@ -107,11 +110,16 @@ def _entries(kind: str, keys: int, count: int, seed: int) -> np.ndarray:
 
 def _frame(count: int, dimension: int, seed: int) -> np.ndarray:
     """Unit rows whose columns are orthogonal and equally long: W^T W = (count / dimension) I."""
-    columns = _orthonormal(_entries("gaussian", count, dimension, seed), dimension)
-    matrix = np.ascontiguousarray(columns.T)
+    matrix = _tight(count, dimension, seed)
     frames.even_rows(matrix, np.empty(count))
     matrix *= np.sqrt(count / dimension)
     return matrix
+
+
+def _tight(count: int, dimension: int, seed: int) -> np.ndarray:
+    """Rows whose columns are orthonormal: the orthogonal factor of a Gaussian matrix."""
+    columns = _orthonormal(_entries("gaussian", count, dimension, seed), dimension)
+    return np.ascontiguousarray(columns.T)
 
 
 def _orthonormal(panels: np.ndarray, count: int) -> np.ndarray:

@@ -8,13 +8,15 @@
 end-8  XXH64 of everything before it
 """
 
+import contextlib
 import errno
 import json
 import math
 import os
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +25,7 @@ from sfumato._require import whole
 from sfumato.hashing import hash_column
 from sfumato.kernels.lanes import aligned
 
-__all__ = ["Packed", "SketchFormatError", "pack", "write_whole"]
+__all__ = ["Packed", "SketchFormatError", "checksum", "pack", "write_whole", "written_whole"]
 
 VERSION = whole(1)
 MAGIC, FORMAT, HEADER_LIMIT, EDGE = b"SFUM", 1, 1 << 20, 64
@@ -41,7 +43,7 @@ def pack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
     for array in arrays.values():
         out.extend(bytes(-len(out) % EDGE))
         out.extend(array.tobytes())
-    out.extend(_checksum(memoryview(out)))
+    out.extend(checksum(memoryview(out)))
     return bytes(out)
 
 
@@ -83,7 +85,7 @@ class Packed:
         if form != FORMAT:
             raise SketchFormatError(f"format {form} cannot be read, only {FORMAT}.")
         length = int.from_bytes(view[8:16], "little")
-        if length > min(HEADER_LIMIT, len(view) - 24) or _checksum(view[:-8]) != view[-8:]:
+        if length > min(HEADER_LIMIT, len(view) - 24) or checksum(view[:-8]) != view[-8:]:
             raise SketchFormatError("the sketch is cut off or damaged: its checksum does not hold.")
         self._start = 16 + length
         try:
@@ -110,7 +112,14 @@ class Packed:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that a reader sees the old content or the new, never a part.
+    """Write a file so that a reader sees the old content or the new, never a part."""
+    with written_whole(path) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def written_whole(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to, which takes the name `path` at the end, and only if nothing was raised.
 
     A link is followed; a device, pipe or folder is left alone and refused.
     """
@@ -120,7 +129,7 @@ def write_whole(path: Path, data: bytes) -> None:
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with open(part, "xb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
@@ -130,7 +139,8 @@ def write_whole(path: Path, data: bytes) -> None:
         part.unlink(missing_ok=True)
 
 
-def _checksum(view: memoryview) -> bytes:
+def checksum(view: memoryview) -> bytes:
+    """XXH64 of the bytes."""
     offsets = pa.py_buffer(np.array([0, len(view)], np.int64))
     column = pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, pa.py_buffer(view)])
     return int(hash_column(column)[0]).to_bytes(8, "little")

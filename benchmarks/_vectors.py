@@ -1,0 +1,82 @@
+"""The vectors of the retrieval benchmarks: base, queries to choose on, queries to report, truth."""
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import faiss
+import numpy as np
+from _descriptors import descriptors
+from _ratings import folder
+
+NEAREST = 100
+CHOOSING, REPORTED = 2_000, 4_000
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Unit vectors; `choosing` and `reported` are queries with the rows of their true neighbours.
+
+    Choices (flips, bits, short-lists) are made on `choosing`; tables show `reported` alone.
+    """
+
+    label: str
+    base: np.ndarray
+    choosing: tuple[np.ndarray, np.ndarray]
+    reported: tuple[np.ndarray, np.ndarray]
+
+
+def unit(vectors):
+    """Rows of length one, float32."""
+    return np.ascontiguousarray(
+        vectors / np.linalg.norm(vectors, axis=1, keepdims=True), dtype=np.float32
+    )
+
+
+def kept():
+    """Where made vectors are kept for the next run: SFUMATO_VECTORS, or a temporary folder."""
+    path = Path(os.environ.get("SFUMATO_VECTORS", Path(tempfile.gettempdir()) / "sfumato-vectors"))
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def sift_like(count=1_000_000):
+    """SIFT-like descriptors of generated images; the queries come from other images."""
+    base = unit(descriptors(count, seed=1, folder=kept()))
+    queries = unit(descriptors(CHOOSING + REPORTED, seed=7, folder=kept()))
+    return _split(f"SIFT-like, {count:,} x 128", base, queries)
+
+
+def glove():
+    """GloVe words of 50 numbers, 6,000 of them held out as queries; None without the folder."""
+    path = folder() / "glove" / "glove_6B_50d_top100k.npz"
+    if not path.exists():
+        return None
+    words = unit(np.load(path)["vectors"])
+    out = np.random.default_rng(0).permutation(len(words))
+    held = CHOOSING + REPORTED
+    return _split(f"GloVe, {len(words) - held:,} x 50", words[out[held:]], words[out[:held]])
+
+
+def _split(label, base, queries):
+    base, queries = np.ascontiguousarray(base), np.ascontiguousarray(queries)
+    truth = exact(base, queries)
+    first, last = slice(0, CHOOSING), slice(CHOOSING, None)
+    return Vectors(label, base, (queries[first], truth[first]), (queries[last], truth[last]))
+
+
+def exact(base, queries):
+    """The rows of the nearest by cosine, from faiss' exhaustive index."""
+    index = faiss.IndexFlatIP(base.shape[1])
+    index.add(base)
+    return index.search(queries, NEAREST)[1]
+
+
+def recalls(found, truth):
+    """R@1, R@10, R@100: the nearest among the first R; 10@10: of the ten nearest, those found."""
+    first = (found == truth[:, :1]).argmax(axis=1)
+    first[~(found == truth[:, :1]).any(axis=1)] = NEAREST
+    told = {f"R@{r}": float((first < r).mean()) for r in (1, 10, 100)}
+    both = [np.intersect1d(a[:10], b[:10]).size for a, b in zip(found, truth, strict=True)]
+    return {**told, "10@10": float(np.mean(both)) / 10}

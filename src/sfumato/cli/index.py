@@ -1,0 +1,180 @@
+"""`sfumato index`: binary codes of a file of vectors, and the nearest of them to others."""
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sfumato.cli._options import Force, Json, Quiet, check_output
+
+__all__ = ["app", "shown"]
+
+# Written out, so that --help need not load the encoders; a test compares them.
+ENCODERS = "anti_sparse, learned, optimal, project_and_sign, qolsh, tight_frame"
+STEP = 1 << 16  # vectors encoded between two moves of the bar
+SAMPLE = 100_000  # vectors, or somewhat more, that the encoder learns from
+app = typer.Typer(
+    help="Short binary codes of vectors, and the nearest of them to a query.",
+    no_args_is_help=False,
+    rich_markup_mode=None,
+)
+File = Annotated[Path, typer.Argument(help="A file that index build wrote.")]
+Vectors = Annotated[Path, typer.Argument(help="Vectors: .npy, or Parquet of numbers or lists.")]
+Ids = Annotated[Path | None, typer.Option(help="Whole numbers, one a line; 0, 1, ... unless told.")]
+IdColumn = Annotated[str | None, typer.Option(help="The column of ids in a Parquet file.")]
+Out = Annotated[Path, typer.Option("--output", "-o", help="Where to write the index.")]
+
+
+@app.command()
+def build(
+    vectors: Vectors,
+    output: Out,
+    encoder: Annotated[str | None, typer.Option(help=f"One of {ENCODERS}.")] = None,
+    bits: Annotated[int, typer.Option(help="Of a code.")] = 256,
+    metric: Annotated[str, typer.Option(help="cosine, or inner: the inner product.")] = "cosine",
+    keep_vectors: Annotated[
+        bool, typer.Option("--keep-vectors", help="Also the vectors, for --rerank exact.")
+    ] = False,
+    ids: Ids = None,
+    id_column: IdColumn = None,
+    seed: Annotated[int, typer.Option(help="Of the directions.")] = 0,
+    force: Force = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Encode a file of vectors and write the index, whole or not at all."""
+    from sfumato.cli import _show, _vectors
+    from sfumato.retrieve import BinaryIndex
+
+    check_output(output, force, vectors, ids)
+    named, rows = _vectors.read(vectors, ids, id_column)
+    begin = time.perf_counter()
+    made = BinaryIndex(
+        bits=bits, encoder=encoder, metric=metric, keep_vectors=keep_vectors, seed=seed
+    )
+    made.fit(rows[:: max(1, len(rows) // SAMPLE)])
+    _fill(made, named, rows, hidden=quiet or json)
+    made.save(output)
+    seconds = round(time.perf_counter() - begin, 3)
+    _show.document({**_told(made, output), "seconds": seconds}, json)
+
+
+@app.command()
+def add(
+    file: File,
+    vectors: Vectors,
+    output: Out,
+    ids: Ids = None,
+    id_column: IdColumn = None,
+    force: Force = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Write the index with more vectors in it; the directions stay as they were."""
+    from sfumato.cli import _show, _vectors
+
+    check_output(output, force, vectors, ids)
+    index = _load(file)
+    first = int(index.ids.max()) + 1 if len(index) else 0
+    named, rows = _vectors.read(vectors, ids, id_column, first)
+    _fill(index, named, rows, hidden=quiet or json)
+    index.save(output)
+    _show.document(_told(index, output), json)
+
+
+@app.command()
+def remove(
+    file: File,
+    ids: Annotated[list[int], typer.Argument(metavar="ID...", help="What is to be gone.")],
+    output: Out,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Write the index without these ids, whose codes and vectors are not in the new file."""
+    from sfumato.cli import _show
+
+    check_output(output, force)
+    index = _load(file)
+    index.remove(ids)
+    index.compact()
+    index.save(output)
+    _show.document(_told(index, output), json)
+
+
+@app.command()
+def search(
+    file: File,
+    queries: Vectors,
+    k: Annotated[int, typer.Option("-k", help="How many for each query.", min=1)] = 10,
+    shortlist: Annotated[int, typer.Option(help="Found by the scan, then ranked anew.")] = 1000,
+    rerank: Annotated[
+        str | None, typer.Option(help="asymmetric, exact (with kept vectors) or none.")
+    ] = "asymmetric",
+    scan: Annotated[
+        str | None, typer.Option(help="hamming or asymmetric; what suits the codes unless told.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """The nearest of the index to each query, best first."""
+    from sfumato.cli import _show, _vectors
+
+    index = _load(file)
+    _, rows = _vectors.read(queries, None, None)
+    order = None if rerank == "none" else rerank
+    scores, found = index.search(rows, k, shortlist=shortlist, rerank=order, scan=scan)
+    _show.rows(
+        [
+            {"query": q, "item": int(each), "score": float(score)}
+            for q in range(len(rows))
+            for each, score in zip(found[q], scores[q], strict=True)
+            if each >= 0
+        ],
+        json,
+    )
+
+
+def shown(file: Path, json: bool) -> bool:
+    """Say what an index in a file is; False where the file holds something else."""
+    from sfumato.cli import _show
+    from sfumato.retrieve import holds_index
+
+    if not file.is_file() or not holds_index(file):
+        return False
+    _show.document(_told(_load(file), file), json)
+    return True
+
+
+def _fill(index: Any, ids: Any, rows: Any, *, hidden: bool) -> None:
+    from sfumato.cli import _show
+
+    with _show.progress("encoding", hidden=hidden) as tell:
+        for start in range(0, len(rows), STEP):
+            part = slice(start, start + STEP)
+            index.add(ids[part], rows[part])
+            tell(min(start + STEP, len(rows)), len(rows))
+
+
+def _told(index: Any, file: Path) -> dict[str, Any]:
+    return {
+        "file": str(file),
+        "kind": type(index).__name__,
+        "parameters": index.parameters,
+        "vectors": len(index),
+        "dimension": index.dimension,
+        "bytes_per_vector": index.nbytes_per_vector,
+        "nbytes": index.nbytes,
+        "file_bytes": file.stat().st_size,
+    }
+
+
+def _load(file: Path) -> Any:
+    from sfumato.retrieve import load
+    from sfumato.sketch import SketchFormatError
+
+    if file.is_dir():
+        raise IsADirectoryError(f"{file}: is a folder, not an index.")
+    try:
+        return load(file)
+    except SketchFormatError as error:
+        raise SketchFormatError(f"{file}: {error}") from None

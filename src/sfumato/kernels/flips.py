@@ -1,0 +1,143 @@
+"""Bits of a code turned, one or two at a time, while that turns its reconstruction to the vector.
+
+A code b in {-1, 1}^L of a vector x stands for W b, the sum of b_j w_j. With p_j = <x, w_j>,
+s = <x, W b> and n = |W b|^2, turning bit j makes s - q_j of s and n + h_j of n, where q_j =
+2 b_j p_j and h_j = 4 |w_j|^2 - 4 b_j <w_j, W b>; and turning bit k adds 8 b_j b_k <w_j, w_k> to
+h_j. So no vector of the space is touched. Columns past the code have side, p and Gram 0: turning
+one changes nothing, so none is ever chosen.
+"""
+
+import numpy as np
+
+from ._jit import inline, kernel
+from .lanes import (
+    bits,
+    f32x16,
+    fma,
+    lane,
+    largest,
+    load,
+    maximum,
+    population_count,
+    select,
+    store,
+    total,
+    u32x16,
+)
+
+__all__ = ["improve"]
+
+LEAST = np.float32(1 + 2.0**-20)  # a gain below this factor is one of rounding
+TINY = np.float32(1e-30)  # squared lengths up to this are 0, and have no direction
+FAR = np.float32(1e30)  # beyond any product of unit vectors
+
+
+@kernel
+def improve(projections, products, gram, steps, pairs, sides):
+    """Turn bits of sides[r], each time the one of (5.12), at most `steps` times.
+
+    projections[r] = p, products[r, j] = <w_j, W b>, gram[j, k] = <w_j, w_k>, all float32 of the
+    sides' width. Where no single bit helps and `pairs` is true, the best two are turned together;
+    it ends where nothing helps.
+    """
+    width = sides.shape[1]
+    q, h = np.empty(width, np.float32), np.empty(width, np.float32)
+    squares = np.diag(gram).copy()
+    for r in range(sides.shape[0]):
+        side = sides[r]
+        s, n = _begin(projections[r], products[r], squares, side, q, h)
+        turned, by = 0, np.float32(0.0)
+        for _ in range(steps):
+            j, value = _best(gram, turned, by, side, s, n, q, h)
+            if value > LEAST * s * s / n:
+                s, n, by = _turn(j, gram, s, n, side, q, h)
+                turned = j
+                continue
+            by = np.float32(0.0)
+            if not pairs:
+                break
+            j, k = _best_pair(gram, side, s, n, q, h)
+            if j < 0:
+                break
+            s, n, by = _turn(j, gram, s, n, side, q, h)
+            _spread(gram, j, by, side, h)
+            s, n, by = _turn(k, gram, s, n, side, q, h)
+            turned = k
+
+
+@inline
+def _begin(p, product, squares, side, q, h):
+    """Fill q and h of the code as it is; its s and n."""
+    s, n = f32x16(0.0), f32x16(0.0)
+    for j in range(0, side.size, 16):
+        b = load(side, j)
+        along, back = b * load(p, j), b * load(product, j)
+        s, n = s + along, n + back
+        store(q, j, along + along)
+        store(h, j, (load(squares, j) - back) * 4.0)
+    return total(s), total(n)
+
+
+@inline
+def _best(gram, turned, by, side, s, n, q, h):
+    """The bit to turn and (s / sqrt(n))^2 after that; on the way h learns of the last turn."""
+    best, where = f32x16(0.0), u32x16(0)
+    row = turned * side.size
+    for j in range(0, side.size, 16):
+        bent = fma(load(side, j) * by, load(gram, row + j), load(h, j))
+        store(h, j, bent)
+        along, square = maximum(s - load(q, j), f32x16(0.0)), bent + n
+        value = select(square > TINY, along * along / square, f32x16(0.0))
+        better = value > best
+        best = select(better, value, best)
+        where = select(better, u32x16(j), where)
+    value = largest(best)
+    hits = bits(best == value)
+    i = population_count((hits & (~hits + np.uint64(1))) - np.uint64(1))
+    return np.int64(lane(where, i)) + i, value
+
+
+@inline
+def _turn(j, gram, s, n, side, q, h):
+    """Turn bit j; s, n, and what h has yet to learn: `by` times side times its row of the Gram."""
+    s, n = s - q[j], n + h[j]
+    by = np.float32(8.0) * side[j]
+    side[j], q[j] = -side[j], -q[j]
+    h[j] = np.float32(8.0) * gram[j, j] - h[j]  # what is learned will leave it at minus what it was
+    return s, n, by
+
+
+@inline
+def _spread(gram, turned, by, side, h):
+    row = turned * side.size
+    for j in range(0, side.size, 16):
+        store(h, j, fma(load(side, j) * by, load(gram, row + j), load(h, j)))
+
+
+@inline
+def _best_pair(gram, side, s, n, q, h):
+    """Bits j < k for which along^2 - (s^2 / n) square is largest, or -1 where none is above 0.
+
+    That difference is above 0 exactly where turning both raises along / sqrt(square) above
+    s / sqrt(n), and costs no division for each of the L^2 / 2 pairs.
+    """
+    rate = LEAST * s * s / n
+    found, first, second = np.float32(0.0), -1, -1
+    for j in range(side.size):
+        best, where = f32x16(found), u32x16(0)
+        q_j, s_j, n_j, by = q[j], s - q[j], n + h[j], np.float32(8.0) * side[j]
+        q[j] = FAR  # a bit turned twice is no pair: rounding could find that it helps
+        for k in range(j // 16 * 16, side.size, 16):
+            both = fma(load(side, k) * by, load(gram, j * side.size + k), load(h, k))
+            along, square = s_j - load(q, k), both + n_j
+            gain = fma(along, maximum(along, f32x16(0.0)), square * -rate)
+            better = (gain > best) & (square > TINY)
+            best = select(better, gain, best)
+            where = select(better, u32x16(k), where)
+        q[j] = q_j
+        value = largest(best)
+        if value > found:
+            hits = bits(best == value)
+            i = population_count((hits & (~hits + np.uint64(1))) - np.uint64(1))
+            found, first, second = value, j, np.int64(lane(where, i)) + i
+    return first, second

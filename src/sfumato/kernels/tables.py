@@ -1,0 +1,158 @@
+"""Tables of buckets: rows grouped by whole-number keys, and the rows that several buckets hold.
+
+A run holds all tables one after the other. Table t has the distinct keys keys[first[t] : first[t +
+1]], ascending; the rows of key k, ascending, are rows[starts[k] : starts[k + 1]].
+"""
+
+import numpy as np
+
+from ._jit import inline, kernel
+from .lanes import population_count
+
+__all__ = ["clear", "combine", "extract", "find", "group", "mark", "merge", "sort"]
+
+DIGIT = 11  # bits that one pass sorts by: its counters stay in the first cache
+
+
+@kernel
+def combine(codes, coefficients, out):
+    """out[i, t] = sum over j of coefficients[t, j] codes[i, t rows + j], modulo 2**64."""
+    tables, rows = coefficients.shape
+    for i in range(out.shape[0]):
+        for t in range(tables):
+            key = np.uint64(0)
+            for j in range(rows):
+                key += coefficients[t, j] * np.uint64(np.int64(codes[i, t * rows + j]))
+            out[i, t] = key
+
+
+@kernel
+def sort(keys, rows, spare_keys, spare_rows):
+    """Keys ascending in place, each row beside its key; rows of one key keep their order."""
+    places = np.empty((1 << DIGIT) + 1, np.int64)
+    varied = np.uint64(0)
+    for i in range(keys.size):
+        varied |= keys[i] ^ keys[0]
+    for shift in range(0, 64, DIGIT):
+        if (varied >> np.uint64(shift)) & np.uint64((1 << DIGIT) - 1):
+            _pass(keys, rows, shift, places, spare_keys, spare_rows)
+
+
+@inline
+def _pass(keys, rows, shift, places, spare_keys, spare_rows):
+    """One stable pass by the digit at `shift`, and back."""
+    low, digit = np.uint64(shift), np.uint64((1 << DIGIT) - 1)
+    places[:] = 0
+    for i in range(keys.size):
+        places[((keys[i] >> low) & digit) + np.uint64(1)] += 1
+    for d in range(1 << DIGIT):
+        places[d + 1] += places[d]
+    for i in range(keys.size):
+        d = (keys[i] >> low) & digit
+        spare_keys[places[d]], spare_rows[places[d]] = keys[i], rows[i]
+        places[d] += 1
+    keys[:] = spare_keys
+    rows[:] = spare_rows
+
+
+@kernel
+def group(keys, at, distinct, starts):
+    """The distinct ones of sorted keys and at + where each begins; gives how many there are."""
+    count = 0
+    for i in range(keys.size):
+        if i == 0 or keys[i] != keys[i - 1]:
+            distinct[count] = keys[i]
+            starts[count] = at + i
+            count += 1
+    return count
+
+
+@inline
+def _copy(source, low, high, out, at):
+    for i in range(low, high):
+        out[at + i - low] = source[i]
+    return at + high - low
+
+
+@kernel
+def merge(
+    first_a, keys_a, starts_a, rows_a, first_b, keys_b, starts_b, rows_b, first, keys, starts, rows
+):
+    """Two runs as one; rows of a come before those of b. Gives how many keys there are."""
+    count = at = 0
+    for t in range(first.size - 1):
+        first[t] = count
+        a, b = first_a[t], first_b[t]
+        while a < first_a[t + 1] or b < first_b[t + 1]:
+            left = b >= first_b[t + 1] or (a < first_a[t + 1] and keys_a[a] <= keys_b[b])
+            right = a >= first_a[t + 1] or (b < first_b[t + 1] and keys_b[b] <= keys_a[a])
+            keys[count], starts[count] = keys_a[a] if left else keys_b[b], at
+            count += 1
+            if left:
+                at = _copy(rows_a, starts_a[a], starts_a[a + 1], rows, at)
+                a += 1
+            if right:
+                at = _copy(rows_b, starts_b[b], starts_b[b + 1], rows, at)
+                b += 1
+    first[first.size - 1], starts[count] = count, at
+    return count
+
+
+@inline
+def _place(keys, low, high, key):
+    """Where the key stands in keys[low : high], or -1."""
+    end = high
+    while low < high:
+        middle = (low + high) >> 1
+        if keys[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < end and keys[low] == key else -1
+
+
+@kernel
+def find(first, keys, asked, out):
+    """out[q, t, p] = where key asked[q, t, p] stands among the keys of table t, or -1."""
+    for q in range(asked.shape[0]):
+        for t in range(asked.shape[1]):
+            for p in range(asked.shape[2]):
+                out[q, t, p] = _place(keys, first[t], first[t + 1], asked[q, t, p])
+
+
+@kernel
+def mark(first, keys, starts, rows, asked, marks):
+    """Set bit i of marks[q] where row i is in a bucket that asked[q, t, p] names in table t."""
+    for q in range(asked.shape[0]):
+        for t in range(asked.shape[1]):
+            for p in range(asked.shape[2]):
+                k = _place(keys, first[t], first[t + 1], asked[q, t, p])
+                if k >= 0:
+                    for i in range(starts[k], starts[k + 1]):
+                        row = np.uint64(rows[i])
+                        marks[q, row >> np.uint64(6)] |= np.uint64(1) << (row & np.uint64(63))
+
+
+@kernel
+def clear(starts, places, groups, marks):
+    """Clear the bits places[starts[g] : starts[g + 1]] of marks[q], g = groups[q], none if < 0."""
+    for q in range(groups.size):
+        if groups[q] >= 0:
+            for i in range(starts[groups[q]], starts[groups[q] + 1]):
+                row = np.uint64(places[i])
+                marks[q, row >> np.uint64(6)] &= ~(np.uint64(1) << (row & np.uint64(63)))
+
+
+@kernel
+def extract(marks, ends, out):
+    """The set bits of marks[q], ascending, from out[ends[q]] on; ends move behind the last."""
+    for q in range(marks.shape[0]):
+        at = ends[q]
+        for w in range(marks.shape[1]):
+            left = marks[q, w]
+            while left:
+                lowest = left & (~left + np.uint64(1))
+                out[at] = 64 * w + population_count(lowest - np.uint64(1))
+                at += 1
+                left ^= lowest
+        ends[q] = at

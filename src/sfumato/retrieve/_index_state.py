@@ -1,0 +1,118 @@
+"""An index as header and arrays of its file, and back once they hold together."""
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from sfumato._require import whole
+from sfumato.kernels.scan import BLOCK
+from sfumato.retrieve import _index_file
+from sfumato.retrieve._fitted import Fitted, tells_lengths
+from sfumato.retrieve._held import Held, mask_of
+from sfumato.retrieve._index_file import IndexFormatError
+from sfumato.retrieve._index_ids import check_distinct
+from sfumato.retrieve._space import Space
+from sfumato.retrieve.codes import Encoder
+
+__all__ = ["KIND", "VERSION", "restored", "save"]
+
+T = TypeVar("T")
+KIND, VERSION = "BinaryIndex", 1
+COUNT = whole(0, 2**47)
+DAMAGE = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
+
+
+def save(
+    path: str | os.PathLike[str], parameters: dict[str, Any], fitted: Fitted, held: Held
+) -> None:
+    """Write all that `restored` needs."""
+    state, learned = fitted.encoder.state()
+    header = {
+        "kind": KIND,
+        "version": VERSION,
+        "parameters": parameters,
+        "encoder": state,
+        "longest": fitted.space.longest,
+        "signs": fitted.signs,
+        "count": held.count,
+    }
+    arrays = {f"encoder.{name}": array for name, array in learned.items()}
+    _index_file.write(path, header, {**arrays, **held.arrays()})
+
+
+def restored(
+    path: str | os.PathLike[str], build: Callable[..., T], *, check: bool
+) -> tuple[T, Fitted, Held]:
+    """The index that `build` makes of its parameters, what was learned, and the rows, mapped."""
+    header, arrays = _index_file.opened(path, check=check)
+    kind, version = header.get("kind"), header.get("version")
+    if kind != KIND:
+        raise IndexFormatError(f"{KIND}: the file holds a {kind!r}.")
+    if version != VERSION:
+        raise IndexFormatError(
+            f"{KIND}: version {version} of the format cannot be read, only {VERSION}; use the "
+            "sfumato that wrote it, or build the index anew from its vectors."
+        )
+    try:
+        given, fitted = _fitted(header, arrays)
+        index = build(**given)
+        held = _held(COUNT.check("file", "count", header["count"]), arrays, fitted, given)
+        if check:
+            _check_ids(held)
+    except DAMAGE as error:
+        raise IndexFormatError(f"{KIND}: damaged content: {error}") from None
+    return index, fitted, held
+
+
+def _fitted(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[dict[str, Any], Fitted]:
+    learned = {
+        name.removeprefix("encoder."): arrays.pop(name).copy()
+        for name in list(arrays)
+        if name.startswith("encoder.")
+    }
+    encoder = Encoder.from_state(header["encoder"], learned)
+    given, longest, signs = dict(header["parameters"]), header["longest"], header["signs"]
+    if isinstance(given["encoder"], dict):
+        given["encoder"] = encoder
+    lifted = given["metric"] == "inner" and not tells_lengths(encoder)
+    if not isinstance(longest, float) or not 0 <= longest < np.inf or (longest > 0) != lifted:
+        raise ValueError("the largest length does not fit the metric.")
+    if not isinstance(signs, float) or not 0 <= signs <= 1 or encoder.bits != given["bits"]:
+        raise ValueError("the share of signs or the number of bits is wrong.")
+    return given, Fitted(encoder, Space(given["metric"], longest), signs)
+
+
+def _held(count: int, arrays: dict[str, np.ndarray], fitted: Fitted, given: dict[str, Any]) -> Held:
+    """The rows, once each array has the type and shape that kernels rely on."""
+    blocks = (-(-count // BLOCK), fitted.words, BLOCK)
+    layout: dict[str, tuple[Any, tuple[int, ...]]] = {
+        "words": (np.uint64, blocks),
+        "ids": (np.int64, (count,)),
+    }
+    if fitted.factored:
+        layout["factors"] = np.float32, (count,)
+    if fitted.encoder.short:
+        layout["short"] = np.uint64, blocks
+    if given["keep_vectors"]:
+        layout["vectors"] = np.float32, (count, fitted.dimension)
+    if "alive" in arrays:
+        layout["alive"] = np.uint64, (-(-count // 64),)
+    found = {name: (array.dtype, array.shape) for name, array in arrays.items()}
+    if found != {name: (np.dtype(dtype), shape) for name, (dtype, shape) in layout.items()}:
+        raise ValueError("an array is missing, or has the wrong type or shape.")
+    alive = arrays.get("alive")
+    living = count if alive is None else int(mask_of(alive, count).sum())
+    named = {name: arrays.get(name) for name in ("short", "factors", "vectors")}
+    return Held(
+        count=count, living=living, ids=arrays["ids"], words=arrays["words"],
+        alive=alive, **named,
+    )  # fmt: skip
+
+
+def _check_ids(held: Held) -> None:
+    living = held.ids[held.rows()]
+    if (held.ids < 0).any():
+        raise ValueError("an id is negative.")
+    check_distinct("file", living)

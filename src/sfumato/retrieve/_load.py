@@ -1,0 +1,28 @@
+"""Opening an index of any kind from its file."""
+
+import os
+
+from sfumato.retrieve._index_file import MAGIC, IndexFormatError, read_header
+from sfumato.retrieve.index import BinaryIndex
+from sfumato.retrieve.tables import LshIndex
+
+__all__ = ["holds_index", "load"]
+
+
+def load(path: str | os.PathLike[str], *, check: bool = True) -> BinaryIndex | LshIndex:
+    """The index in a file; IndexFormatError where it is not a whole, intact one.
+
+    Parameters: path; check, whether every checksum is verified, which reads the file once.
+    """
+    kind = read_header(path).get("kind")
+    if kind == "LshIndex":
+        return LshIndex.load(path, check=check)
+    if kind == "BinaryIndex":
+        return BinaryIndex.load(path, check=check)
+    raise IndexFormatError(f"the file holds a {kind!r}, which is no index that is known here.")
+
+
+def holds_index(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as that of an index does; it may still be damaged."""
+    with open(path, "rb") as file:
+        return file.read(len(MAGIC)) == MAGIC

@@ -1,0 +1,125 @@
+"""What an index encodes of a vector: its direction, itself, or itself lifted to a sphere."""
+
+from numbers import Real
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from sfumato._require import one_of
+from sfumato.sketch._rows import rows
+
+__all__ = ["METRIC", "Space", "check_vectors", "is_vector", "matrix"]
+
+METRIC = one_of(("cosine", "inner"))
+LONGEST = 1e15  # products of two numbers up to here, and sums of those, stay finite in float32
+BLOCK = 1 << 16  # rows whose lengths are computed at a time
+
+
+class Space(NamedTuple):
+    """How vectors become what the encoder sees, and back.
+
+    Fields: metric; longest, 0 where vectors are encoded as they are (of length 1 for "cosine").
+    Above 0, x becomes the unit vector (x / m, sqrt(1 - |x|^2 / m^2)) with m = longest, and a query
+    q becomes (q, 0), so that their angle falls as <q, x> grows. Of an x longer than m the direction
+    is encoded.
+
+    >>> Space("inner", 5.0).points(np.array([[3.0, 0.0], [0.0, 9.0]]))
+    array([[0.6, 0. , 0.8],
+           [0. , 1. , 0. ]], dtype=float32)
+
+    Neyshabur and Srebro 2015, section 4 (simple-LSH).
+    """
+
+    metric: str
+    longest: float = 0.0
+
+    @classmethod
+    def of(cls, metric: str, vectors: np.ndarray, *, lifted: bool) -> Self:
+        """The space for vectors like these; `lifted` is only of use to inner products."""
+        if metric == "cosine" or not lifted:
+            return cls(metric)
+        parts = range(0, len(vectors), BLOCK)
+        longest = max(float(lengths(vectors[at : at + BLOCK]).max()) for at in parts)
+        return cls(metric, longest or 1.0)
+
+    def points(self, vectors: np.ndarray) -> np.ndarray:
+        """What is encoded, float32: one column more than there are where vectors are lifted."""
+        if not self.longest:
+            return self.targets(vectors)
+        far = lengths(vectors)
+        out = np.empty((len(vectors), vectors.shape[1] + 1), np.float32)
+        out[:, :-1] = vectors / np.maximum(far, self.longest)[:, None]
+        out[:, -1] = np.sqrt(1 - np.square(np.minimum(far / self.longest, 1)))
+        return out
+
+    def targets(self, vectors: np.ndarray) -> np.ndarray:
+        """The vectors whose products with those of queries are the true scores, float32."""
+        if self.metric == "inner":
+            return vectors.astype(np.float32)
+        exact = vectors.astype(np.float64)
+        if vectors.dtype != np.float32:  # squares of float64 may vanish or overflow
+            exact /= np.abs(exact).max(axis=1, keepdims=True)
+        exact /= lengths(exact)[:, None]
+        return np.asarray(exact, np.float32)
+
+    def reach(self, vectors: np.ndarray) -> np.ndarray:
+        """What the product with each encoded point is times, to be that with the vector."""
+        if not self.longest:
+            return np.ones(len(vectors))
+        return np.asarray(np.maximum(lengths(vectors), self.longest))
+
+    def asked(self, queries: np.ndarray) -> np.ndarray:
+        """Queries as the encoder sees them, from their targets."""
+        return np.pad(queries, ((0, 0), (0, 1))) if self.longest else queries
+
+
+def lengths(vectors: np.ndarray) -> np.ndarray:
+    """The Euclidean length of each row in float64, summed in an order that no other row changes."""
+    return np.asarray(np.sqrt(np.square(vectors, dtype=np.float64).sum(axis=1)))
+
+
+def is_vector(values: Any) -> bool:
+    """True for one vector, False for a matrix of them.
+
+    >>> is_vector([1, 2]), is_vector([[1, 2]])
+    (True, False)
+    """
+    if isinstance(values, list | tuple):
+        return len(values) > 0 and isinstance(values[0], Real)
+    flat = getattr(values, "ndim", 0) == 1 and len(values) > 0
+    return flat and str(getattr(values, "dtype", "")) != "object"
+
+
+def matrix(owner: str, values: Any, dimension: int | None) -> np.ndarray:
+    """Vectors as rows of float32 (as given, without a copy) or float64, all of them finite."""
+    if not (isinstance(values, np.ndarray) and values.dtype == np.float32 and values.ndim == 2):
+        found = rows(owner, values, dimension)
+    elif dimension is not None and values.shape[1] != dimension:
+        raise ValueError(
+            f"{owner}: rows must have {dimension} columns (its dimension), not {values.shape[1]}."
+        )
+    else:
+        found = np.ascontiguousarray(values)
+        if found.size and not np.isfinite([found.min(), found.max()]).all():
+            row, column = np.argwhere(~np.isfinite(found))[0]
+            raise ValueError(f"{owner}: numbers must be finite; row {row}, column {column} is not.")
+    if len(found) and not found.shape[1]:
+        raise ValueError(f"{owner}: rows must have at least one column.")
+    return found
+
+
+def check_vectors(owner: str, metric: str, vectors: np.ndarray) -> None:
+    """Raise ValueError for a row that the metric has no answer for."""
+    if metric == "cosine":
+        zero = ~vectors.any(axis=1)
+        if zero.any():
+            raise ValueError(
+                f"{owner}: a vector of zeros has no direction; row {int(zero.argmax())} is one: "
+                "leave it out, or use metric='inner'."
+            )
+    elif vectors.size and not -LONGEST <= vectors.min() <= vectors.max() <= LONGEST:
+        row = int((np.abs(vectors).max(axis=1) > LONGEST).argmax())
+        raise ValueError(
+            f"{owner}: numbers must be at most {LONGEST:g} in size for inner products; row {row} "
+            "has a larger one: divide all vectors by one number."
+        )

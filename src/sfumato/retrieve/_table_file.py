@@ -1,0 +1,67 @@
+"""The file of an index of tables: written whole, mapped, and checked before kernels see it."""
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from sfumato._require import positive, whole
+from sfumato.retrieve import _index_file as files
+from sfumato.retrieve._index_file import IndexFormatError
+from sfumato.retrieve._lift import Lift
+from sfumato.retrieve._tabled import Learned, Tabled, check_array
+
+__all__ = ["KIND", "restored", "save"]
+
+KIND, VERSION = "LshIndex", 1
+SIZE = whole(0, 2**31 - 1)
+Index = TypeVar("Index")
+DAMAGE = (ValueError, TypeError, KeyError, IndexError, OverflowError)
+
+
+def save(path: str | os.PathLike[str], parameters: dict[str, Any], now: Tabled) -> None:
+    """Write all that `restored` needs."""
+    lift = now.learned.lift
+    header = {
+        "kind": KIND,
+        "version": VERSION,
+        "parameters": parameters,
+        "count": now.count,
+        "dimension": now.learned.dimension,
+        "radius": None if lift is None else lift.radius,
+    }
+    files.write(path, header, now.arrays())
+
+
+def restored(
+    path: str | os.PathLike[str], make: Callable[..., Index], *, check: bool
+) -> tuple[Index, Tabled]:
+    """The index that `make` makes of the parameters, and its rows, mapped.
+
+    With `check` all of the file is read and verified.
+    """
+    header, arrays = files.opened(path, check=check)
+    kind, version = header.get("kind"), header.get("version")
+    if kind != KIND:
+        raise IndexFormatError(f"{KIND}: the file holds a {kind!r}.")
+    if version != VERSION:
+        raise IndexFormatError(
+            f"{KIND}: version {version} of the format cannot be read, only {VERSION}; build the "
+            "index anew from its vectors."
+        )
+    try:
+        return make(**header["parameters"]), _rows(header, arrays, check)
+    except DAMAGE as error:
+        raise IndexFormatError(f"{KIND}: damaged content: {error}") from None
+
+
+def _rows(header: dict[str, Any], arrays: dict[str, np.ndarray], check: bool) -> Tabled:
+    parameters = header["parameters"]
+    count, dimension = (SIZE.check("file", name, header[name]) for name in ("count", "dimension"))
+    lift = None
+    if parameters["metric"] == "inner":
+        lift = Lift(arrays["centre"], positive.check("file", "radius", header["radius"]))
+        check_array(lift.centre, np.float64, (dimension,))
+    learned = Learned.of(parameters, lift, dimension)
+    return Tabled.restored(learned, count, arrays, keep=parameters["keep_vectors"], check=check)

@@ -1,0 +1,197 @@
+"""The rows of an index of tables: each change makes a new view, and readers keep theirs."""
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from sfumato.kernels.lanes import aligned
+from sfumato.retrieve._buckets import Buckets, Run, words
+from sfumato.retrieve._families import Bands, Hyperplanes, Lines
+from sfumato.retrieve._held import bits_of, mask_of
+from sfumato.retrieve._lift import Lift
+from sfumato.retrieve._space import Space
+
+__all__ = ["Learned", "Tabled", "check_array"]
+
+BLOCK = 1 << 14  # rows that are hashed at a time
+
+
+class Learned(NamedTuple):
+    """The hashes of the bands, and what is hashed of a vector: it, its direction, or it lifted."""
+
+    space: Space
+    lift: Lift | None
+    dimension: int
+    bands: Bands
+
+    @classmethod
+    def of(cls, parameters: dict[str, Any], lift: Lift | None, dimension: int) -> Self:
+        """The hashes that the parameters of an index ask for."""
+        bands, rows, seed = (parameters[name] for name in ("bands", "rows", "seed"))
+        known = (bands, rows), dimension + (lift is not None), seed
+        if parameters["metric"] == "euclidean":
+            family: Any = Lines(*known, parameters["width"])
+        else:
+            family = Hyperplanes(*known, parameters["directions"])
+        space = Space("cosine" if parameters["metric"] == "cosine" else "inner")
+        return cls(space, lift, dimension, Bands(family, bands, rows, seed))
+
+    def keys(self, vectors: np.ndarray) -> np.ndarray:
+        """The keys of vectors, uint64 (n, bands), in bounded room."""
+        out = np.empty((len(vectors), self.bands.shape[0]), np.uint64)
+        points = self.targets if self.lift is None else self.lift.points
+        for at in range(0, len(vectors), BLOCK):
+            part = slice(at, at + BLOCK)
+            out[part] = self.bands.keys(points(vectors[part]).astype(np.float64))
+        return out
+
+    def targets(self, vectors: np.ndarray) -> np.ndarray:
+        """The vectors that scores are computed from, float32."""
+        return self.space.targets(vectors)
+
+    def asked(self, queries: np.ndarray, probes: int) -> np.ndarray:
+        """The keys to look up for queries, uint64 (q, bands, probes)."""
+        targets = self.targets(queries).astype(np.float64)
+        return self.bands.asked(targets if self.lift is None else self.lift.asked(targets), probes)
+
+
+@dataclass(frozen=True)
+class Tabled:
+    """What a reader holds: `count` rows, of which those with a bit in `alive` can be found.
+
+    ids and vectors may be longer than `count`; alive is None where no row was removed.
+    """
+
+    learned: Learned
+    count: int
+    living: int
+    ids: np.ndarray
+    vectors: np.ndarray | None
+    alive: np.ndarray | None
+    by_id: Buckets
+    buckets: Buckets
+
+    @classmethod
+    def empty(cls, learned: Learned, *, keep: bool) -> Self:
+        """No rows yet."""
+        vectors = aligned((0, learned.dimension), np.float32) if keep else None
+        tables = learned.bands.shape[0]
+        return cls(learned, 0, 0, aligned(0, np.int64), vectors, None, Buckets(1), Buckets(tables))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of tables, ids and vectors, and of what finds ids."""
+        kept = [self.ids, self.vectors, self.alive]
+        arrays = sum(int(array.nbytes) for array in kept if array is not None)
+        return arrays + self.buckets.nbytes + self.by_id.nbytes
+
+    def rows(self) -> np.ndarray:
+        """The living rows, ascending."""
+        return np.flatnonzero(self._mask())
+
+    def places(self, ids: np.ndarray) -> np.ndarray:
+        """The living row of each id, -1 for one that is not there."""
+        out = np.full(ids.size, -1, np.int64)
+        at, rows = self.by_id.pairs(ids.astype(np.uint64)[:, None])
+        lives = self._mask()[rows]
+        out[at[lives]] = rows[lives]
+        return out
+
+    def appended(self, ids: np.ndarray, vectors: np.ndarray) -> "Tabled":
+        """With these rows behind the others; none of the ids lives."""
+        total, alive, kept = self.count + ids.size, self.alive, self.vectors
+        if alive is not None:
+            alive = bits_of(np.append(self._mask(), np.ones(ids.size, bool)))
+        if kept is not None:
+            kept = extended(kept, self.count, self.learned.targets(vectors))
+        return replace(
+            self,
+            count=total,
+            living=self.living + ids.size,
+            ids=extended(self.ids, self.count, ids),
+            vectors=kept,
+            alive=alive,
+            by_id=self.by_id.copy().add(ids.astype(np.uint64)[:, None]),
+            buckets=self.buckets.copy().add(self.learned.keys(vectors)),
+        )
+
+    def removed(self, rows: np.ndarray) -> "Tabled":
+        """Without these living rows, all different."""
+        mask = self._mask()
+        mask[rows] = False
+        return replace(self, alive=bits_of(mask), living=self.living - rows.size)
+
+    def compacted(self) -> "Tabled":
+        """The living rows alone, in memory of their own."""
+        mask = self._mask()
+        return replace(
+            self,
+            count=self.living,
+            ids=self.ids[: self.count][mask],
+            vectors=None if self.vectors is None else self.vectors[: self.count][mask],
+            alive=None,
+            by_id=self.by_id.copy().compact(mask),
+            buckets=self.buckets.copy().compact(mask),
+        )
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All rows as the arrays of a file."""
+        out = {"ids": self.ids[: self.count]}
+        if self.learned.lift is not None:
+            out["centre"] = self.learned.lift.centre
+        if self.vectors is not None:
+            out["vectors"] = self.vectors[: self.count]
+        if self.alive is not None:
+            out["alive"] = self.alive
+        return {**out, **self.buckets.whole()._asdict()}
+
+    @classmethod
+    def restored(
+        cls,
+        learned: Learned,
+        count: int,
+        arrays: dict[str, np.ndarray],
+        *,
+        keep: bool,
+        check: bool,
+    ) -> Self:
+        """The rows of a file; ValueError where its arrays do not go together."""
+        run = Run(*(arrays[name] for name in Run._fields))
+        run.check(learned.bands.shape[0], count, deep=check)
+        ids, alive = arrays["ids"], arrays.get("alive")
+        vectors = arrays["vectors"] if keep else None
+        check_array(ids, np.int64, (count,))
+        if vectors is not None:
+            check_array(vectors, np.float32, (count, learned.dimension))
+        living = count
+        if alive is not None:
+            check_array(alive, np.uint64, (words(count),))
+            living = int(mask_of(alive, count).sum())
+        if check and count and ids.min() < 0:
+            raise ValueError("an id is negative.")
+        by_id = Buckets(1).add(ids.astype(np.uint64)[:, None])
+        buckets = Buckets(learned.bands.shape[0], count, (run,) if count else ())
+        return cls(learned, count, living, ids, vectors, alive, by_id, buckets)
+
+    def _mask(self) -> np.ndarray:
+        if self.alive is None:
+            return np.ones(self.count, bool)
+        return mask_of(self.alive, self.count)
+
+
+def extended(array: np.ndarray, count: int, values: np.ndarray) -> np.ndarray:
+    """The array with values from row `count` on: itself where there is room, or a larger copy."""
+    needed = count + len(values)
+    if needed > len(array) or not array.flags.writeable:
+        room = aligned((max(needed, 2 * count), *array.shape[1:]), array.dtype)
+        room[:count] = array[:count]
+        array = room
+    array[count:needed] = values
+    return array
+
+
+def check_array(array: np.ndarray, dtype: Any, shape: tuple[int, ...]) -> None:
+    """Raise ValueError for an array of a file that kernels must not be given."""
+    if array.dtype != dtype or array.shape != shape:
+        raise ValueError("an array of the index has the wrong type or shape.")

@@ -1,0 +1,94 @@
+"""Buckets give exactly the rows that share a key, however these came and whatever was removed."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from sfumato.retrieve._buckets import Buckets, band_keys
+from sfumato.sketch import MinHash
+
+rng = np.random.default_rng(0)
+BOUNDS = [2, 50, 2**17, 2**64 - 1]  # buckets of many rows and of one, keys of few bits and of all
+
+
+def keys_of(rows, tables, bound):
+    return rng.integers(0, bound, (rows, tables), dtype=np.uint64, endpoint=True)
+
+
+def brute(keys, asked):
+    return [np.flatnonzero((keys == q).any(axis=1)) for q in asked]
+
+
+def found(buckets, asked):
+    starts, rows = buckets.rows_of(asked)
+    return [rows[a:b] for a, b in pairwise(starts)]
+
+
+def same(left, right):
+    return len(left) == len(right) and all(map(np.array_equal, left, right))
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize("pieces", [[500], [1] * 40 + [200, 3, 3, 77], [0, 300, 0]])
+def test_rows_that_share_a_key_are_found(bound, pieces):
+    keys = keys_of(sum(pieces), 3, bound)
+    buckets = Buckets(3)
+    for part in np.split(keys, np.cumsum(pieces)[:-1]):
+        buckets.add(part)
+    asked = np.concatenate([keys[::7], keys_of(5, 3, bound)])
+    assert same(found(buckets, asked), brute(keys, asked))
+    assert buckets.count == len(keys)
+
+
+def test_runs_stay_few():
+    buckets = Buckets(1)
+    for i in range(1000):
+        buckets.add(keys_of(1, 1, 2**64 - 1))
+        assert len(buckets.runs) <= np.log2(i + 1) + 1
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_compacted_buckets_are_those_of_the_rows_left(bound):
+    keys, alive = keys_of(300, 4, bound), rng.random(300) < 0.3
+    whole = Buckets(4).add(keys[:100]).add(keys[100:])
+    before = whole.copy()
+    whole.compact(alive)
+    assert same(found(whole, keys), brute(keys[alive], keys))
+    assert same(found(before, keys), brute(keys, keys))  # a reader keeps what it had
+    assert same(found(whole.add(keys), keys), brute(np.concatenate([keys[alive], keys]), keys))
+    assert whole.compact(np.zeros(whole.count, bool)).count == 0
+
+
+def test_pairs_name_query_and_row():
+    keys = keys_of(200, 1, 30)
+    at, rows = Buckets(1).add(keys[:90]).add(keys[90:]).pairs(keys[:20])
+    expected = {(q, r) for q in range(20) for r in range(200) if keys[q, 0] == keys[r, 0]}
+    assert set(zip(at.tolist(), rows.tolist(), strict=True)) == expected
+
+
+def test_nothing_is_found_where_nothing_is():
+    starts, rows = Buckets(2).rows_of(keys_of(3, 2, 9))
+    assert starts.tolist() == [0, 0, 0, 0]
+    assert rows.size == 0
+
+
+def test_band_keys_are_equal_where_whole_bands_are():
+    codes = rng.integers(-3, 3, (400, 12)).astype(np.int32)
+    keys = band_keys(codes, 4)
+    bands = codes.reshape(400, 4, 3)
+    equal = (bands[:, None] == bands[None]).all(axis=3)
+    assert np.array_equal(keys[:, None] == keys[None], equal)
+
+
+def test_sets_that_are_alike_share_a_band_of_their_signatures():
+    # Jaccard similarity 0.8: one pair is missed with probability (1 - 0.8**4)**16 = 2.1e-4, so that
+    # more than 6 of 500 are with probability below 1e-9; similarity 0: any at all below 1e-6.
+    sets = [np.arange(100 * i, 100 * i + 90) for i in range(500)]
+    alike = [np.arange(100 * i + 10, 100 * i + 100) for i in range(500)]
+    sketch = MinHash(64, seed=1)
+    left, right = (band_keys(sketch.signatures(each), 16) for each in (sets, alike))
+    starts, rows = Buckets(16).add(left).rows_of(right)
+    own = [i in rows[starts[i] : starts[i + 1]] for i in range(500)]
+    assert 500 - sum(own) <= 6
+    assert rows.size == sum(own)

@@ -1,0 +1,74 @@
+"""Threads search one index while another changes it, and each sees it before or after a change."""
+
+import threading
+
+import numpy as np
+
+from sfumato.retrieve import BinaryIndex
+from threads import at_once
+
+ROUNDS, SIZE = 40, 97
+VECTORS = np.random.default_rng(6).normal(size=(ROUNDS * SIZE, 8)).astype(np.float32)
+
+
+def test_a_search_beside_changes_sees_whole_batches():
+    # Batch b holds SIZE copies of one vector, so the k best of that query are all of it or none.
+    ids = np.arange(ROUNDS * SIZE)
+    same = VECTORS[::SIZE].repeat(SIZE, axis=0)
+    index = BinaryIndex(64, keep_vectors=True).fit(same)
+    done = threading.Event()
+    torn = []
+
+    def write():
+        try:
+            for b in range(ROUNDS):
+                index.add(ids[b * SIZE : (b + 1) * SIZE], same[b * SIZE : (b + 1) * SIZE])
+                if b >= 4 and b % 3 == 0:
+                    index.remove(ids[(b - 4) * SIZE : (b - 3) * SIZE])
+                if b % 10 == 9:
+                    index.compact()
+        finally:
+            done.set()
+
+    def read(which):
+        asked, seen = same[which * SIZE], 0
+        while not done.is_set():
+            rerank = ("exact", "asymmetric", None)[seen % 3]
+            scores, found = index.search(asked, SIZE, shortlist=SIZE, rerank=rerank)
+            own = int(((found >= which * SIZE) & (found < (which + 1) * SIZE)).sum())
+            living = index.ids
+            if own not in (0, SIZE) or living.size % SIZE or np.isnan(scores).any():
+                torn.append((which, own, living.size))
+            if index.mask(ids).size % SIZE or len(index) % SIZE:
+                torn.append((which, "mask"))
+            seen += 1
+        return seen
+
+    asks = [write, *(lambda which=which: read(which) for which in (0, 2, 5, 20))]
+    counts = at_once(asks)
+    assert not torn
+    assert min(counts[1:]) > 3
+    kept = [b for b in range(ROUNDS) if not (b + 4 < ROUNDS and (b + 4) % 3 == 0)]
+    assert index.ids.tolist() == [i for b in kept for i in range(b * SIZE, (b + 1) * SIZE)]
+
+
+def test_threads_that_add_together_add_everything():
+    index = BinaryIndex(64)
+    parts = np.split(np.arange(ROUNDS * SIZE), ROUNDS)
+    at_once([lambda part=part: index.add(part, VECTORS[part]) for part in parts[:12]])
+    wanted = np.concatenate(parts[:12])
+    assert np.array_equal(np.sort(index.ids), wanted)
+    assert np.array_equal(index.search(VECTORS[wanted], 1)[1][:, 0], wanted)
+
+
+def test_threads_that_search_together_get_what_one_gets(tmp_path):
+    made = BinaryIndex(64, keep_vectors=True).add(np.arange(len(VECTORS)), VECTORS)
+    made.save(tmp_path / "a.index")
+    for index in (made, BinaryIndex.load(tmp_path / "a.index")):
+        alone = [index.search(VECTORS[at : at + 20], 5) for at in range(0, 160, 20)]
+        asks = [
+            lambda at=at, index=index: index.search(VECTORS[at : at + 20], 5)
+            for at in range(0, 160, 20)
+        ]
+        for one, other in zip(alone, at_once(asks), strict=True):
+            assert all(map(np.array_equal, one, other))
