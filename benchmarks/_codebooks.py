@@ -121,8 +121,8 @@ def ours(make, options, **more):
     return lambda data, picks: filled(data, make(picks), options, **more)
 
 
-def past(flips, bits=256, **more):
-    return qolsh(bits=bits, flips=flips, center=True, factor="unbiased", **more)
+def past(flips, factor="nearest", **more):
+    return qolsh(bits=256, flips=flips, center=True, factor=factor, **more)
 
 
 def chosen(data):
@@ -146,6 +146,10 @@ OURS = {
     "tight frame": ours(lambda p: tight_frame(bits=256), HAMMING),
     "qoLSH as published, 10 flips": ours(lambda p: qolsh(bits=256, flips=10), HAMMING),
     "qoLSH as published, scanned": ours(lambda p: qolsh(bits=256, flips=10), SCANNED),
+    "qoLSH, unbiased factor": ours(
+        lambda p: qolsh(bits=256, flips=p["flips"], factor="unbiased"), SCANNED
+    ),
+    "qoLSH, centre and unbiased factor": ours(lambda p: past(p["flips"], "unbiased"), SCANNED),
     "qoLSH, centre and factor": ours(lambda p: past(p["flips"]), SCANNED),
     "qoLSH, centre and factor, Hamming short-list": ours(lambda p: past(p["flips"]), HAMMING),
     "the same, sign bits for the short-list": ours(lambda p: past(p["flips"], short=True), HAMMING),

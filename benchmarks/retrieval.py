@@ -17,8 +17,10 @@ from _measure import summary, write_parts
 from _vectors import glove, recalls, sift_like
 from threadpoolctl import threadpool_limits
 
+from sfumato.data import generate_world
 from sfumato.kernels.lanes import load, total, u64x8
 from sfumato.kernels.scan import hamming_nearest
+from sfumato.recommend import DenseFactorization
 from sfumato.retrieve import qolsh
 from sfumato.retrieve._panels import Panels
 
@@ -171,7 +173,50 @@ def table(data):
     return {"data": data.label, "queries": len(data.reported[0]), "chosen": picks, "rows": rows}
 
 
-PARTS = {"scan": scan, "bandwidth": bandwidth, "encoding": encoding, "recall": recall}
+INDEXES = {
+    "codes of 64 bits": dict(kind="codes", bits=64),
+    "codes of 128 bits": dict(kind="codes", bits=128),
+    "codes of 256 bits (default)": dict(kind="codes"),
+    "bands (default)": dict(kind="bands"),
+    "bands, 32 tables": dict(kind="bands", bands=32),
+}
+
+
+def catalogue(items=1_000_000, users=20_000, ratings=20_000_000):
+    """The ten best of a million items for 500 users: the model's own answer beside its indexes."""
+    world = generate_world(users=users, items=items, ratings=ratings).interactions
+    model = DenseFactorization(factors=32, epochs=5).fit(world)
+    who = np.random.default_rng(0).choice(users, 500, replace=False)
+    rows = [timed("all items scored", model, who)]
+    for name, options in INDEXES.items():
+        start = time.perf_counter()
+        index = model.index(**options)
+        built = time.perf_counter() - start
+        told = {"recall": index.recall(who), "touched": index.touched(who)}
+        row = {**timed(name, index, who), **told, "nbytes": index.nbytes, "build_seconds": built}
+        rows.append(row)
+        print(f"{'':<12}recall@10 {row['recall']:.3f}, touched {row['touched']:.2%}", flush=True)
+    return {"items": items, "ratings": ratings, "users": len(who), "rows": rows}
+
+
+def timed(name, ranking, who):
+    """Milliseconds a user, all at once and one at a time."""
+    together = [1e3 / each for each in rates(lambda: ranking.recommend(who, 10), len(who), 3)]
+    few = who[:30]
+    alone = lambda: [ranking.recommend(int(each), 10) for each in few]  # noqa: E731
+    singly = [1e3 / each for each in rates(alone, len(few), 3)]
+    row = {"name": name, "together_ms": summary(together), "alone_ms": summary(singly)}
+    print(f"{name:<40}{row['together_ms']['median']:.2f} ms, alone {row['alone_ms']['median']:.2f}")
+    return row
+
+
+PARTS = {
+    "scan": scan,
+    "bandwidth": bandwidth,
+    "encoding": encoding,
+    "recall": recall,
+    "catalogue": catalogue,
+}
 
 if __name__ == "__main__":
     threadpool_limits(1)

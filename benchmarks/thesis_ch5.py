@@ -131,7 +131,7 @@ def descriptors():
         "LSH+frame": (tight_frame(bits=256), TWO_STAGES),
         "qoLSH": (qolsh(bits=256, flips=10), TWO_STAGES),
         "qoLSH, sign bits for the short-list": (
-            qolsh(bits=256, flips=256, center=True, factor="unbiased", short=True),
+            qolsh(bits=256, flips=256, center=True, factor="nearest", short=True),
             TWO_STAGES,
         ),
         "learned, scanned asymmetrically": (learned(bits=256), ONE_SCAN),

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.cli import index as commands
-from sfumato.retrieve import BinaryIndex, codes, load
+from sfumato.retrieve import BinaryIndex, LshIndex, codes, load
 from shops import run, told
 
 ROWS, WIDE = 400, 12
@@ -43,6 +43,17 @@ def test_inspect_tells_what_an_index_is(folder):
     assert (document["vectors"], document["dimension"]) == (ROWS, WIDE)
     assert document["parameters"]["bits"] == 128
     assert document["file_bytes"] == (folder / "a.index").stat().st_size
+
+
+def test_an_index_of_bands_is_told_about_and_left_to_python(folder, vectors):
+    LshIndex(4, 2).add(np.arange(ROWS), vectors).save(folder / "bands.index")
+    document = told(folder, "inspect", "bands.index")
+    assert (document["kind"], document["dimension"]) == ("LshIndex", WIDE)
+    for words in (["search", "bands.index", "queries.npy"], ["remove", "bands.index", "3"]):
+        out = ["-o", "x"] if words[0] == "remove" else []
+        assert "holds a LshIndex; use sfumato.retrieve.load" in run(
+            folder, "index", *words, *out, code=2
+        )
 
 
 def test_parquet_of_lists_and_of_columns_and_ids_are_read(folder, vectors):
@@ -98,6 +109,11 @@ def test_exact_ranks_need_kept_vectors(folder, vectors):
         (["build", "base.npy", "-o", "x", "--bits", "0"], "bits must be"),
         (["build", "base.npy", "-o", "x", "--id-column", "id"], "goes with Parquet"),
         (["build", "few.txt", "-o", "x"], "must be .npy or a Parquet file"),
+        (["build", "empty.npy", "-o", "x"], "is no array of numbers"),
+        (["build", "words.parquet", "-o", "x"], "must have one column of lists"),
+        (["build", "folder", "-o", "x"], "folder: is a folder"),
+        (["build", "base.npy", "-o", "x", "--ids", "high.txt"], "one a line"),
+        (["build", "base.npy", "-o", "x", "--ids", "square.txt"], "one a line"),
         (["search", "a.index", "narrow.npy"], "12"),
         (["search", "base.npy", "queries.npy"], "base.npy:"),
         (["search", "cut.index", "queries.npy"], "cut off or damaged"),
@@ -110,6 +126,12 @@ def test_what_is_wrong_is_one_sentence_and_no_file(folder, words, sentence):
     np.save(folder / "narrow.npy", np.ones((1, 3)))
     np.save(folder / "text.npy", np.array([{}]), allow_pickle=True)
     (folder / "few.txt").write_text("1\n2\n")
+    (folder / "high.txt").write_text(f"{2**70}\n" * ROWS)
+    (folder / "square.txt").write_text("²\n" * ROWS)
+    (folder / "empty.npy").touch()
+    (folder / "folder").mkdir()
+    coded = pa.array(["near", "far"]).dictionary_encode()
+    pq.write_table(pa.table({"v": coded}), folder / "words.parquet")
     (folder / "cut.index").write_bytes((folder / "a.index").read_bytes()[:900])
     assert sentence in run(folder, "index", *words, code=2)
     assert not (folder / "x").exists()

@@ -5,7 +5,7 @@ import pytest
 
 from models import MODELS, TRAIN, Known, learned, random_world
 from sfumato.data import Interactions
-from sfumato.recommend import DenseFactorization, ItemIndex, StaleIndexError
+from sfumato.recommend import DenseFactorization, ItemIndex, StaleIndexError, _indexed
 from sfumato.recommend._indexed import LIMITS
 
 # Everything is found: a short-list of all items, or both sides of a plane.
@@ -79,6 +79,16 @@ def test_an_answer_does_not_depend_on_who_else_is_asked(options):
     for user in range(30):
         alone = index.recommend([user], 5, exclude=rated)
         assert same(alone, (items[user : user + 1], scores[user : user + 1]))
+
+
+@pytest.mark.parametrize("options", FEW)
+def test_users_are_asked_about_in_parts(options, monkeypatch):
+    model = random_world(30, 400, 8)
+    rated, index = seen(model, 30, 0.1), model.index(**options)
+    whole, touched = index.recommend(range(30), 5, exclude=rated), index.touched(range(30))
+    monkeypatch.setattr(_indexed, "ROOM", 20)  # four users at a time, or one
+    assert same(index.recommend(range(30), 5, exclude=rated), whole)
+    assert index.touched(range(30)) == pytest.approx(touched)
 
 
 def test_most_answers_are_found_with_the_defaults():

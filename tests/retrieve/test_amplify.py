@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from sfumato.retrieve.amplify import Sensitive, bands_and_rows, candidate_probability
+from sfumato.retrieve import Sensitive, candidate_probability
+from sfumato.retrieve.amplify import bands_and_rows
 
 FAMILY = Sensitive(near=0.2, far=0.8, near_agree=0.8, far_agree=0.2)
 
@@ -12,7 +13,7 @@ def test_cascade_of_or_and_then_and_or_has_the_known_figures():
     cascade = FAMILY.some(4).every(4).every(4).some(4)
     assert cascade.near_agree == pytest.approx(0.99999959, abs=1e-8)
     assert cascade.far_agree == pytest.approx(0.00087148, abs=1e-8)
-    assert cascade[:2] == FAMILY[:2]
+    assert (cascade.near, cascade.far) == (FAMILY.near, FAMILY.far)
 
 
 @pytest.mark.parametrize(("rows", "bands"), [(1, 1), (4, 4), (5, 10), (16, 64)])
@@ -56,8 +57,13 @@ def test_bad_values_are_refused():
     for call in (
         lambda: FAMILY.every(0),
         lambda: FAMILY.some(1.5),
+        lambda: Sensitive(0.2, 0.8, 1.5, 0.2),
+        lambda: Sensitive(0.2, 0.8, 0.8, float("nan")),
+        lambda: Sensitive(0.8, 0.2, 0.8, 0.2),
+        lambda: Sensitive(0.2, 0.8, "much", 0.2),
         lambda: candidate_probability(1.1, 2, 2),
         lambda: candidate_probability(float("nan"), 2, 2),
+        lambda: candidate_probability(0.5, 0, 2),
         lambda: bands_and_rows(0.0, 0.9),
         lambda: bands_and_rows(0.9, 1.0),
     ):

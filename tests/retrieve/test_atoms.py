@@ -37,6 +37,14 @@ def test_the_error_on_rows_not_fitted_to_falls_in_every_round_of_learning():
     assert error(fresh, atoms) < 0.97 * error(fresh, start)
 
 
+def test_learning_ends_before_a_round_that_would_not_help():
+    rows = falling(1000)  # so few that atoms are soon fitted to chance
+    atoms, errors = refined(rows, levels(rows, 40), flips=60, rounds=100)
+    assert len(errors) < 50
+    assert (np.diff(errors) < 0).all()
+    assert error(rows[::5], atoms) == pytest.approx(errors[-1], rel=1e-6)
+
+
 def test_learning_without_rounds_leaves_the_atoms_as_they_are():
     rows = falling(400)
     start = levels(rows, 12)

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from sfumato.retrieve._buckets import Buckets, band_keys
+from sfumato.retrieve import Buckets, band_keys
 from sfumato.sketch import MinHash
 
 rng = np.random.default_rng(0)
@@ -79,6 +79,41 @@ def test_band_keys_are_equal_where_whole_bands_are():
     bands = codes.reshape(400, 4, 3)
     equal = (bands[:, None] == bands[None]).all(axis=3)
     assert np.array_equal(keys[:, None] == keys[None], equal)
+
+
+def test_codes_of_any_type_of_whole_numbers_have_the_same_keys():
+    codes = rng.integers(0, 2**31, (9, 6))
+    expected = band_keys(codes, 3)
+    for kind in (np.int32, np.uint32, np.uint64, ">i8"):
+        assert np.array_equal(band_keys(codes.astype(kind), 3), expected)
+    assert np.array_equal(band_keys(np.asfortranarray(codes), 3), expected)
+    assert np.array_equal(band_keys(codes.tolist(), 3), expected)
+
+
+def test_what_would_lead_a_kernel_astray_is_refused_and_changes_nothing():
+    shelf = Buckets(2).add([[7, 1], [8, 1]])
+    for call, words in [
+        (lambda: Buckets(0), "tables must be"),
+        (lambda: shelf.add([[1, 2, 3]]), "2 columns"),
+        (lambda: shelf.add([[1], [2]]), "2 columns"),
+        (lambda: shelf.add([1, 2]), "matrix of whole numbers"),
+        (lambda: shelf.add([[1.5, 2.5]]), "matrix of whole numbers"),
+        (lambda: shelf.rows_of([[1, 2, 3]]), "2 columns"),
+        (lambda: shelf.pairs([[1, 2, 3]]), "2 columns"),
+        (lambda: shelf.marks(np.zeros((1, 3, 1), np.uint64)), "probes"),
+        (lambda: shelf.compact(np.ones(3, bool)), "2 entries"),
+        (lambda: band_keys([[1, 2]], 3), "bands must be"),
+        (lambda: band_keys([[1, 2]], 0), "bands must be"),
+        (lambda: band_keys([1, 2], 1), "matrix"),
+        (lambda: band_keys([[0.5]], 1), "matrix"),
+        (lambda: band_keys([[0, 2**40]], 1), "32 bits"),
+        (lambda: band_keys([[0]], 1, seed=-1), "seed must be"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            call()
+    assert shelf.rows_of([[7, 1]])[1].tolist() == [0, 1]
+    assert shelf.add([]).count == 2
+    assert shelf.rows_of([])[0].tolist() == [0]
 
 
 def test_sets_that_are_alike_share_a_band_of_their_signatures():

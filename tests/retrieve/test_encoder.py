@@ -9,6 +9,7 @@ import pytest
 
 from sfumato.retrieve import _basis
 from sfumato.retrieve.codes import (
+    Codes,
     Encoder,
     anti_sparse,
     optimal,
@@ -122,6 +123,8 @@ def test_other_containers_and_float64_are_taken():
     wanted = encoder.encode(x).words
     for other in (x.astype(np.float64), x.tolist(), np.asfortranarray(x), x[::-1][::-1]):
         np.testing.assert_array_equal(encoder.encode(other).words, wanted)
+    with pytest.raises(TypeError, match="must not be masked"):
+        encoder.encode(np.ma.masked_less(x, 0))
     assert encoder.encode(x[:0]).words.shape == (0, 1)
     assert encoder.reconstruct(encoder.encode(x[:0])).shape == (0, 6)
     assert encoder.query_weights(x[:0])[0].shape == (0, 32)
@@ -152,6 +155,23 @@ def test_other_dimensions_and_unfitted_encoders_are_refused(maker):
     for call in (encoder.encode, encoder.query_words, encoder.query_weights):
         with pytest.raises(ValueError, match=rf"{maker}.*6 columns.*not 5"):
             call(rows(dimension=5))
+
+
+@every_encoder
+def test_codes_that_are_not_the_encoders_are_refused(maker):
+    # Kernels read as many words as the bits need, whatever they are given.
+    encoder = MAKERS[maker]().fit(rows())
+    words, factors, _ = encoder.encode(rows())
+    for bad in (words[:, :0], np.hstack([words, words]), words[0], words.astype(np.int64)):
+        for call in (
+            encoder.scales,
+            lambda w: encoder.reconstruct(Codes(w, factors[: len(w)], None)),
+        ):
+            with pytest.raises(ValueError, match=r"words must be uint64 of shape \(n, 1\)"):
+                call(bad)
+    for bad in (factors[1:], np.ones((50, 1), np.float32)):
+        with pytest.raises(ValueError, match=r"factors must be of shape \(50, 0\)"):
+            encoder.reconstruct(Codes(words, bad, None))
 
 
 @every_encoder

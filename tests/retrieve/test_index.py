@@ -46,34 +46,59 @@ class World:
         if filtered:
             self.alive[self.alive] = self.filter
 
+    @property
+    def lifted(self):
+        encoder = self.index.encoder_
+        return self.metric == "inner" and encoder.factor is None and encoder.kind != "learned"
+
+    def ball(self):
+        """The vectors from their mean, their lengths, and the radius that 99 in 100 are within."""
+        moved = self.vectors - self.vectors.mean(axis=0)
+        far = np.linalg.norm(moved, axis=1)
+        return moved, far, np.quantile(far, 0.99)
+
     def points(self):
-        """What is encoded, the same for queries, and the factor from one product to the other."""
+        """What is encoded, and the same for queries."""
         if self.metric == "cosine":
-            return unit(self.vectors), unit(self.queries), np.ones(len(self.queries))
-        if self.index.encoder_.factor is not None or self.index.encoder_.kind == "learned":
-            return self.vectors, self.queries, np.ones(len(self.queries))
-        longest = np.linalg.norm(self.vectors, axis=1).max()
-        scaled = self.vectors / longest
-        last = np.sqrt(np.maximum(0, 1 - (scaled**2).sum(axis=1, keepdims=True)))
+            return unit(self.vectors), unit(self.queries)
+        if not self.lifted:
+            return self.vectors, self.queries
+        moved, far, radius = self.ball()
+        last = np.sqrt(1 - np.minimum(far / radius, 1) ** 2)
         asked = np.hstack([self.queries, np.zeros((len(self.queries), 1))])
-        return np.hstack([scaled, last]), asked, np.full(len(self.queries), longest)
+        return np.column_stack([moved / np.maximum(far, radius)[:, None], last]), asked
+
+    def products(self, asked, points):
+        """The products of queries with what codes stand for."""
+        encoder = self.index.encoder_
+        rebuilt = encoder.reconstruct(encoder.encode(points)).astype(np.float64)
+        if not self.lifted:
+            return asked @ rebuilt.T
+        _, far, radius = self.ball()
+        apart = (rebuilt - encoder.centre_) * np.maximum(far, radius)[:, None]
+        moved = asked @ (apart + radius * encoder.centre_).T
+        return moved + (self.queries @ self.vectors.mean(axis=0))[:, None]
+
+    def cosines(self, asked, points):
+        """The products that the distances of codes tell."""
+        encoder = self.index.encoder_
+        made = encoder.encode(points)
+        words = encoder.query_words(unit(asked))
+        apart = differing(words, made.words if made.short is None else made.short)
+        scores = np.cos(np.pi * apart / BITS)
+        if self.lifted:
+            scores *= self.ball()[2] * np.linalg.norm(self.queries, axis=1)[:, None]
+            scores += (self.queries @ self.vectors.mean(axis=0))[:, None]
+        return scores
 
     def scores(self, kind):
         """All scores, -inf where a vector must not be found."""
-        points, asked, reach = self.points()
-        encoder = self.index.encoder_
+        points, asked = self.points()
         if kind == "exact":
             both = unit if self.metric == "cosine" else np.asarray
             scores = both(self.queries) @ both(self.vectors).T
-        elif kind == "asymmetric":
-            scores = asked @ encoder.reconstruct(encoder.encode(points)).T * reach[:, None]
         else:
-            made = encoder.encode(points)
-            apart = differing(
-                encoder.query_words(asked), made.words if made.short is None else made.short
-            )
-            sizes = np.linalg.norm(self.queries, axis=1) if self.metric == "inner" else 1.0
-            scores = np.cos(np.pi * apart / BITS) * (reach * sizes)[:, None]
+            scores = (self.products if kind == "asymmetric" else self.cosines)(asked, points)
         return np.where(self.alive, scores, -np.inf)
 
 
@@ -185,6 +210,36 @@ def test_near_vectors_are_found(metric, scan):
 
     assert recall("asymmetric") > 0.9
     assert recall("exact") > 0.99
+
+
+@pytest.mark.parametrize("bits", [64, 128])
+def test_products_are_found_by_codes_of_signs_though_few_vectors_are_long(bits):
+    # Away from the origin and with a few long vectors, as factors of items are. In 12 seeds the
+    # short-list of 100 held 0.81 to 0.86 of the ten largest products with 64 bits and 0.93 to 0.97
+    # with 128; lifted about the origin to the longest vector's sphere, 0.35 to 0.51 and 0.48 to
+    # 0.67; with queries that do not lean 0.68 to 0.74 and 0.84 to 0.89.
+    rng = np.random.default_rng(2)
+    vectors = rng.normal(size=(5_000, 24)) * rng.lognormal(0, 0.4, (5_000, 1)) + rng.normal(size=24)
+    vectors[:5] *= 5
+    queries = rng.normal(size=(100, 24))
+    index = BinaryIndex(bits, "tight_frame", metric="inner", keep_vectors=True)
+    index.add(np.arange(5_000), vectors)
+    near = best(queries @ vectors.T, 10)[1]
+    found = index.search(queries, 10, shortlist=100, rerank="exact")[1]
+    recall = np.mean([np.isin(*pair).mean() for pair in zip(near, found, strict=True)])
+    assert recall > (0.77 if bits == 64 else 0.91)
+
+
+def test_the_length_of_a_query_changes_no_order_of_products():
+    for name in ("signs", "frame", "centre", "short"):
+        world = World("inner", name, False, False)
+        for rerank in (None, "asymmetric", "exact"):
+            one, other = (
+                world.index.search(by * world.queries, 25, rerank=rerank, scan="hamming")
+                for by in (1.0, 2.0**-20)
+            )
+            np.testing.assert_array_equal(one[1], other[1])
+            np.testing.assert_allclose(one[0] * 2.0**-20, other[0], rtol=1e-6)
 
 
 def test_the_scan_is_the_one_that_suits_the_codes():

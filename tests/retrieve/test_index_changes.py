@@ -102,14 +102,34 @@ def test_a_mask_lets_only_its_ids_be_found():
 
 
 def test_vectors_longer_than_those_of_the_fit_keep_true_estimates():
-    # The fit's longest has length 1; later vectors of length 10 are estimated to be 10 times it.
+    # The fit's have length 1, and so nearly has the radius; later ones of length 10 are beyond it.
     vectors = unit(VECTORS)
-    index = BinaryIndex(encoder=tight_frame(256), metric="inner", keep_vectors=True).fit(vectors)
-    index.add(np.arange(300), vectors).add(np.arange(300, 600), 10 * vectors)
-    for scan in ("hamming", "asymmetric"):
-        scores, ids = index.search(vectors[:20], 1, scan=scan, rerank="asymmetric")
-        assert (ids >= 300).all()
-        np.testing.assert_allclose(scores, 10, atol=1.5)
+    for encoder in (tight_frame(256), tight_frame(256, center=True)):
+        index = BinaryIndex(encoder=encoder, metric="inner", keep_vectors=True).fit(vectors)
+        index.add(np.arange(300), vectors).add(np.arange(300, 600), 10 * vectors)
+        for scan in ("hamming", "asymmetric"):
+            scores, ids = index.search(vectors[:20], 1, scan=scan, rerank="asymmetric")
+            assert (ids >= 300).all()
+            np.testing.assert_allclose(scores, 10, atol=1.5)
+
+
+@pytest.mark.parametrize("size", [1e-3, 1e9])
+def test_products_are_told_though_the_first_vector_came_alone(size):
+    # The lift has nothing to learn a radius from but that vector's own length.
+    vectors = (VECTORS * size).astype(np.float32)
+    index = BinaryIndex(256, "tight_frame", metric="inner")
+    index.add([0], vectors[:1]).add(np.arange(1, 300), vectors[1:])
+    true = vectors[:20].astype(float) @ vectors.T
+    for options in ({"rerank": None, "scan": "hamming"}, {"shortlist": 300}):
+        scores, ids = index.search(vectors[:20], 300, **options)
+        told = np.take_along_axis(true, ids, axis=1)
+        assert np.corrcoef(scores.ravel(), told.ravel())[0, 1] > 0.8
+
+
+def test_an_index_whose_rows_are_all_removed_may_be_fitted_anew():
+    index = MADE["inner"]().add(np.arange(300), VECTORS).remove(np.arange(300))
+    again = index.fit(VECTORS + 1).add(np.arange(300), VECTORS + 1)
+    assert same(answers(again), answers(MADE["inner"]().add(np.arange(300), VECTORS + 1)))
 
 
 def test_other_containers_of_rows_and_ids_are_taken():
@@ -149,6 +169,7 @@ BAD_ADDS = {
     "too large": ([2**63, 1], VECTORS[:2], r"below 2\*\*63"),
     "missing": ([900, None], VECTORS[:2], "row 1 is null"),
     "words": ([900, 901], [["a", "b"], ["c", "d"]], "numbers are expected"),
+    "masked": ([900, 901], np.ma.masked_invalid(NAN), "must not be masked"),
 }
 
 
@@ -173,6 +194,7 @@ BAD_CALLS = {
     "removed twice": (lambda index: index.remove([7, 7]), "row 1 repeats"),
     "unknown vector": (lambda index: index.vectors([7, 999]), "not in the index, at row 1"),
     "fit when full": (lambda index: index.fit(VECTORS), "build another"),
+    "large k": (lambda index: index.search(VECTORS, 10**12), "at most 2\\*\\*28.* a smaller k"),
     "k": (lambda index: index.search(VECTORS, 0), "k must be a whole number from 1 up"),
     "shortlist": (lambda index: index.search(VECTORS, shortlist=0), "shortlist must be"),
     "rerank": (lambda index: index.search(VECTORS, rerank="best"), "rerank must be one of"),

@@ -170,8 +170,8 @@ def test_another_version_is_refused(tmp_path):
         BinaryIndex.load(path)
     path.write_bytes(data)
     header, arrays = opened(path)
-    write(tmp_path / "b.index", {**header, "version": 2}, arrays)
-    with pytest.raises(IndexFormatError, match="version 2 of the format cannot be read, only 1"):
+    write(tmp_path / "b.index", {**header, "version": 1}, arrays)
+    with pytest.raises(IndexFormatError, match="version 1 of the format cannot be read, only 2"):
         BinaryIndex.load(tmp_path / "b.index")
 
 
@@ -183,7 +183,8 @@ FORGED = {
     "metric": lambda header, arrays: header["parameters"].update(metric="angle"),
     "parameter": lambda header, arrays: header["parameters"].update(more=1),
     "kept": lambda header, arrays: header["parameters"].update(keep_vectors=False),
-    "length": lambda header, arrays: header.update(longest=3.0),
+    "radius": lambda header, arrays: header.update(radius=3.0),
+    "a lift": lambda header, arrays: (header.update(radius=3.0), arrays.update(centre=np.zeros(6))),
     "signs": lambda header, arrays: header.update(signs=2.0),
     "no encoder": lambda header, arrays: header.pop("encoder"),
     "encoder": lambda header, arrays: header["encoder"].update(kind="best"),
@@ -198,18 +199,31 @@ FORGED = {
 }
 
 
-@pytest.mark.parametrize("what", FORGED)
+FORGED_LIFT = {
+    "no radius": lambda header, arrays: header.update(radius=None),
+    "no radius at all": lambda header, arrays: header.pop("radius"),
+    "radius of 0": lambda header, arrays: header.update(radius=0.0),
+    "radius of text": lambda header, arrays: header.update(radius="wide"),
+    "no lift": lambda header, arrays: (header.update(radius=None), arrays.pop("centre")),
+    "no centre": lambda header, arrays: arrays.pop("centre"),
+    "short centre": lambda header, arrays: arrays.update(centre=np.zeros(5)),
+    "centre of float32": lambda header, arrays: arrays.update(centre=np.zeros(6, np.float32)),
+    "NaN": lambda header, arrays: arrays.update(centre=np.full(6, np.nan)),
+}
+
+
+@pytest.mark.parametrize("what", [*FORGED, *FORGED_LIFT])
 def test_content_that_does_not_hold_together_is_refused(tmp_path, what):
-    filled("kept").save(tmp_path / "a.index")
+    filled("kept" if what in FORGED else "lifted").save(tmp_path / "a.index")
     header, arrays = opened(tmp_path / "a.index")
-    FORGED[what](header, arrays)
+    (FORGED | FORGED_LIFT)[what](header, arrays)
     write(tmp_path / "b.index", header, arrays)
     with pytest.raises(IndexFormatError, match="damaged content"):
         BinaryIndex.load(tmp_path / "b.index")
 
 
 PLAIN = st.sampled_from(
-    [None, -1, 3, 2**70, "<u8", "|O", "<U9", "words", "", [1], [-1], [2**40] * 2]
+    [None, -1, 3, 2**70, "<u8", "|O", "<U9", ",", "words", "", [1], [-1], [2**40] * 2]
 )
 
 
@@ -217,8 +231,24 @@ PLAIN = st.sampled_from(
 @given(PLAIN | st.lists(PLAIN | st.lists(PLAIN, min_size=4, max_size=4), max_size=2))
 def test_any_list_of_arrays_is_read_or_refused(tmp_path_factory, listed):
     path = tmp_path_factory.getbasetemp() / "listed.index"
-    text = json.dumps({"kind": "BinaryIndex", "version": 1, "arrays": listed}).encode()
-    lead = b"SFIX" + (1).to_bytes(4, "little") + len(text).to_bytes(8, "little")
-    path.write_bytes(lead + checksum(memoryview(lead + text)) + text)
+    with_list(path, listed)
     with pytest.raises(IndexFormatError):
         BinaryIndex.load(path)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["<f8", ",", "(((", "<f8,<f8", "a", "|V8", ">f8", "<f16", "<M8[s]"]
+)
+@pytest.mark.parametrize("shape", [[0], [0, 2**48, 2**48], [0] * 70])
+def test_an_array_of_no_bytes_can_be_listed_wrongly_too(tmp_path, dtype, shape):
+    # All sums hold and nothing is read: only the list itself tells.
+    with_list(tmp_path / "a.index", [["ids", dtype, shape, checksum(memoryview(b"")).hex()]])
+    with pytest.raises(IndexFormatError):
+        BinaryIndex.load(tmp_path / "a.index")
+
+
+def with_list(path, listed):
+    text = json.dumps({"kind": "BinaryIndex", "version": 2, "arrays": listed}).encode()
+    text += b" " * (-(len(text) + 24) % 64)
+    lead = b"SFIX" + (1).to_bytes(4, "little") + len(text).to_bytes(8, "little")
+    path.write_bytes(lead + checksum(memoryview(lead + text)) + text)

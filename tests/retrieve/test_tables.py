@@ -1,9 +1,10 @@
 """LshIndex finds what its bands promise, scores it truly, and keeps to its rows as they change."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from sfumato.retrieve import LshIndex
+from sfumato.retrieve import LshIndex, _lookup, _tabled
 from sfumato.retrieve._families import Bands, Hyperplanes, Lines
 from sfumato.retrieve.tables import LIMITS
 
@@ -156,6 +157,49 @@ def test_filter_and_without_leave_out_what_they_name():
         assert left[q][left[q] >= 0].tolist() == expected.tolist()
 
 
+def test_a_mask_of_ids_is_a_filter():
+    index = LshIndex(12, 1).add(np.arange(60) + 50, vectors(60)).remove([51, 70])
+    mask = index.mask([50, 51, 52, 9999])
+    assert index.ids[mask].tolist() == [50, 52]
+    found = index.search(vectors(5, seed=1), 3, filter=mask)[1]
+    assert set(found.reshape(-1)) <= {50, 52, -1}
+    assert index.dimension == 12
+    assert (LshIndex().mask([1]).size, LshIndex().dimension) == (0, 0)
+
+
+def test_queries_come_in_any_container():
+    Q = vectors(3, seed=1)
+    index = LshIndex(8, 2).add(np.arange(90), vectors(90))
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(Q.reshape(-1)), 12)
+    columns = pa.table({str(i): Q[:, i] for i in range(12)})
+    for asked in (lists, columns, Q.tolist(), np.asfortranarray(Q), Q.astype(">f8")):
+        assert all(map(np.array_equal, index.search(asked, 4), index.search(Q, 4)))
+
+
+@pytest.mark.parametrize("options", METRICS)
+def test_many_rows_and_queries_are_hashed_a_few_at_a_time(options, monkeypatch):
+    X, Q = vectors(300), vectors(70, seed=1)
+    without = np.arange(71) // 2, np.arange(35)
+    answers, sizes, hashed = [], [], _tabled.Bands.keys
+
+    def keys(bands, part):
+        sizes.append(len(part))
+        return hashed(bands, part)
+
+    monkeypatch.setattr(_tabled.Bands, "keys", keys)
+    for room in (1 << 22, 200):
+        monkeypatch.setattr(_tabled, "ROOM", room)
+        monkeypatch.setattr(_lookup, "MOST", room)
+        monkeypatch.setattr(_lookup, "ROOM", room)
+        index = LshIndex(6, 4, probes=3, **options).add(np.arange(300), X)
+        answers.append((*index.search(Q, 9, without=without), *index.candidates(Q)))
+    assert all(map(np.array_equal, *answers))
+    assert sizes[0] == 300
+    assert max(sizes[1:]) == 200 // 24
+    asked = _lookup.Asked(index._now.learned, Q.astype(np.float32), 3, None)
+    assert max(len(part) for _, part in asked._keys()) == 200 // (6 * 3 + 24)
+
+
 def test_an_answer_does_not_depend_on_other_queries():
     index = LshIndex(8, 3, metric="inner", probes=3).add(np.arange(500), vectors(500))
     Q = vectors(30, seed=1)
@@ -191,15 +235,30 @@ def test_bad_calls_raise_and_change_nothing():
         (lambda: index.add([5], vectors(1, 7)), ValueError, "12 columns"),
         (lambda: index.add([5], np.full((1, 12), np.nan)), ValueError, "finite"),
         (lambda: index.add([5], np.zeros((1, 12))), ValueError, "zeros"),
-        (lambda: index.remove([1, 9]), KeyError, "row 1"),
+        (lambda: index.remove([1, 9]), ValueError, "row 1"),
         (lambda: index.fit(vectors(3)), ValueError, "another index"),
         (lambda: index.search(vectors(1), 0), ValueError, "k must be"),
+        (lambda: index.search(vectors(1), 2**40), ValueError, "smaller k"),
         (lambda: index.search(vectors(1), 1, filter=[True]), ValueError, "mask with 2"),
+        (lambda: index.search(vectors(1), 1, filter=[[1], [1, 2]]), ValueError, "mask with 2"),
         (lambda: index.search(vectors(1), 1, without=([0, 2], [1])), ValueError, "starts"),
+        (lambda: index.search(vectors(1), 1, without=([0, 1.5], [1])), ValueError, "starts"),
+        (lambda: index.search(vectors(1), 1, without=5), ValueError, "starts"),
         (lambda: index.probability(1.5), ValueError, "cosine"),
+        (lambda: index.probability("near"), ValueError, "similarity must be"),
+        (lambda: LshIndex(metric="euclidean", width=1.0).probability(-1), ValueError, "LshIndex"),
+        (lambda: LshIndex.from_threshold(1.0), ValueError, "LshIndex: similar must"),
+        (lambda: LshIndex.from_threshold(0.9, 2.0), ValueError, "LshIndex: recall must"),
+        (lambda: LshIndex.from_threshold(0.9, most_bands=5000), ValueError, "most_bands must"),
+        (lambda: LshIndex(4096, 64).fit(np.ones((1, 1000))), ValueError, "fewer bands"),
+        (lambda: tiny_cells().add([1], 1e10 * vectors(1)), ValueError, "larger width"),
     ]:
         with pytest.raises(kind, match=words):
             call()
     assert index.ids.tolist() == [1, 2]
     with pytest.raises(ValueError, match="use candidates"):
         LshIndex(4, 2, keep_vectors=False).add([1], vectors(1)).search(vectors(1), 1)
+
+
+def tiny_cells():
+    return LshIndex(metric="euclidean", width=1e-300)

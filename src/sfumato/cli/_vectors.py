@@ -33,7 +33,7 @@ def _array(file: Path) -> np.ndarray:
     """A matrix that stays on disk until its rows are read."""
     try:
         rows: np.ndarray = np.load(file, mmap_mode="r", allow_pickle=False)
-    except ValueError:
+    except (ValueError, EOFError):
         raise ValueError(f"{file}: is no array of numbers that numpy.save wrote.") from None
     if rows.ndim != 2 or rows.dtype.kind not in "fiu":
         raise ValueError(
@@ -47,6 +47,8 @@ def _parquet(file: Path, id_column: str | None) -> tuple[np.ndarray | None, np.n
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    if file.is_dir():
+        raise IsADirectoryError(f"{file}: is a folder, not a file of vectors.")
     try:
         table = pq.read_table(file)
     except pa.ArrowInvalid:
@@ -68,15 +70,12 @@ def _matrix(file: Path, table: Any) -> np.ndarray:
     wanted = f"{file}: must have one column of lists of one length, or columns of numbers"
     if any(column.null_count for column in columns):
         raise ValueError(f"{wanted}, and nothing that is null.")
-    if len(columns) == 1 and hasattr(columns[0].type, "value_type"):
-        flat = columns[0].flatten().to_numpy(zero_copy_only=False)
-        width = flat.size // max(len(table), 1)
-        lengths = columns[0].value_lengths() if not _fixed(columns[0].type) else None
-        if width * len(table) != flat.size or (
-            lengths is not None and not (lengths.to_numpy() == width).all()
-        ):
+    if len(columns) == 1 and _lists(columns[0].type):
+        lengths = np.asarray(columns[0].value_lengths())
+        if lengths.size and (lengths != lengths[0]).any():
             raise ValueError(f"{wanted}.")
-        return np.asarray(flat.reshape(len(table), width))
+        flat = columns[0].flatten().to_numpy(zero_copy_only=False)
+        return np.asarray(flat.reshape(len(table), lengths[0] if lengths.size else 0))
     if not columns or not all(
         pa.types.is_floating(column.type) or pa.types.is_integer(column.type) for column in columns
     ):
@@ -84,14 +83,24 @@ def _matrix(file: Path, table: Any) -> np.ndarray:
     return np.column_stack([column.to_numpy(zero_copy_only=False) for column in columns])
 
 
-def _fixed(kind: Any) -> bool:
-    import pyarrow as pa
+def _lists(kind: Any) -> bool:
+    from pyarrow import types
 
-    return bool(pa.types.is_fixed_size_list(kind))
+    return any(
+        is_so(kind) for is_so in (types.is_list, types.is_large_list, types.is_fixed_size_list)
+    )
 
 
 def _listed(file: Path) -> np.ndarray:
-    lines = file.read_text().split()
-    if not all(line.isdigit() for line in lines):
-        raise ValueError(f"{file}: ids must be whole numbers from 0 up, one a line.")
-    return np.array(lines, np.int64)
+    try:
+        return np.array([_id(line) for line in file.read_text().split()], np.int64)
+    except (ValueError, OverflowError):
+        raise ValueError(
+            f"{file}: ids must be whole numbers from 0 to 2**63 - 1, one a line."
+        ) from None
+
+
+def _id(line: str) -> int:
+    if not line.isascii() or not line.isdigit():
+        raise ValueError("no whole number.")
+    return int(line)

@@ -14,6 +14,7 @@ from sfumato import sketch
 from sfumato.attack import audit
 from sfumato.cli.demo_models import models
 from sfumato.cli.demo_profiles import profiles
+from sfumato.cli.demo_retrieval import retrieval
 from sfumato.engine import map_merge
 from sfumato.privacy import BudgetExceeded, Ledger
 from sfumato.privacy.mechanisms import Laplace
@@ -48,9 +49,10 @@ def tour(
     rows = [row for stop in STOPS for row in _shown(stop(shop), console)]
     rows += models(console, ratings)
     rows += profiles(console)
+    rows += retrieval(console)
     console.print(
         "Each sketch is as small after a billion events. Next: README.md, docs/recommend.md, "
-        "docs/profiles.md, docs/privacy.md"
+        "docs/profiles.md, docs/retrieval.md, docs/privacy.md"
     )
     return rows
 

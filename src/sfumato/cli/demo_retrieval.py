@@ -20,7 +20,7 @@ def retrieval(console: Console, vectors: int = 50_000) -> list[dict[str, Any]]:
     base, queries = _vectors(vectors)
     truth = (queries @ base.T).argmax(axis=1)
     console.print(
-        f"[bold cyan]Who is nearest, from {BITS // 8} bytes?[/]  {vectors:,} generated vectors of "
+        f"[bold cyan]Who is nearest, from {BITS} bits?[/]  {vectors:,} generated vectors of "
         f"{DIMENSION} numbers, {4 * DIMENSION} bytes each; BinaryIndex(encoder=...).search(queries)"
     )
     rows = [_measured(name, make, base, queries, truth) for name, make in CODES.items()]
@@ -40,7 +40,7 @@ CODES: dict[str, Encoder] = {
     "random directions": project_and_sign(bits=BITS),
     "tight frame": tight_frame(bits=BITS),
     "10 bits flipped (qoLSH)": qolsh(bits=BITS, flips=10),
-    "and centre, factor": qolsh(bits=BITS, flips=40, center=True, factor="unbiased"),
+    "and centre, factor": qolsh(bits=BITS, flips=40, center=True, factor="nearest"),
     "learned": LAST,
 }
 

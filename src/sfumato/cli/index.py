@@ -141,7 +141,7 @@ def shown(file: Path, json: bool) -> bool:
 
     if not file.is_file() or not holds_index(file):
         return False
-    _show.document(_told(_load(file), file), json)
+    _show.document(_told(_any(file), file), json)
     return True
 
 
@@ -156,19 +156,32 @@ def _fill(index: Any, ids: Any, rows: Any, *, hidden: bool) -> None:
 
 
 def _told(index: Any, file: Path) -> dict[str, Any]:
+    codes = hasattr(index, "nbytes_per_vector")
     return {
         "file": str(file),
         "kind": type(index).__name__,
         "parameters": index.parameters,
         "vectors": len(index),
         "dimension": index.dimension,
-        "bytes_per_vector": index.nbytes_per_vector,
+        **({"bytes_per_vector": index.nbytes_per_vector} if codes else {}),
         "nbytes": index.nbytes,
         "file_bytes": file.stat().st_size,
     }
 
 
 def _load(file: Path) -> Any:
+    """An index of codes, which commands can change and search."""
+    from sfumato.retrieve import BinaryIndex
+
+    index = _any(file)
+    if not isinstance(index, BinaryIndex):
+        raise ValueError(
+            f"{file}: holds a {type(index).__name__}; use sfumato.retrieve.load in Python."
+        )
+    return index
+
+
+def _any(file: Path) -> Any:
     from sfumato.retrieve import load
     from sfumato.sketch import SketchFormatError
 

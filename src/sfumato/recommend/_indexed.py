@@ -30,9 +30,9 @@ LIMITS: dict[str, Any] = {
     "seed": SEED,
 }
 MOST_ROWS = 64  # bits in the key of a band
-CODE = 128  # bits of a code
+CODE = 256  # bits of a code
 BLOCK = 1 << 17  # items that are lifted at a time
-ROOM = 1 << 20  # entries of the short-lists of one batch of users
+ROOM = 1 << 20  # entries of the lists of one batch of users
 
 
 class StaleIndexError(ValueError):
@@ -65,7 +65,7 @@ class ItemIndex:
       scored: for any catalogue;
     - "bands", items that share a bucket with the user's vector are scored, a few in a hundred of
       the catalogue (`touched`): for large catalogues, at more memory;
-    bits, of a code (None: 128), up to 4096, or of the key of a bucket, up to 64 (None: there are an
+    bits, of a code (None: 256), up to 4096, or of the key of a bucket, up to 64 (None: there are an
     eighth as many keys as items); shortlist, from 1 up, for "codes"; bands and probes, for "bands":
     tables, and buckets looked into in each, from 1 to 4096; seed, of all hashes.
 
@@ -227,7 +227,8 @@ class _Tables:
         return self._tables.nbytes
 
     def touched(self, queries: np.ndarray) -> float:
-        found = self._tables.candidates(queries)[1].size
+        parts = _batches(np.full(len(queries), len(self._tables)))
+        found = sum(self._tables.candidates(queries[part])[1].size for part in parts)
         return found / max(len(queries), 1) / len(self._tables)
 
     def best(
@@ -238,8 +239,15 @@ class _Tables:
         seen: Seen | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """As `Shelf.best`, of the items in the buckets of each row."""
-        without = None if seen is None else _by_row(seen, len(queries))
-        scores, places = self._tables.search(queries, n, filter=allowed, without=without)
+        places = np.empty((len(queries), n), np.int64)
+        scores = np.empty((len(queries), n), np.float32)
+        starts, unwanted = _by_row(seen, len(queries))
+        for part in _batches(np.full(len(queries), n)):
+            low, high = starts[part.start], starts[part.stop]
+            without = starts[part.start : part.stop + 1] - low, unwanted[low:high]
+            scores[part], places[part] = self._tables.search(
+                queries[part], n, filter=allowed, without=without
+            )
         return places, scores
 
 
@@ -255,7 +263,7 @@ def _by_row(seen: Seen | None, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _batches(lengths: np.ndarray) -> list[slice]:
-    """Rows whose short-lists, all as long as the longest, fit into the room."""
+    """Rows whose lists, all as long as the longest, fit into the room."""
     step = max(ROOM // int(lengths.max(initial=1)), 1)
     return [slice(at, min(at + step, lengths.size)) for at in range(0, lengths.size, step)]
 

@@ -1,7 +1,9 @@
 """Nearest neighbours on binary codes: encoders, an index that scans, and tables of bands."""
 
+from sfumato.retrieve._buckets import Buckets, band_keys
 from sfumato.retrieve._index_file import IndexFormatError
 from sfumato.retrieve._load import holds_index, load
+from sfumato.retrieve.amplify import Sensitive, candidate_probability
 from sfumato.retrieve.codes import (
     Codes,
     Encoder,
@@ -17,11 +19,15 @@ from sfumato.retrieve.tables import LshIndex
 
 __all__ = [
     "BinaryIndex",
+    "Buckets",
     "Codes",
     "Encoder",
     "IndexFormatError",
     "LshIndex",
+    "Sensitive",
     "anti_sparse",
+    "band_keys",
+    "candidate_probability",
     "holds_index",
     "learned",
     "load",

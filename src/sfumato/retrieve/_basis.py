@@ -49,10 +49,17 @@ class Basis:
     def sums(self, words: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """For each batch of packed codes: which they are, the sums W b, and their lengths.
 
-        A length is 0 where W b is nothing but what rounding left of 0.
+        A length is 0 where W b is nothing but what rounding left of 0. ValueError for words that
+        are none of such codes.
         """
+        wide = -(-self.bits // 64)
+        if words.dtype != np.uint64 or words.ndim != 2 or words.shape[1] != wide:
+            raise ValueError(
+                f"Codes: words must be uint64 of shape (n, {wide}), as encode makes them, not "
+                f"{words.dtype} of shape {words.shape}."
+            )
         for start in range(0, len(words), self.height):
-            part = np.ascontiguousarray(words[start : start + self.height], np.uint64)
+            part = np.ascontiguousarray(words[start : start + self.height])
             codes = np.zeros((padded(len(part), top.ABREAST), padded(self.bits, top.WIDE)), "f4")
             sides.unpack(part, self.bits, codes)
             sums = self._sum(codes)[: len(part)]
@@ -60,6 +67,13 @@ class Basis:
             sides.products(sums, sums, squares)
             squares[squares < self._nothing] = 0
             yield slice(start, start + len(part)), sums[:, : self.dimension], np.sqrt(squares)
+
+    def squares(self, codes: np.ndarray) -> np.ndarray:
+        """|W b|^2 of sides."""
+        sums = self._sum(codes)
+        out = np.empty(len(codes))
+        sides.products(sums, sums, out)
+        return out
 
     @cached_property
     def _sum(self) -> Product:

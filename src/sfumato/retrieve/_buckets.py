@@ -4,12 +4,15 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from sfumato._require import whole
 from sfumato.hashing import hash_column
 from sfumato.kernels import tables as kernels
+from sfumato.sketch._base import SEED
 
 __all__ = ["Buckets", "Run", "band_keys", "coefficients", "listed", "words"]
 
 MOST_ROWS = 2**31 - 1  # rows are kept in 32 bits
+TABLES = whole(1, 2**20)
 
 
 class Run(NamedTuple):
@@ -38,22 +41,34 @@ class Run(NamedTuple):
 
 
 class Buckets:
-    """Rows by their keys, one key a table; a row is found by any of its keys.
+    """Rows by their keys, one key in each of several tables; a row is found by any of its keys.
 
     Guarantee: `rows_of` gives exactly the rows that share a key with a query in at least one table,
-    each once, ascending. Rows are numbered in the order they came. What came together is a sorted
-    run; a run joins the one before it unless that is more than twice as large, so that n rows are
-    in at most log2(n) + 1 runs and each is moved at most log1.5(n) times. Runs are never changed,
-    so `copy` costs nothing and a reader keeps what it began with.
-    Parameters: tables, how many keys each row has, from 1 up.
+    each once, ascending. Rows are numbered in the order they came. A call that raises changes
+    nothing, and a `copy` does not change with the original.
+    Parameters: tables, how many keys each row has, from 1 up. Keys are whole numbers of 64 bits, as
+    `band_keys` makes of signatures.
 
     >>> shelf = Buckets(2).add([[7, 1], [8, 1], [9, 2]])
     >>> shelf.rows_of([[7, 2], [0, 1]])
     (array([0, 2, 4]), array([0, 2, 0, 1]))
+
+    Rows that came together are a sorted run; a run joins the one before it unless that is more than
+    twice as large, so that n rows are in at most log2(n) + 1 runs and each is moved at most
+    log1.5(n) times. Bands: Leskovec, Rajaraman and Ullman, Mining of Massive Datasets, 3.4.
     """
 
-    def __init__(self, tables: int, count: int = 0, runs: tuple[Run, ...] = ()) -> None:
-        self.tables, self.count, self.runs = tables, count, runs
+    def __init__(self, tables: int) -> None:
+        self.tables = TABLES.check("Buckets", "tables", tables)
+        self.count = 0
+        self.runs: tuple[Run, ...] = ()  # never changed, so that readers keep theirs
+
+    @classmethod
+    def over(cls, tables: int, count: int, runs: tuple[Run, ...]) -> Self:
+        """The buckets of runs that are there already, together `count` rows."""
+        buckets = cls(tables)
+        buckets.count, buckets.runs = count, runs
+        return buckets
 
     @property
     def nbytes(self) -> int:
@@ -62,11 +77,11 @@ class Buckets:
 
     def copy(self) -> "Buckets":
         """The same buckets, which later change on their own."""
-        return Buckets(self.tables, self.count, self.runs)
+        return Buckets.over(self.tables, self.count, self.runs)
 
     def add(self, keys: Any) -> Self:
-        """Add rows with these keys, one row of `tables` whole numbers each."""
-        keys = np.ascontiguousarray(keys, np.uint64)
+        """Add rows with these keys, a matrix with a row of `tables` whole numbers for each."""
+        keys = self._keys(keys)
         if self.count + len(keys) > MOST_ROWS:
             raise ValueError(f"Buckets: at most {MOST_ROWS} rows fit; split them among indexes.")
         if not len(keys):
@@ -88,6 +103,9 @@ class Buckets:
 
     def compact(self, alive: np.ndarray) -> Self:
         """Forget rows and number those left anew; alive, a boolean for each row."""
+        alive = np.asarray(alive)
+        if alive.dtype != bool or alive.shape != (self.count,):
+            raise ValueError(f"Buckets: alive must be a boolean mask with {self.count} entries.")
         first, keys, starts, rows = self.whole()
         kept = np.concatenate(([0], np.cumsum(alive[rows])))[starts]
         filled = np.diff(kept) > 0
@@ -102,6 +120,8 @@ class Buckets:
 
         Parameters: asked, uint64 (queries, tables, probes), the keys to look up in each table.
         """
+        if asked.dtype != np.uint64 or asked.ndim != 3 or asked.shape[1] != self.tables:
+            raise ValueError(f"Buckets: keys must be uint64 (queries, {self.tables}, probes).")
         out = np.zeros((len(asked), words(self.count)), np.uint64)
         for run in self.runs:
             kernels.mark(*run, asked, out)
@@ -112,6 +132,7 @@ class Buckets:
 
         A row that shares several keys with a query comes as often.
         """
+        keys = self._keys(keys)
         at, found = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for first, known, starts, rows in self.runs:
             places = np.empty((*keys.shape, 1), np.int64)
@@ -130,8 +151,15 @@ class Buckets:
         Parameters: keys, one row of `tables` whole numbers for each query; a bit for each pair of a
         query and a row is needed while this runs, so ask in parts where both are many.
         """
-        asked = np.ascontiguousarray(keys, np.uint64)
-        return listed(self.marks(asked.reshape(len(asked), self.tables, 1)))
+        return listed(self.marks(self._keys(keys)[:, :, None]))
+
+    def _keys(self, keys: Any) -> np.ndarray:
+        found = whole_numbers("Buckets", "keys", keys)
+        if len(found) and found.shape[1] != self.tables:
+            raise ValueError(
+                f"Buckets: keys must have {self.tables} columns, one a table, not {found.shape[1]}."
+            )
+        return found.astype(np.uint64, copy=False).reshape(-1, self.tables)
 
 
 def words(count: int) -> int:
@@ -150,18 +178,39 @@ def coefficients(tables: int, rows: int, seed: int) -> np.ndarray:
 
 
 def band_keys(codes: Any, bands: int, *, seed: int = 0) -> np.ndarray:
-    """uint64 (rows, bands): one key a band of equally many columns, equal where all of them are.
+    """Keys for `Buckets`, uint64 (rows, bands): one a band of columns, equal where all of them are.
 
-    Parameters: codes, whole numbers of up to 32 bits, such as signatures of MinHash, whose columns
-    beyond the last whole band are not used; bands, from 1 to the number of columns.
+    Guarantee: bands that are equal have one key; bands that differ have one with probability at
+    most 2**-32.
+    Parameters: codes, a matrix of whole numbers of up to 32 bits, such as signatures of MinHash; a
+    band is columns // bands of them, and what is left over is not used; bands, from 1 to the
+    number of columns; seed, of how columns become keys: keys of one seed can be compared.
 
-    >>> band_keys([[1, 2, 3, 4], [1, 2, 4, 3]], bands=2).shape
-    (2, 2)
+    >>> keys = band_keys([[1, 2, 3, 4], [1, 2, 4, 3]], bands=2)
+    >>> keys[0] == keys[1]
+    array([ True, False])
     """
-    codes = np.ascontiguousarray(codes)
+    codes = whole_numbers("band_keys", "codes", codes)
+    bands = whole(1, max(codes.shape[1], 1)).check("band_keys", "bands", bands)
+    if codes.size and int(codes.max()) - int(codes.min()) >= 2**32:
+        raise ValueError("band_keys: codes must be of up to 32 bits; hash longer ones first.")
+    rows = codes.shape[1] // bands
     out = np.empty((len(codes), bands), np.uint64)
-    kernels.combine(codes, coefficients(bands, codes.shape[1] // bands, seed), out)
+    kernels.combine(codes, coefficients(bands, rows, SEED.check("band_keys", "seed", seed)), out)
     return out
+
+
+def whole_numbers(owner: str, name: str, values: Any) -> np.ndarray:
+    """A contiguous matrix of whole numbers; ValueError for anything else."""
+    found = np.asarray(values)
+    if not found.size and found.ndim < 3:
+        return np.empty((0, found.shape[1] if found.ndim == 2 else 0), np.uint64)
+    if found.ndim != 2 or found.dtype.kind not in "iu":
+        raise ValueError(
+            f"{owner}: {name} must be a matrix of whole numbers, not {found.dtype} of shape "
+            f"{found.shape}."
+        )
+    return np.ascontiguousarray(found, found.dtype.newbyteorder("="))
 
 
 def _sorted(keys: np.ndarray, row: int) -> Run:

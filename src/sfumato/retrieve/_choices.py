@@ -12,9 +12,7 @@ from sfumato.retrieve._frames import Product
 
 __all__ = ["AntiSparse", "Flips", "Optimal", "Signs", "TightFrame"]
 
-MOST_STEPS = (
-    50  # of the spread representation, times the bits; about 1 times the dimension is usual
-)
+MOST_STEPS = 50  # for each bit of a spread representation; one for each dimension is usual
 
 
 class Signs(Encoder):

@@ -8,6 +8,7 @@ from sfumato._require import Limit, flag, one_of, optional, whole
 from sfumato.kernels import sides
 from sfumato.retrieve._basis import Basis
 from sfumato.retrieve._batches import Batch, batches, matrix
+from sfumato.retrieve._factors import nearest, ratio, unbiased
 from sfumato.retrieve._frames import MOST_ENTRIES, frame
 from sfumato.sketch._base import SEED
 
@@ -35,9 +36,12 @@ class Encoder:
     0; without a factor that code stands for the same direction as any other code of only 0.
     Parameters: bits of a code; seed, of the directions; center, whether the mean of the rows given
     to `fit` is subtracted first; factor, None: a code stands for a direction, and its length is
-    that of a unit vector (with a centre: the mean distance from it), or "unbiased": one float32 a
-    vector, |r|^2 / <r, W b> for r = vector - centre, which makes the estimate of <r, r> exact and
-    that of <q, r> unbiased over random rotations; short, whether `Codes.short` keeps the signs.
+    that of a unit vector (with a centre: the mean distance from it); or one float32 a vector:
+    "unbiased", |r|^2 / <r, W b> for r = vector - centre, which makes the estimate of <r, r> exact
+    and that of <q, r> unbiased over random rotations, or "nearest", the one of least error where
+    an error along the vector x itself weighs 100 times more, so that near neighbours are told
+    apart: the same as "unbiased" within a hundredth where there is no centre, and much better where
+    there is one; short, whether `Codes.short` keeps the signs.
     Learned: dimension_, centre_, reach_ (the length without a factor), directions_ (whose signs
     a code starts from) and atoms_ (which it is rebuilt from), both float32 (bits, dimension).
 
@@ -45,11 +49,12 @@ class Encoder:
     """
 
     kind: ClassVar[str] = ""
+    precision: ClassVar[int] = 4  # bits of a query's weights in the asymmetric scan
     LIMITS: ClassVar[dict[str, Limit]] = {
         "bits": whole(1, 2**16),
         "seed": SEED,
         "center": flag,
-        "factor": optional(one_of(("unbiased",))),
+        "factor": optional(one_of(("unbiased", "nearest"))),
         "short": flag,
     }
     _kinds: ClassVar[dict[str, type["Encoder"]]] = {}
@@ -109,7 +114,7 @@ class Encoder:
             chosen = self._choose(batch.unit, projections, starts)
             _pack(chosen, batch, words)
             if self.factor is not None:
-                factors[batch.part, 0] = _factors(chosen, projections, batch)
+                factors[batch.part, 0] = self._factors(chosen, projections, batch)
         return Codes(words, factors, short)
 
     def reconstruct(self, codes: Codes) -> np.ndarray:
@@ -118,9 +123,14 @@ class Encoder:
         Unit vectors, if there is neither a centre nor a factor.
         """
         out = np.empty((len(codes.words), self._fitted()), np.float32)
+        own = self.factor is not None
+        if codes.factors.shape != (len(out), int(own)):
+            raise ValueError(
+                f"{self.kind}: factors must be of shape {(len(out), int(own))}, as encode makes "
+                f"them, not {codes.factors.shape}."
+            )
         for part, sums, lengths in self._basis.sums(codes.words):
-            own = codes.factors.shape[1] > 0
-            factors = codes.factors[part, 0] if own else _ratio(self.reach_, lengths)
+            factors = codes.factors[part, 0] if own else ratio(self.reach_, lengths)
             out[part] = self.centre_ + factors[:, None] * sums
         return out
 
@@ -129,7 +139,7 @@ class Encoder:
         self._fitted()
         out = np.empty(len(words), np.float32)
         for part, _, lengths in self._basis.sums(words):
-            out[part] = _ratio(self.reach_, lengths)
+            out[part] = ratio(self.reach_, lengths)
         return out
 
     def query_words(self, Q: Any) -> np.ndarray:
@@ -186,6 +196,11 @@ class Encoder:
             raise ValueError(f"{kind}: the state's centre and reach do not fit its dimension.")
         encoder._adopt(centre, float(reach), *encoder._restore(dimension, arrays))
         return encoder
+
+    def _factors(self, chosen: np.ndarray, projections: np.ndarray, batch: Batch) -> np.ndarray:
+        if self.factor == "unbiased":
+            return unbiased(chosen, projections, batch)
+        return nearest(chosen, projections, batch, self._basis, self.centre_)
 
     def _learn(self, rows: np.ndarray, centre: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Directions and atoms for rows like these."""
@@ -257,15 +272,3 @@ def _pack(chosen: np.ndarray, batch: Batch, out: np.ndarray) -> None:
     words = out[batch.part]
     sides.pack(chosen, words)
     words[batch.lengths[: batch.size] == 0] = 0
-
-
-def _factors(chosen: np.ndarray, projections: np.ndarray, batch: Batch) -> np.ndarray:
-    """|r|^2 / <r, W b>: 0 for no vector, and where the code points away from its vector."""
-    along = np.empty(batch.size)
-    sides.products(chosen, projections, along)
-    return _ratio(batch.lengths[: batch.size], along)
-
-
-def _ratio(above: np.ndarray | float, below: np.ndarray) -> np.ndarray:
-    """The quotients, and 0 where the divisor is not above 0."""
-    return np.asarray(np.divide(above, below, out=np.zeros(len(below)), where=below > 0))

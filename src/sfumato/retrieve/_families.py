@@ -83,15 +83,14 @@ class Lines:
         self._shifts = (words >> np.uint64(11)) * 2.0**-53
 
     def values(self, X: np.ndarray) -> np.ndarray:
-        return project_all(X, self._panels)[:, : self.hashes] / self.width + self._shifts
+        with np.errstate(over="ignore"):  # `codes` refuses what is too far out
+            return project_all(X, self._panels)[:, : self.hashes] / self.width + self._shifts
 
     def codes(self, values: np.ndarray) -> np.ndarray:
         out = np.empty(values.shape, np.int32)
-        far = buckets.fill(values, np.zeros(self.hashes), 1.0, REACH, out)
-        if far >= 0:
+        if buckets.fill(values, np.zeros(self.hashes), 1.0, REACH, out) >= 0:
             raise ValueError(
-                f"LshIndex: row {far} is more than 2**53 widths out; widen the cells or scale the "
-                f"vectors."
+                "LshIndex: a vector is more than 2**53 times the width out; choose a larger width."
             )
         return out
 
@@ -101,6 +100,10 @@ class Lines:
 
     @staticmethod
     def agree(distance: float, width: float) -> float:
+        if distance < 0:
+            raise ValueError(
+                f"LshIndex: similarity must be a distance from 0 up, not {distance!r}."
+            )
         return float(PStableSketch(width, hashes=1).collision_probability(distance))
 
     @staticmethod

@@ -8,9 +8,10 @@ import numpy as np
 
 from sfumato.retrieve import codes
 from sfumato.retrieve._held import Rows
+from sfumato.retrieve._learned import Learned
+from sfumato.retrieve._lift import Lift
 from sfumato.retrieve._space import Space
 from sfumato.retrieve.codes import Encoder
-from sfumato.retrieve.learned import Learned
 
 __all__ = ["ENCODERS", "Fitted", "code_bytes", "encoder_for", "tells_lengths"]
 
@@ -34,14 +35,12 @@ class Fitted(NamedTuple):
     def learn(cls, encoder: Encoder, metric: str, vectors: np.ndarray, seed: int) -> Self:
         """Fit a copy of the encoder to (a sample of) the vectors, unless it is fitted already.
 
-        Codes with a factor, or learned ones, tell lengths; for others, vectors are lifted.
+        Codes with a factor, or learned ones, tell lengths; for others and products, vectors are
+        lifted.
         """
-        space = Space.of(metric, vectors, lifted=not tells_lengths(encoder))
-        rows = vectors
-        if len(vectors) > SAMPLE:
-            picks = np.random.default_rng(seed).choice(len(vectors), SAMPLE, replace=False)
-            rows = vectors[np.sort(picks)]
-        points = space.points(rows)
+        lifted = metric == "inner" and not tells_lengths(encoder)
+        space = Space(metric, Lift.of(vectors) if lifted else None)
+        points = np.concatenate([space.points(part) for part in _blocks(_sample(vectors, seed))])
         if not hasattr(encoder, "dimension_"):
             encoder = copy.deepcopy(encoder).fit(points)
         elif encoder.dimension_ != points.shape[1]:
@@ -56,7 +55,7 @@ class Fitted(NamedTuple):
     @property
     def dimension(self) -> int:
         """Numbers in a vector."""
-        return self.encoder.dimension_ - (self.space.longest > 0)
+        return self.encoder.dimension_ - (self.space.lift is not None)
 
     @property
     def words(self) -> int:
@@ -70,7 +69,7 @@ class Fitted(NamedTuple):
 
     def scan_for(self, scan: str | None, rerank: str | None) -> str:
         """The scan that was asked for, or else the one that suits the codes."""
-        angles = self.space.metric == "cosine" or self.space.longest > 0
+        angles = self.space.metric == "cosine" or self.space.lift is not None
         if scan is None:
             enough = self.signs >= (1 if rerank is None else NEARLY)
             return "hamming" if angles and enough else "asymmetric"
@@ -91,29 +90,27 @@ class Fitted(NamedTuple):
         self, vectors: np.ndarray, *, keep: bool
     ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None, np.ndarray | None]:
         """Words, short words, factors and (to `keep`) targets of vectors, in bounded room."""
-        parts = list(zip(*self._blocks(vectors, keep), strict=True))
+        parts = zip(*(self._coded(block, keep) for block in _blocks(vectors)), strict=True)
         words, short, factors, targets = (
             None if part[0] is None else np.concatenate(part) for part in parts
         )
         assert words is not None
         return words, short, factors, targets
 
-    def _blocks(self, vectors: np.ndarray, keep: bool) -> Iterator[tuple[Any, ...]]:
-        for start in range(0, len(vectors), BLOCK):
-            part = vectors[start : start + BLOCK]
-            points = self.space.points(part)
-            made = self.encoder.encode(points)
-            same = self.space.metric == "cosine"  # the points are the targets
-            kept = None if not keep else points if same else self.space.targets(part)
-            yield made.words, made.short, self._factors(made, part), kept
+    def _coded(self, vectors: np.ndarray, keep: bool) -> tuple[Any, ...]:
+        points = self.space.points(vectors)
+        made = self.encoder.encode(points)
+        same = self.space.metric == "cosine"  # the points are the targets
+        kept = None if not keep else points if same else self.space.targets(vectors)
+        return made.words, made.short, self._factors(made, vectors), kept
 
     def _factors(self, made: codes.Codes, vectors: np.ndarray) -> np.ndarray | None:
         if not self.factored:
             return None
         if made.factors.shape[1]:
             return made.factors[:, 0]
-        scales = self.encoder.scales(made.words)
-        return np.asarray(scales * self.space.reach(vectors), np.float32)
+        scales, lift = self.encoder.scales(made.words), self.space.lift
+        return scales if lift is None else np.asarray(scales * lift.reach(vectors), np.float32)
 
 
 def encoder_for(encoder: Any, bits: int, seed: int) -> Encoder:
@@ -122,7 +119,7 @@ def encoder_for(encoder: Any, bits: int, seed: int) -> Encoder:
         return encoder
     if encoder is None:
         # Recall grows up to about 30 flips of 256 bits; learned codes need thousands of rows.
-        return codes.qolsh(bits, flips=30, seed=seed, center=True, factor="unbiased")
+        return codes.qolsh(bits, flips=50, seed=seed, center=True, factor="nearest")
     if not isinstance(encoder, str) or encoder not in ENCODERS:
         wanted = ", ".join(map(repr, ENCODERS))
         raise ValueError(
@@ -140,6 +137,18 @@ def code_bytes(encoder: Encoder) -> int:
 def tells_lengths(encoder: Encoder) -> bool:
     """Whether codes stand for vectors as they are, not for directions only."""
     return encoder.factor is not None or isinstance(encoder, Learned)
+
+
+def _sample(vectors: np.ndarray, seed: int) -> np.ndarray:
+    """Rows to learn from, in their order."""
+    if len(vectors) <= SAMPLE:
+        return vectors
+    picks = np.random.default_rng(seed).choice(len(vectors), SAMPLE, replace=False)
+    return np.asarray(vectors[np.sort(picks)])
+
+
+def _blocks(vectors: np.ndarray) -> Iterator[np.ndarray]:
+    return (vectors[at : at + BLOCK] for at in range(0, len(vectors), BLOCK))
 
 
 def _share_of_signs(encoder: Encoder, points: np.ndarray) -> float:

@@ -18,8 +18,8 @@ def frame(kind: str, bits: int, dimension: int, seed: int) -> np.ndarray:
     Guarantee: the same numbers on every machine. Those of "tight" satisfy (5.9): W W^T = I for W
     with the directions as columns; where bits < dimension, no frame can, and orthonormal directions
     take its place, as 5.1.1 advises.
-    Parameters: kind, "gaussian", "orthogonal", "super-bit", "frame" (tight, all of one length) or
-    "tight"; bits, how many; dimension; seed.
+    Parameters: kind, "gaussian", "orthogonal", "super-bit" or "tight"; bits, how many; dimension;
+    seed.
 
     >>> w = frame("tight", 6, 2, seed=0)
     >>> np.round(w.T @ w, 6) + 0.0
@@ -28,7 +28,7 @@ def frame(kind: str, bits: int, dimension: int, seed: int) -> np.ndarray:
 
     Thesis (5.9).
     """
-    if kind in ("tight", "frame") and bits < dimension:
+    if kind == "tight" and bits < dimension:
         kind = "orthogonal"
     return dense(directions(kind, bits, dimension, seed), bits).astype(np.float32)
 

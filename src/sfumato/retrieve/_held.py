@@ -14,7 +14,7 @@ from sfumato.kernels import places
 from sfumato.kernels.lanes import aligned
 from sfumato.retrieve._panels import Panels
 
-__all__ = ["NOTHING", "Held", "Rows", "bits_of", "mask_of"]
+__all__ = ["NOTHING", "Held", "Rows", "bits_of", "extended", "mask_of"]
 
 
 @dataclass(frozen=True)
@@ -111,11 +111,11 @@ class Rows:
         grown = Held(
             total,
             held.living + ids.size,
-            _extended(held.ids, held.count, ids),
+            extended(held.ids, held.count, ids),
             _appended(self._words, held.count, words),
             None if self._short is None else _appended(self._short, held.count, short),
-            None if held.factors is None else _extended(held.factors, held.count, factors),
-            None if held.vectors is None else _extended(held.vectors, held.count, vectors),
+            None if held.factors is None else extended(held.factors, held.count, factors),
+            None if held.vectors is None else extended(held.vectors, held.count, vectors),
             alive,
         )
         with self._looking:
@@ -184,11 +184,11 @@ def _size(count: int) -> int:
     return 1 << max(6, (4 * count).bit_length())
 
 
-def _extended(array: np.ndarray, count: int, values: np.ndarray | None) -> np.ndarray:
+def extended(array: np.ndarray, count: int, values: np.ndarray | None) -> np.ndarray:
     """The array with values from row `count` on: itself where there is room, or a larger copy."""
     assert values is not None
     needed = count + len(values)
-    if needed > len(array):  # as of a mapped array, which has no room
+    if needed > len(array) or not array.flags.writeable:  # as one that is mapped
         room = aligned((max(needed, 2 * count), *array.shape[1:]), array.dtype)
         room[:count] = array[:count]
         array = room

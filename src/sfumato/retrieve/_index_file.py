@@ -12,6 +12,7 @@ import json
 import math
 import mmap
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +25,8 @@ from sfumato.sketch._format import SketchFormatError, checksum, written_whole
 __all__ = ["IndexFormatError", "opened", "read_header", "write"]
 
 MAGIC, FORMAT, HEADER_LIMIT, EDGE, START = b"SFIX", 1, 1 << 20, 64, 24
-LENGTH = whole(0, 2**48)
+LENGTH, LARGEST, MOST_AXES = whole(0, 2**48), 2**48, 8
+NUMBERS = re.compile(r"[<|][biuf][1248]")
 SHORT = "the file is cut off or damaged: {}."
 
 
@@ -133,10 +135,11 @@ def _header(view: np.ndarray) -> tuple[dict[str, Any], int]:
 def _places(listed: Any, at: int) -> Iterator[_Listed]:
     """Where each array stands; ValueError for what is no array of plain numbers."""
     for name, dtype, shape, total in listed:
-        cells = np.dtype(str(dtype))
-        if cells.kind not in "biuf" or cells.str != dtype:
-            raise ValueError("not numbers.")
+        cells = np.dtype(dtype) if NUMBERS.fullmatch(dtype) else None
         lengths = tuple(LENGTH.check("file", "length", size) for size in shape)
+        most = math.prod(size or 1 for size in lengths)  # NumPy refuses too large ones beside a 0
+        if cells is None or len(lengths) > MOST_AXES or most > LARGEST:
+            raise ValueError("no array of numbers.")
         at += -at % EDGE
         end = at + math.prod(lengths) * cells.itemsize
         yield _Listed(str(name), cells, lengths, at, end, str(total))

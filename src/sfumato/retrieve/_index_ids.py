@@ -1,13 +1,33 @@
 """Ids of an index: whole numbers from 0 up, each once; errors name the position, never the id."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from sfumato.retrieve._held import Held, bits_of, mask_of
+from sfumato.retrieve._held import bits_of, mask_of
 from sfumato.sketch._ids import ids_of, kind_of
 
-__all__ = ["allowed_bits", "check_distinct", "check_known", "check_new", "whole_ids"]
+__all__ = [
+    "allowed_bits",
+    "check_distinct",
+    "check_ids",
+    "check_known",
+    "check_new",
+    "whole_ids",
+]
+
+
+class Living(Protocol):
+    """Rows, and the bits of those that can be found; None where all can."""
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def living(self) -> int: ...
+
+    @property
+    def alive(self) -> np.ndarray | None: ...
 
 
 def whole_ids(owner: str, ids: Any) -> np.ndarray:
@@ -32,6 +52,13 @@ def check_distinct(owner: str, ids: np.ndarray) -> None:
         )
 
 
+def check_ids(ids: np.ndarray, living: np.ndarray) -> None:
+    """Raise ValueError for ids of a file that no index could have written; living, rows of them."""
+    if (ids < 0).any():
+        raise ValueError("an id is negative.")
+    check_distinct("file", ids[living])
+
+
 def check_new(owner: str, rows: np.ndarray) -> None:
     """Raise ValueError where an id is in the index already; rows say where, or -1."""
     if (rows >= 0).any():
@@ -48,11 +75,14 @@ def check_known(owner: str, rows: np.ndarray) -> None:
         raise ValueError(f"{owner}: an id is not in the index, at row {at}; see `ids`.")
 
 
-def allowed_bits(owner: str, allowed: Any, held: Held) -> np.ndarray | None:
+def allowed_bits(owner: str, allowed: Any, held: Living) -> np.ndarray | None:
     """The rows that may be found, as bits: those that live, less what the filter leaves out."""
     if allowed is None:
         return held.alive
-    mask = np.asarray(allowed)
+    try:
+        mask = np.asarray(allowed)
+    except ValueError:  # rows of several lengths
+        mask = np.empty(0)
     if mask.dtype != bool or mask.shape != (held.living,):
         raise ValueError(
             f"{owner}: filter must be a boolean mask with {held.living} entries, one an id of "

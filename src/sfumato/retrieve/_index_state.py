@@ -6,39 +6,42 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sfumato._require import whole
+from sfumato._require import positive, whole
 from sfumato.kernels.scan import BLOCK
 from sfumato.retrieve import _index_file
 from sfumato.retrieve._fitted import Fitted, tells_lengths
 from sfumato.retrieve._held import Held, mask_of
 from sfumato.retrieve._index_file import IndexFormatError
-from sfumato.retrieve._index_ids import check_distinct
+from sfumato.retrieve._index_ids import check_ids
+from sfumato.retrieve._lift import Lift
 from sfumato.retrieve._space import Space
 from sfumato.retrieve.codes import Encoder
 
-__all__ = ["KIND", "VERSION", "restored", "save"]
+__all__ = ["KIND", "VERSION", "lift_from", "restored", "save"]
 
 T = TypeVar("T")
-KIND, VERSION = "BinaryIndex", 1
+KIND, VERSION = "BinaryIndex", 2
 COUNT = whole(0, 2**47)
-DAMAGE = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
+DAMAGE = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError)
 
 
 def save(
     path: str | os.PathLike[str], parameters: dict[str, Any], fitted: Fitted, held: Held
 ) -> None:
     """Write all that `restored` needs."""
-    state, learned = fitted.encoder.state()
+    (state, learned), lift = fitted.encoder.state(), fitted.space.lift
     header = {
         "kind": KIND,
         "version": VERSION,
         "parameters": parameters,
         "encoder": state,
-        "longest": fitted.space.longest,
+        "radius": None if lift is None else lift.radius,
         "signs": fitted.signs,
         "count": held.count,
     }
     arrays = {f"encoder.{name}": array for name, array in learned.items()}
+    if lift is not None:
+        arrays["centre"] = lift.centre
     _index_file.write(path, header, {**arrays, **held.arrays()})
 
 
@@ -60,7 +63,7 @@ def restored(
         index = build(**given)
         held = _held(COUNT.check("file", "count", header["count"]), arrays, fitted, given)
         if check:
-            _check_ids(held)
+            check_ids(held.ids, held.rows())
     except DAMAGE as error:
         raise IndexFormatError(f"{KIND}: damaged content: {error}") from None
     return index, fitted, held
@@ -73,15 +76,27 @@ def _fitted(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[dict
         if name.startswith("encoder.")
     }
     encoder = Encoder.from_state(header["encoder"], learned)
-    given, longest, signs = dict(header["parameters"]), header["longest"], header["signs"]
+    given, signs = dict(header["parameters"]), header["signs"]
     if isinstance(given["encoder"], dict):
         given["encoder"] = encoder
     lifted = given["metric"] == "inner" and not tells_lengths(encoder)
-    if not isinstance(longest, float) or not 0 <= longest < np.inf or (longest > 0) != lifted:
-        raise ValueError("the largest length does not fit the metric.")
+    lift = lift_from(header["radius"], arrays.pop("centre", None), encoder.dimension_ - lifted)
+    if (lift is not None) != lifted:
+        raise ValueError("the radius does not fit the metric.")
     if not isinstance(signs, float) or not 0 <= signs <= 1 or encoder.bits != given["bits"]:
         raise ValueError("the share of signs or the number of bits is wrong.")
-    return given, Fitted(encoder, Space(given["metric"], longest), signs)
+    return given, Fitted(encoder, Space(given["metric"], lift), signs)
+
+
+def lift_from(radius: Any, centre: np.ndarray | None, dimension: int) -> Lift | None:
+    """The lift that a file tells of, None where it tells of none."""
+    if radius is None and centre is None:
+        return None
+    if centre is None or centre.dtype != np.float64 or centre.shape != (dimension,):
+        raise ValueError("the centre has the wrong type or shape.")
+    if not np.isfinite(centre).all():
+        raise ValueError("the centre is not finite.")
+    return Lift(centre.copy(), positive.check("file", "radius", radius))
 
 
 def _held(count: int, arrays: dict[str, np.ndarray], fitted: Fitted, given: dict[str, Any]) -> Held:
@@ -109,10 +124,3 @@ def _held(count: int, arrays: dict[str, np.ndarray], fitted: Fitted, given: dict
         count=count, living=living, ids=arrays["ids"], words=arrays["words"],
         alive=alive, **named,
     )  # fmt: skip
-
-
-def _check_ids(held: Held) -> None:
-    living = held.ids[held.rows()]
-    if (held.ids < 0).any():
-        raise ValueError("an id is negative.")
-    check_distinct("file", living)

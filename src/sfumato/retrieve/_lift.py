@@ -4,11 +4,10 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from sfumato.retrieve._space import Space, lengths
-
-__all__ = ["Lift"]
+__all__ = ["LEAN", "Lift", "lengths"]
 
 SAMPLE = 1 << 17  # rows whose lengths decide the radius
+BLOCK = 1 << 13  # rows that are measured at a time
 WITHIN = 0.99  # the share of vectors within the radius: a few long ones would flatten all the rest
 LEAN = 0.2  # measured on factors of films, for codes and bands alike
 
@@ -36,16 +35,37 @@ class Lift(NamedTuple):
 
     @classmethod
     def of(cls, vectors: np.ndarray) -> Self:
-        """The lift for vectors like these."""
+        """The lift for vectors like these; of equal ones the radius is their length, or else 1."""
         centre = vectors.mean(0, dtype=np.float64)
         some = vectors[:: -(-len(vectors) // SAMPLE)]
-        return cls(centre, float(np.quantile(lengths(some - centre), WITHIN)) or 1.0)
+        parts = range(0, len(some), BLOCK)
+        far = np.concatenate([lengths(some[at : at + BLOCK] - centre) for at in parts])
+        radius = float(np.quantile(far, WITHIN)) or float(lengths(centre[None])[0])
+        return cls(centre, radius or 1.0)
 
     def points(self, vectors: np.ndarray) -> np.ndarray:
         """Vectors lifted, float32, with one column more."""
-        return Space("inner", self.radius).points(vectors - self.centre)
+        moved = vectors - self.centre
+        far = lengths(moved)
+        out = np.empty((len(vectors), vectors.shape[1] + 1), np.float32)
+        out[:, :-1] = moved / np.maximum(far, self.radius)[:, None]
+        out[:, -1] = np.sqrt(1 - np.square(np.minimum(far / self.radius, 1)))
+        return out
 
-    def asked(self, queries: np.ndarray) -> np.ndarray:
+    def reach(self, vectors: np.ndarray) -> np.ndarray:
+        """What (q, 0) times a point is to be multiplied by for the product with x - centre."""
+        return np.asarray(np.maximum(lengths(vectors - self.centre), self.radius))
+
+    def along(self, queries: np.ndarray) -> np.ndarray:
+        """The products of queries with the centre, float64, in which no other row has a part."""
+        return np.asarray(np.multiply(queries, self.centre, dtype=np.float64).sum(axis=1))
+
+    def asked(self, queries: np.ndarray, lean: float = LEAN) -> np.ndarray:
         """Queries as they meet lifted vectors."""
-        lean = -LEAN * lengths(queries)[:, None]
-        return np.concatenate([queries, lean.astype(queries.dtype)], axis=1)
+        last = -lean * lengths(queries)[:, None]
+        return np.concatenate([queries, last.astype(queries.dtype)], axis=1)
+
+
+def lengths(vectors: np.ndarray) -> np.ndarray:
+    """The Euclidean length of each row in float64, summed in an order that no other row changes."""
+    return np.asarray(np.sqrt(np.square(vectors, dtype=np.float64).sum(axis=1)))

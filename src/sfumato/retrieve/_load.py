@@ -10,9 +10,10 @@ __all__ = ["holds_index", "load"]
 
 
 def load(path: str | os.PathLike[str], *, check: bool = True) -> BinaryIndex | LshIndex:
-    """The index in a file; IndexFormatError where it is not a whole, intact one.
+    """The index in a file, mapped and not read; IndexFormatError where it is no whole, intact one.
 
-    Parameters: path; check, whether every checksum is verified, which reads the file once.
+    Parameters: path; check, whether every checksum is verified, which reads the file once. A file
+    from somebody else should be checked: what is wrong in it might otherwise crash the process.
     """
     kind = read_header(path).get("kind")
     if kind == "LshIndex":

@@ -1,56 +1,35 @@
 """What an index encodes of a vector: its direction, itself, or itself lifted to a sphere."""
 
 from numbers import Real
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sfumato._require import one_of
+from sfumato.retrieve._lift import Lift, lengths
 from sfumato.sketch._rows import rows
 
 __all__ = ["METRIC", "Space", "check_vectors", "is_vector", "matrix"]
 
 METRIC = one_of(("cosine", "inner"))
 LONGEST = 1e15  # products of two numbers up to here, and sums of those, stay finite in float32
-BLOCK = 1 << 16  # rows whose lengths are computed at a time
 
 
 class Space(NamedTuple):
-    """How vectors become what the encoder sees, and back.
+    """How vectors become what the encoder sees.
 
-    Fields: metric; longest, 0 where vectors are encoded as they are (of length 1 for "cosine").
-    Above 0, x becomes the unit vector (x / m, sqrt(1 - |x|^2 / m^2)) with m = longest, and a query
-    q becomes (q, 0), so that their angle falls as <q, x> grows. Of an x longer than m the direction
-    is encoded.
+    Fields: metric; lift, None where vectors are encoded as they are (of length 1 for "cosine").
 
-    >>> Space("inner", 5.0).points(np.array([[3.0, 0.0], [0.0, 9.0]]))
-    array([[0.6, 0. , 0.8],
-           [0. , 1. , 0. ]], dtype=float32)
-
-    Neyshabur and Srebro 2015, section 4 (simple-LSH).
+    >>> Space("cosine").targets(np.array([[3.0, 4.0]]))
+    array([[0.6, 0.8]], dtype=float32)
     """
 
     metric: str
-    longest: float = 0.0
-
-    @classmethod
-    def of(cls, metric: str, vectors: np.ndarray, *, lifted: bool) -> Self:
-        """The space for vectors like these; `lifted` is only of use to inner products."""
-        if metric == "cosine" or not lifted:
-            return cls(metric)
-        parts = range(0, len(vectors), BLOCK)
-        longest = max(float(lengths(vectors[at : at + BLOCK]).max()) for at in parts)
-        return cls(metric, longest or 1.0)
+    lift: Lift | None = None
 
     def points(self, vectors: np.ndarray) -> np.ndarray:
         """What is encoded, float32: one column more than there are where vectors are lifted."""
-        if not self.longest:
-            return self.targets(vectors)
-        far = lengths(vectors)
-        out = np.empty((len(vectors), vectors.shape[1] + 1), np.float32)
-        out[:, :-1] = vectors / np.maximum(far, self.longest)[:, None]
-        out[:, -1] = np.sqrt(1 - np.square(np.minimum(far / self.longest, 1)))
-        return out
+        return self.targets(vectors) if self.lift is None else self.lift.points(vectors)
 
     def targets(self, vectors: np.ndarray) -> np.ndarray:
         """The vectors whose products with those of queries are the true scores, float32."""
@@ -61,21 +40,6 @@ class Space(NamedTuple):
             exact /= np.abs(exact).max(axis=1, keepdims=True)
         exact /= lengths(exact)[:, None]
         return np.asarray(exact, np.float32)
-
-    def reach(self, vectors: np.ndarray) -> np.ndarray:
-        """What the product with each encoded point is times, to be that with the vector."""
-        if not self.longest:
-            return np.ones(len(vectors))
-        return np.asarray(np.maximum(lengths(vectors), self.longest))
-
-    def asked(self, queries: np.ndarray) -> np.ndarray:
-        """Queries as the encoder sees them, from their targets."""
-        return np.pad(queries, ((0, 0), (0, 1))) if self.longest else queries
-
-
-def lengths(vectors: np.ndarray) -> np.ndarray:
-    """The Euclidean length of each row in float64, summed in an order that no other row changes."""
-    return np.asarray(np.sqrt(np.square(vectors, dtype=np.float64).sum(axis=1)))
 
 
 def is_vector(values: Any) -> bool:
@@ -92,7 +56,8 @@ def is_vector(values: Any) -> bool:
 
 def matrix(owner: str, values: Any, dimension: int | None) -> np.ndarray:
     """Vectors as rows of float32 (as given, without a copy) or float64, all of them finite."""
-    if not (isinstance(values, np.ndarray) and values.dtype == np.float32 and values.ndim == 2):
+    plain = isinstance(values, np.ndarray) and not isinstance(values, np.ma.MaskedArray)
+    if not plain or values.dtype != np.float32 or values.ndim != 2:
         found = rows(owner, values, dimension)
     elif dimension is not None and values.shape[1] != dimension:
         raise ValueError(

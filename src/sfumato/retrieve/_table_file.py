@@ -6,18 +6,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sfumato._require import positive, whole
+from sfumato._require import whole
 from sfumato.retrieve import _index_file as files
 from sfumato.retrieve._index_file import IndexFormatError
-from sfumato.retrieve._lift import Lift
-from sfumato.retrieve._tabled import Learned, Tabled, check_array
+from sfumato.retrieve._index_state import DAMAGE, lift_from
+from sfumato.retrieve._tabled import Learned, Tabled
 
 __all__ = ["KIND", "restored", "save"]
 
 KIND, VERSION = "LshIndex", 1
-SIZE = whole(0, 2**31 - 1)
+COUNT, DIMENSION = whole(0, 2**31 - 1), whole(1, 2**26)
 Index = TypeVar("Index")
-DAMAGE = (ValueError, TypeError, KeyError, IndexError, OverflowError)
 
 
 def save(path: str | os.PathLike[str], parameters: dict[str, Any], now: Tabled) -> None:
@@ -58,10 +57,10 @@ def restored(
 
 def _rows(header: dict[str, Any], arrays: dict[str, np.ndarray], check: bool) -> Tabled:
     parameters = header["parameters"]
-    count, dimension = (SIZE.check("file", name, header[name]) for name in ("count", "dimension"))
-    lift = None
-    if parameters["metric"] == "inner":
-        lift = Lift(arrays["centre"], positive.check("file", "radius", header["radius"]))
-        check_array(lift.centre, np.float64, (dimension,))
+    count = COUNT.check("file", "count", header["count"])
+    dimension = DIMENSION.check("file", "dimension", header["dimension"])
+    lift = lift_from(header["radius"], arrays.get("centre"), dimension)
+    if (lift is not None) != (parameters["metric"] == "inner"):
+        raise ValueError("the radius does not fit the metric.")
     learned = Learned.of(parameters, lift, dimension)
     return Tabled.restored(learned, count, arrays, keep=parameters["keep_vectors"], check=check)

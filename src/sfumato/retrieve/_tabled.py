@@ -8,13 +8,15 @@ import numpy as np
 from sfumato.kernels.lanes import aligned
 from sfumato.retrieve._buckets import Buckets, Run, words
 from sfumato.retrieve._families import Bands, Hyperplanes, Lines
-from sfumato.retrieve._held import bits_of, mask_of
+from sfumato.retrieve._held import bits_of, extended, mask_of
+from sfumato.retrieve._index_ids import check_ids
 from sfumato.retrieve._lift import Lift
 from sfumato.retrieve._space import Space
 
-__all__ = ["Learned", "Tabled", "check_array"]
+__all__ = ["Learned", "Tabled"]
 
-BLOCK = 1 << 14  # rows that are hashed at a time
+ROOM = 1 << 22  # hashes that are computed at a time
+MOST = 1 << 26  # numbers in all directions together: 512 MiB
 
 
 class Learned(NamedTuple):
@@ -29,6 +31,11 @@ class Learned(NamedTuple):
     def of(cls, parameters: dict[str, Any], lift: Lift | None, dimension: int) -> Self:
         """The hashes that the parameters of an index ask for."""
         bands, rows, seed = (parameters[name] for name in ("bands", "rows", "seed"))
+        if bands * rows * dimension > MOST:
+            raise ValueError(
+                f"LshIndex: bands times rows times the dimension must be at most 2**26, not "
+                f"{bands} * {rows} * {dimension}; take fewer bands or rows."
+            )
         known = (bands, rows), dimension + (lift is not None), seed
         if parameters["metric"] == "euclidean":
             family: Any = Lines(*known, parameters["width"])
@@ -41,8 +48,9 @@ class Learned(NamedTuple):
         """The keys of vectors, uint64 (n, bands), in bounded room."""
         out = np.empty((len(vectors), self.bands.shape[0]), np.uint64)
         points = self.targets if self.lift is None else self.lift.points
-        for at in range(0, len(vectors), BLOCK):
-            part = slice(at, at + BLOCK)
+        step = max(ROOM // max(self.hashes, vectors.shape[1]), 1)
+        for at in range(0, len(vectors), step):
+            part = slice(at, at + step)
             out[part] = self.bands.keys(points(vectors[part]).astype(np.float64))
         return out
 
@@ -50,10 +58,15 @@ class Learned(NamedTuple):
         """The vectors that scores are computed from, float32."""
         return self.space.targets(vectors)
 
-    def asked(self, queries: np.ndarray, probes: int) -> np.ndarray:
-        """The keys to look up for queries, uint64 (q, bands, probes)."""
-        targets = self.targets(queries).astype(np.float64)
-        return self.bands.asked(targets if self.lift is None else self.lift.asked(targets), probes)
+    def asked(self, targets: np.ndarray, probes: int) -> np.ndarray:
+        """The keys to look up for the targets of queries, uint64 (q, bands, probes)."""
+        exact = targets.astype(np.float64)
+        return self.bands.asked(exact if self.lift is None else self.lift.asked(exact), probes)
+
+    @property
+    def hashes(self) -> int:
+        """How many hashes a vector has."""
+        return self.bands.shape[0] * self.bands.shape[1]
 
 
 @dataclass(frozen=True)
@@ -159,39 +172,25 @@ class Tabled:
         """The rows of a file; ValueError where its arrays do not go together."""
         run = Run(*(arrays[name] for name in Run._fields))
         run.check(learned.bands.shape[0], count, deep=check)
-        ids, alive = arrays["ids"], arrays.get("alive")
-        vectors = arrays["vectors"] if keep else None
-        check_array(ids, np.int64, (count,))
-        if vectors is not None:
-            check_array(vectors, np.float32, (count, learned.dimension))
-        living = count
-        if alive is not None:
-            check_array(alive, np.uint64, (words(count),))
-            living = int(mask_of(alive, count).sum())
-        if check and count and ids.min() < 0:
-            raise ValueError("an id is negative.")
+        layout: dict[str, tuple[Any, tuple[int, ...]]] = {"ids": (np.int64, (count,))}
+        if keep:
+            layout["vectors"] = np.float32, (count, learned.dimension)
+        if "alive" in arrays:
+            layout["alive"] = np.uint64, (words(count),)
+        found = {name: arrays[name] for name in arrays.keys() - {*Run._fields, "centre"}}
+        if {name: (array.dtype, array.shape) for name, array in found.items()} != layout:
+            raise ValueError("an array is missing, or has the wrong type or shape.")
+        ids, vectors, alive = (found.get(name) for name in ("ids", "vectors", "alive"))
+        assert ids is not None
+        living = count if alive is None else int(mask_of(alive, count).sum())
         by_id = Buckets(1).add(ids.astype(np.uint64)[:, None])
-        buckets = Buckets(learned.bands.shape[0], count, (run,) if count else ())
-        return cls(learned, count, living, ids, vectors, alive, by_id, buckets)
+        buckets = Buckets.over(learned.bands.shape[0], count, (run,) if count else ())
+        restored = cls(learned, count, living, ids, vectors, alive, by_id, buckets)
+        if check:
+            check_ids(ids, restored.rows())
+        return restored
 
     def _mask(self) -> np.ndarray:
         if self.alive is None:
             return np.ones(self.count, bool)
         return mask_of(self.alive, self.count)
-
-
-def extended(array: np.ndarray, count: int, values: np.ndarray) -> np.ndarray:
-    """The array with values from row `count` on: itself where there is room, or a larger copy."""
-    needed = count + len(values)
-    if needed > len(array) or not array.flags.writeable:
-        room = aligned((max(needed, 2 * count), *array.shape[1:]), array.dtype)
-        room[:count] = array[:count]
-        array = room
-    array[count:needed] = values
-    return array
-
-
-def check_array(array: np.ndarray, dtype: Any, shape: tuple[int, ...]) -> None:
-    """Raise ValueError for an array of a file that kernels must not be given."""
-    if array.dtype != dtype or array.shape != shape:
-        raise ValueError("an array of the index has the wrong type or shape.")

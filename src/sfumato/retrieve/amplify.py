@@ -1,7 +1,9 @@
 """Amplification: how AND and OR of hashes drive the chances of near and far pairs apart."""
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
 
 from sfumato._require import fraction, whole
 
@@ -11,12 +13,15 @@ LENGTH = whole(1, 2**20)
 MOST_ROWS = 64
 
 
-class Sensitive(NamedTuple):
-    """A family of hashes: pairs within `near` agree with probability at least `near_agree`, pairs
-    at `far` or beyond with probability at most `far_agree`.
+@dataclass(frozen=True)
+class Sensitive:
+    """A family of hashes for which near pairs agree more often than far ones.
 
-    Guarantee: `every(r)` and `some(b)` are the families made of independent members, with exactly
-    these probabilities; they may be stacked.
+    Guarantee: pairs no farther apart than `near` agree with probability at least `near_agree`,
+    pairs as far apart as `far` or farther with probability at most `far_agree`; `every` and `some`
+    give the families made of independent members, with exactly these probabilities, and may follow
+    each other.
+    Parameters: near and far, distances, near the smaller; near_agree and far_agree, from 0 to 1.
 
     >>> family = Sensitive(near=0.2, far=0.8, near_agree=0.8, far_agree=0.2)
     >>> family.some(4).every(4).every(4).some(4).far_agree.__round__(6)
@@ -30,29 +35,38 @@ class Sensitive(NamedTuple):
     near_agree: float
     far_agree: float
 
+    def __post_init__(self) -> None:
+        for name in ("near_agree", "far_agree"):
+            object.__setattr__(self, name, _chance("Sensitive", name, getattr(self, name)))
+        if not self.near <= self.far:
+            raise ValueError(
+                f"Sensitive: near must be at most far, not {self.near!r} beside {self.far!r}."
+            )
+
     def every(self, rows: int) -> "Sensitive":
-        """AND: agree where all of so many hashes do; both probabilities fall."""
+        """AND: agree where all of so many hashes do, from 1 up; both probabilities fall."""
         rows = LENGTH.check("Sensitive", "rows", rows)
-        return self._replace(near_agree=self.near_agree**rows, far_agree=self.far_agree**rows)
+        return replace(self, near_agree=self.near_agree**rows, far_agree=self.far_agree**rows)
 
     def some(self, bands: int) -> "Sensitive":
-        """OR: agree where at least one of so many hashes does; both probabilities rise."""
+        """OR: agree where at least one of so many does, from 1 up; both probabilities rise."""
         bands = LENGTH.check("Sensitive", "bands", bands)
         near, far = _any(self.near_agree, bands), _any(self.far_agree, bands)
-        return self._replace(near_agree=near, far_agree=far)
+        return replace(self, near_agree=near, far_agree=far)
 
 
 def candidate_probability(agree: float, bands: int, rows: int) -> float:
-    """1 - (1 - agree**rows)**bands: that a pair shares at least one of `bands` keys.
+    """The probability that a pair shares at least one of `bands` keys of `rows` hashes each.
 
-    Parameters: agree, the probability from 0 to 1 that one hash agrees; bands and rows, from 1 up.
+    Guarantee: 1 - (1 - agree**rows)**bands, to full precision also where it is small.
+    Parameters: agree, from 0 to 1, the probability that one hash agrees; bands and rows, from 1 up.
 
     >>> round(candidate_probability(0.8, bands=10, rows=5), 4)
     0.9811
     """
-    if not 0 <= agree <= 1:
-        raise ValueError(f"candidate_probability: agree must be from 0 to 1, not {agree!r}.")
-    return Sensitive(0.0, 0.0, agree, agree).every(rows).some(bands).near_agree
+    owner = "candidate_probability"
+    bands, rows = LENGTH.check(owner, "bands", bands), LENGTH.check(owner, "rows", rows)
+    return _any(_chance(owner, "agree", agree) ** rows, bands)
 
 
 def bands_and_rows(agree: float, recall: float, most_bands: int = 64) -> tuple[int, int]:
@@ -77,6 +91,14 @@ def bands_and_rows(agree: float, recall: float, most_bands: int = 64) -> tuple[i
         f"{owner}: {most} bands cannot reach a recall of {recall} where hashes agree with "
         f"probability {agree}; allow more bands."
     )
+
+
+def _chance(owner: str, name: str, value: Any) -> float:
+    """A probability, its ends included."""
+    known = isinstance(value, Real) and not isinstance(value, bool)
+    if not known or not 0 <= value <= 1:
+        raise ValueError(f"{owner}: {name} must be a probability from 0 to 1, not {value!r}.")
+    return float(value)
 
 
 def _any(agree: float, bands: int) -> float:

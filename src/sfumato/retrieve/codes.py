@@ -7,7 +7,7 @@ from typing import TypedDict, Unpack
 
 from sfumato.retrieve._choices import AntiSparse, Flips, Optimal, Signs, TightFrame
 from sfumato.retrieve._encoder import Codes, Encoder
-from sfumato.retrieve.learned import learned
+from sfumato.retrieve._learned import learned
 
 __all__ = [
     "Codes",

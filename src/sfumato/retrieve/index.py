@@ -17,7 +17,7 @@ from sfumato.retrieve._index_ids import (
     whole_ids,
 )
 from sfumato.retrieve._index_state import restored, save
-from sfumato.retrieve._search import Plan, padding, search
+from sfumato.retrieve._search import Plan, check_answers, padding, search
 from sfumato.retrieve._space import METRIC, check_vectors, is_vector, matrix
 from sfumato.retrieve.codes import Encoder
 from sfumato.sketch._base import SEED
@@ -42,10 +42,10 @@ class _Now(NamedTuple):
 class BinaryIndex:
     """Vectors kept as codes of bits and one factor each, and the k best of them for any query.
 
-    Guarantee: `search` finds the best of the codes by the score it names, ties in the order of
-    rows; an answer depends on no other query of its batch. A call that raises changes nothing. Any
-    number of threads may search together and beside one that changes the index: a search sees it
-    before a change or after it. A removed row keeps its room until `compact`.
+    Guarantee: `search` finds the best of the codes by the score it names, rows of equal codes in
+    their order; an answer depends on no other query of its batch. A call that raises changes
+    nothing. Any number of threads may search together and beside one that changes the index: a
+    search sees it before a change or after it. A removed row stays, in files too, until `compact`.
     Parameters: bits of a code, up to 2**16 (qoLSH and learned codes 2**12); encoder, None (qoLSH
     with 30 flips, centre and factor), a name ("learned" finds most once it is fitted to thousands
     of rows), or an `Encoder`, which then decides the bits and stays as it is if it is fitted;
@@ -54,9 +54,9 @@ class BinaryIndex:
     (unit vectors for "cosine"); seed, of the directions and of the sample to learn from.
 
     With metric "inner", codes with a factor and learned ones carry a length. Others are made of
-    vectors lifted to a sphere: x becomes (x / m, sqrt(1 - |x|^2 / m^2)) with m the largest length
-    that `fit`, or else the first `add`, met. A longer vector may come later: a Hamming scan then
-    ranks it as if it had length m; all other scores are not touched.
+    vectors lifted to a sphere (see `Lift`): y = x - centre becomes (y / m, sqrt(1 - |y|^2 / m^2))
+    with the centre and radius m, that of 99 in 100, of what `fit`, or else the first `add`, met. A
+    Hamming scan takes a longer y for one of length m; all other scores know its length.
 
     >>> index = BinaryIndex(bits=64, keep_vectors=True).add([7, 3, 5], [[1, 0], [0, 1], [1, 1]])
     >>> scores, ids = index.search([[2, 1]], k=2, rerank="exact")
@@ -97,7 +97,7 @@ class BinaryIndex:
         Parameters: X, a matrix of vectors, one a row. The index must be empty.
         """
         with self._writing:
-            if self._held.count:
+            if len(self):
                 raise ValueError(f"{OWNER}: fit would void the codes in it; build another index.")
             vectors = matrix(OWNER, X, None)
             if not len(vectors):
@@ -165,13 +165,13 @@ class BinaryIndex:
         A matrix of queries gets arrays of shape (queries, k), one vector of shape (dimension,) gets
         two of shape (k,). Where fewer than k are left, the score is -inf and the id -1; so is all
         of an index that is empty. Every score estimates (or is) the cosine or inner product.
-        Parameters: Q, queries; k, from 1 up; shortlist, how many the scan finds for `rerank`, at
-        least k are; rerank, "asymmetric" (the query as it is against codes), "exact" (needs
-        keep_vectors) or None, the scores of the scan; scan, "hamming" (distance d of codes, scored
-        cos(pi d / bits), with a centre that of the vectors less the centre), "asymmetric" (weights
-        of the query rounded to a few bits: slower, better) or None, which is Hamming where most
-        bits are plain signs and a re-rank follows, or all are; filter, a boolean mask over `ids`,
-        as `mask` makes.
+        Parameters: Q, queries; k, from 1 up, times queries at most 2**28; shortlist, how many the
+        scan finds for `rerank`, at least k are; rerank, "asymmetric" (the query as it is against
+        codes), "exact" (needs keep_vectors) or None, the scores of the scan; scan, "hamming"
+        (distance d of codes, scored cos(pi d / bits), for lifted vectors m |q| of it + <q, centre>;
+        an encoder's own centre is subtracted first), "asymmetric" (weights of the query rounded to
+        a few bits: slower, better) or None, which is Hamming where most bits are plain signs and a
+        re-rank follows, or all are; filter, a boolean mask over `ids`, as `mask` makes.
         """
         k = COUNT.check(OWNER, "k", k)
         shortlist = COUNT.check(OWNER, "shortlist", shortlist)
@@ -182,6 +182,7 @@ class BinaryIndex:
         one = is_vector(Q)
         queries = matrix(OWNER, np.asarray(Q)[None] if one else Q, now and now.fitted.dimension)
         check_vectors(OWNER, self.metric, queries)
+        check_answers(OWNER, len(queries), k)
         alive = allowed_bits(OWNER, filter, held)
         if now is None:
             scores, ids = padding(len(queries), k)
@@ -211,10 +212,11 @@ class BinaryIndex:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index to a file that is either complete or not there."""
-        now = self._now
-        if now is None:
-            raise ValueError(f"{OWNER}: there is nothing to save yet; call fit or add first.")
-        save(path, self.parameters, now.fitted, now.rows.held)
+        with self._writing:  # rows that are added would change the last block while it is written
+            now = self._now
+            if now is None:
+                raise ValueError(f"{OWNER}: there is nothing to save yet; call fit or add first.")
+            save(path, self.parameters, now.fitted, now.rows.held)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, check: bool = True) -> Self:
@@ -275,8 +277,7 @@ class BinaryIndex:
         return code_bytes(made) + kept
 
     def __repr__(self) -> str:
-        inside = ", ".join(f"{name}={getattr(self, name)!r}" for name in PARAMETERS)
-        return f"{OWNER}({inside})"
+        return f"{OWNER}({', '.join(f'{name}={getattr(self, name)!r}' for name in PARAMETERS)})"
 
     @property
     def _held(self) -> Held:

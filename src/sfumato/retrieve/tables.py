@@ -2,16 +2,17 @@
 
 import os
 import threading
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 
-from sfumato._require import flag, one_of, optional, positive, whole
+from sfumato._require import flag, fraction, number, one_of, optional, positive, whole
+from sfumato.retrieve import _index_ids as known
 from sfumato.retrieve._families import Hyperplanes, Lines
-from sfumato.retrieve._index_ids import allowed_bits, check_distinct, check_new, whole_ids
 from sfumato.retrieve._lift import Lift
 from sfumato.retrieve._lookup import Asked, Without, best, candidates
-from sfumato.retrieve._space import check_vectors, matrix
+from sfumato.retrieve._search import check_answers, padding
+from sfumato.retrieve._space import check_vectors, is_vector, matrix
 from sfumato.retrieve._table_file import restored, save
 from sfumato.retrieve._tabled import Learned, Tabled
 from sfumato.retrieve.amplify import bands_and_rows, candidate_probability
@@ -38,9 +39,10 @@ class LshIndex:
 
     Guarantee: a vector is a candidate of a query where all `rows` hashes agree (AND) in at least
     one of `bands` bands (OR), so with `probability` of their similarity; candidates get their true
-    scores, and a search gives the k best of them, ties in the order of rows. An answer depends on
+    scores, and a search gives the k best of them, ties in the order of rows. Scores are computed in
+    float32: of numbers below 1e-15 or so, products and distances may vanish. An answer depends on
     no other query of its batch. A call that raises changes nothing; any number of threads may
-    search beside one that changes the index. A removed row keeps its room until `compact`.
+    search beside one that changes the index. A removed row stays, in files too, until `compact`.
     Parameters: bands, from 1 to 4096; rows, hashes in a key, from 1 to 64; metric:
     - "cosine", sides of random planes; zeros are refused;
     - "inner", the same for vectors moved by their mean and lifted to a sphere, where angles rank
@@ -49,9 +51,10 @@ class LshIndex:
     probes, buckets to look into in each table, from 1 to 4096: the query's own and those it missed
     by the least, so that fewer bands find as much; directions, normals of the planes: "random", or
     "super-bit", orthogonal in each band: fewer far vectors are candidates, and a few near ones less
-    than `probability` says; width, in the unit of the distances that shall
-    be found, for "euclidean" alone; keep_vectors, False where only `candidates` are asked for;
-    seed, of all hashes, which are made when first needed and never stored.
+    than `probability` says; width, in the unit of the distances that shall be found, for
+    "euclidean" alone; keep_vectors, False where only `candidates` are asked for; seed, of all
+    hashes, which are made when first needed and never stored. Bands times rows times the dimension
+    are at most 2**26.
 
     >>> index = LshIndex(bands=8, rows=2).add([7, 3, 5], [[1, 0], [0, 1], [1, 0.1]])
     >>> scores, ids = index.search([[2, 0]], k=2)
@@ -97,16 +100,22 @@ class LshIndex:
     ) -> Self:
         """The strictest keys that find vectors as similar as this with probability `recall`.
 
-        Parameters: similar, as in `probability`; recall, between 0 and 1; most_bands, of the index;
-        options, of the index. Probes come on top of the recall.
+        Parameters: similar, as in `probability`, and not so that all hashes agree; recall, between
+        0 and 1; most_bands, up to 4096; options, of the index. Probes come on top of the recall.
 
         >>> index = LshIndex.from_threshold(0.9, recall=0.95)
         >>> index.bands, index.rows, bool(index.probability(0.9) >= 0.95)
         (56, 19, True)
         """
-        one = cls(1, 1, **options)
-        bands, rows = bands_and_rows(one.probability(similar), recall, most_bands)
-        return cls(bands, rows, **options)
+        agree = cls(1, 1, **options).probability(similar)
+        recall = fraction.check(OWNER, "recall", recall)
+        most_bands = LIMITS["bands"].check(OWNER, "most_bands", most_bands)
+        if not 0 < agree < 1:
+            raise ValueError(
+                f"{OWNER}: similar must let some hashes agree and some not, which {similar!r} does "
+                "not; name the least similar vectors that shall be found."
+            )
+        return cls(*bands_and_rows(agree, recall, most_bands), **options)
 
     def probability(self, similarity: float) -> float:
         """1 - (1 - p**rows)**bands, the probability that a vector is a candidate, without probes.
@@ -114,6 +123,7 @@ class LshIndex:
         Parameters: similarity, whose hashes agree with probability p: a cosine; for "inner" the
         cosine after lifting; for "euclidean" a distance.
         """
+        similarity = float(number.check(OWNER, "similarity", similarity))
         if self.metric == "euclidean":
             agree = Lines.agree(similarity, float(self.width or 0))
         else:
@@ -135,6 +145,11 @@ class LshIndex:
         return np.empty(0, np.int64) if now is None else now.ids[now.rows()]
 
     @property
+    def dimension(self) -> int:
+        """Numbers in a vector, 0 before the first."""
+        return 0 if self._now is None else self._now.learned.dimension
+
+    @property
     def nbytes(self) -> int:
         """Bytes of tables, ids and vectors, removed rows included."""
         return 0 if self._now is None else self._now.nbytes
@@ -142,7 +157,7 @@ class LshIndex:
     def fit(self, X: Any) -> Self:
         """Take the dimension and, for "inner", centre and radius from these rows; none is added."""
         with self._writing:
-            if self._now is not None and self._now.count:
+            if len(self):
                 raise ValueError(f"{OWNER}: fit would move what is in it; build another index.")
             vectors = self._matrix(X, None)
             if not len(vectors):
@@ -157,13 +172,13 @@ class LshIndex:
         each id. The first rows decide the dimension, unless `fit` did.
         """
         with self._writing:
-            now, column = self._now, whole_ids(OWNER, ids)
+            now, column = self._now, known.whole_ids(OWNER, ids)
             vectors = self._matrix(X, now)
             if len(vectors) != column.size:
                 raise ValueError(f"{OWNER}: {column.size} ids do not go with {len(vectors)} rows.")
-            check_distinct(OWNER, column)
+            known.check_distinct(OWNER, column)
             if now is not None:
-                check_new(OWNER, now.places(column))
+                known.check_new(OWNER, now.places(column))
             if column.size:
                 self._now = (now or self._learned(vectors)).appended(column, vectors)
         return self
@@ -174,12 +189,10 @@ class LshIndex:
         Parameters: ids, a column of ids of the index, each once, or one.
         """
         with self._writing:
-            now, column = self._now, whole_ids(OWNER, ids)
-            check_distinct(OWNER, column)
+            now, column = self._now, known.whole_ids(OWNER, ids)
+            known.check_distinct(OWNER, column)
             rows = np.full(column.size, -1) if now is None else now.places(column)
-            if (rows < 0).any():
-                at = int((rows < 0).argmax())
-                raise KeyError(f"{OWNER}: the id at row {at} is not in the index.")
+            known.check_known(OWNER, rows)
             if now is not None and column.size:
                 self._now = now.removed(rows)
         return self
@@ -194,15 +207,26 @@ class LshIndex:
     def candidates(self, Q: Any, *, filter: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """The ids that share a bucket with query q, at ids[starts[q] : starts[q + 1]], unscored.
 
-        Parameters: Q, a matrix of queries; filter, a boolean mask over `ids`.
+        Parameters: Q, a matrix of queries; filter, a boolean mask over `ids`, as `mask` makes.
         """
         now = self._now
         queries = self._matrix(Q, now)
         if now is None:
             return np.zeros(len(queries) + 1, np.int64), np.empty(0, np.int64)
-        alive = self._alive(now, filter)
-        starts, rows = candidates(now.buckets, Asked(self._keys(now, queries), alive, None))
+        starts, rows = candidates(now.buckets, self._asked(now, queries, filter))
         return starts, now.ids[rows]
+
+    def mask(self, ids: Any) -> np.ndarray:
+        """A filter for `search`: True for those of `ids` that stand in this column.
+
+        What is not in the index changes nothing. The mask holds for the index as it is now.
+        """
+        column, now = known.whole_ids(OWNER, ids), self._now
+        if now is None:
+            return np.zeros(0, bool)
+        wanted, rows = np.zeros(now.count, bool), now.places(column)
+        wanted[rows[rows >= 0]] = True
+        return np.asarray(wanted[now.rows()])
 
     def search(
         self,
@@ -217,22 +241,17 @@ class LshIndex:
         Scores are true cosines, inner products or minus distances. A matrix of queries gets arrays
         of shape (queries, k), one vector two of shape (k,); where fewer candidates are left, the
         score is -inf and the id -1.
-        Parameters: Q, queries; k, from 1 up; filter, a boolean mask over `ids`; without, ids that
-        query q does not get, as (starts, ids) in the form of `candidates`; unknown ones are passed
-        over.
+        Parameters: Q, queries; k, from 1 up, times queries at most 2**28; filter, a boolean mask
+        over `ids`, as `mask` makes; without, ids that query q does not get, as (starts, ids) in the
+        form of `candidates`; unknown ones are passed over.
         """
-        k, now = COUNT.check(OWNER, "k", k), self._now
-        one = np.ndim(Q) == 1 and len(Q) > 0
-        queries = self._matrix([Q] if one else Q, now)
+        k, now, one = COUNT.check(OWNER, "k", k), self._now, is_vector(Q)
+        queries = self._matrix(np.asarray(Q)[None] if one else Q, now)
+        check_answers(OWNER, len(queries), k)
         if not self.keep_vectors:
-            raise ValueError(
-                f"{OWNER}: keep_vectors is False, so nothing can be scored; use candidates."
-            )
+            raise ValueError(f"{OWNER}: no vectors are kept to be scored; use candidates.")
         if now is None:
-            scores, found = (
-                np.full((len(queries), k), -np.inf, np.float32),
-                np.full((len(queries), k), -1),
-            )
+            scores, found = padding(len(queries), k)
         else:
             scores, found = self._search(now, queries, k, filter, without)
         return (scores[0], found[0]) if one else (scores, found)
@@ -251,40 +270,23 @@ class LshIndex:
         Parameters: check, whether all of the file is read once to find damage. A file from somebody
         else should be checked: what is wrong in it might otherwise crash the process.
         """
-        index, index._now = restored(path, cls, check=flag.check(OWNER, "check", check))
+        index, now = restored(path, cls, check=flag.check(OWNER, "check", check))
+        index._now = now
         return index
 
     def _search(
         self, now: Tabled, queries: np.ndarray, k: int, filter: Any, without: Any
     ) -> tuple[np.ndarray, np.ndarray]:
         assert now.vectors is not None
-        alive = self._alive(now, filter)
-        asked = Asked(self._keys(now, queries), alive, self._without(now, len(queries), without))
-        targets = now.learned.targets(queries)
-        euclidean = self.metric == "euclidean"
-        scores, rows = best(now.buckets, asked, now.vectors, targets, k, euclidean=euclidean)
+        asked, lines = self._asked(now, queries, filter), self.metric == "euclidean"
+        if without is not None:
+            asked = asked._replace(without=Without.of(OWNER, now, len(queries), without))
+        scores, rows = best(now.buckets, asked, now.vectors, k, euclidean=lines)
         return scores, np.where(rows >= 0, now.ids[rows], -1) if now.count else rows
 
-    def _alive(self, now: Tabled, filter: Any) -> np.ndarray | None:
-        return allowed_bits(OWNER, filter, cast(Any, now))  # which has all of Held that is asked
-
-    def _keys(self, now: Tabled, queries: np.ndarray) -> np.ndarray:
-        return now.learned.asked(queries, self.probes)
-
-    def _without(self, now: Tabled, queries: int, without: Any) -> Without | None:
-        if without is None:
-            return None
-        starts = np.ascontiguousarray(without[0], np.int64)
-        column = whole_ids(OWNER, without[1])
-        whole_ = starts.shape == (queries + 1,) and starts[0] == 0 and starts[-1] == column.size
-        if not whole_ or (np.diff(starts) < 0).any():
-            raise ValueError(
-                f"{OWNER}: without must be (starts, ids): {queries + 1} starts that rise from 0 to "
-                f"the number of ids."
-            )
-        rows = now.places(column)
-        known = np.concatenate(([0], np.cumsum(rows >= 0)))
-        return Without(known[starts], rows[rows >= 0])
+    def _asked(self, now: Tabled, queries: np.ndarray, filter: Any) -> Asked:
+        alive = known.allowed_bits(OWNER, filter, now)
+        return Asked(now.learned, now.learned.targets(queries), self.probes, alive)
 
     def _matrix(self, X: Any, now: Tabled | None) -> np.ndarray:
         vectors = matrix(OWNER, X, None if now is None else now.learned.dimension)

@@ -40,8 +40,8 @@ def learned(
     bits tell little by their Hamming distance: search them by the asymmetric scan); seed, of the
     sample of 50,000 rows and of that frame. There is no factor, so bits / 8 bytes are all that a
     vector takes. It pays where some directions vary more than others; where all vary alike and
-    there are about two bits a dimension, `qolsh` with 30 flips or more is as good. With fewer than
-    8 rows a bit, atoms follow from the variances alone.
+    there are two bits a dimension or fewer, `qolsh` with 30 flips or more is as good. With fewer
+    than 8 rows a bit, atoms follow from the variances alone.
 
     >>> x = np.random.default_rng(0).normal(size=(2000, 8)) * 0.5 ** np.arange(8)
     >>> encoder = learned(32).fit(x)
@@ -62,6 +62,7 @@ class Learned(Encoder):
     """
 
     kind = "learned"
+    precision = 6  # atoms differ in length, and with four bits the short ones would be lost
     LIMITS: ClassVar[dict[str, Limit]] = {
         "bits": whole(1, 2**12),
         "flips": whole(0, 2**16),
