@@ -14,13 +14,14 @@ import numba
 import numpy as np
 from _codebooks import OURS, PEERS, chosen
 from _measure import summary, write_parts
+from _ratings import shaped_as_movielens
 from _vectors import glove, recalls, sift_like
 from threadpoolctl import threadpool_limits
 
 from sfumato.data import generate_world
 from sfumato.kernels.lanes import load, total, u64x8
 from sfumato.kernels.scan import hamming_nearest
-from sfumato.recommend import DenseFactorization
+from sfumato.recommend import Catalogue, DenseFactorization, Factorization
 from sfumato.retrieve import qolsh
 from sfumato.retrieve._panels import Panels
 
@@ -182,11 +183,48 @@ INDEXES = {
 }
 
 
-def catalogue(items=1_000_000, users=20_000, ratings=20_000_000):
+class Resampled(Factorization, in_files=False):
+    """The users of a model, and many items: each one of its items, moved a little."""
+
+    def __init__(self, model, items, draws):
+        self._of, self.mean_, self.low_, self.high_ = model, model.mean_, model.low_, model.high_
+        known = model._item_vectors(model.catalogue_.ids)
+        noise = draws.standard_normal((items, known.shape[1]), np.float32) * known.std(axis=0) / 2
+        self._vectors = known[draws.integers(0, len(known), items)] + noise
+        self.catalogue_ = Catalogue(np.arange(items))
+
+    def _user_vectors(self, ids):
+        return self._of._user_vectors(ids)
+
+    def _item_vectors(self, ids):
+        return self._vectors[ids]
+
+
+def resampled(items, draws):
+    name, ratings = shaped_as_movielens()
+    model = DenseFactorization(factors=32).fit(ratings)
+    return name, Resampled(model, items, draws), np.unique(ratings.users)
+
+
+def generated(items, draws):
+    """Twenty ratings an item, so that little but its popularity is learned of most."""
+    world = generate_world(users=20_000, items=items, ratings=20 * items).interactions
+    return (
+        "generated ratings",
+        DenseFactorization(factors=32, epochs=5).fit(world),
+        np.arange(20_000),
+    )
+
+
+def catalogue(items=1_000_000):
     """The ten best of a million items for 500 users: the model's own answer beside its indexes."""
-    world = generate_world(users=users, items=items, ratings=ratings).interactions
-    model = DenseFactorization(factors=32, epochs=5).fit(world)
-    who = np.random.default_rng(0).choice(users, 500, replace=False)
+    return [ranked_by_indexes(make, items) for make in (resampled, generated)]
+
+
+def ranked_by_indexes(make, items):
+    draws = np.random.default_rng(0)
+    name, model, users = make(items, draws)
+    who = draws.choice(users, 500, replace=False)
     rows = [timed("all items scored", model, who)]
     for name, options in INDEXES.items():
         start = time.perf_counter()
@@ -196,7 +234,7 @@ def catalogue(items=1_000_000, users=20_000, ratings=20_000_000):
         row = {**timed(name, index, who), **told, "nbytes": index.nbytes, "build_seconds": built}
         rows.append(row)
         print(f"{'':<12}recall@10 {row['recall']:.3f}, touched {row['touched']:.2%}", flush=True)
-    return {"items": items, "ratings": ratings, "users": len(who), "rows": rows}
+    return {"data": name, "items": items, "users": len(who), "rows": rows}
 
 
 def timed(name, ranking, who):

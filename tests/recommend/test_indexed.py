@@ -5,7 +5,7 @@ import pytest
 
 from models import MODELS, TRAIN, Known, learned, random_world
 from sfumato.data import Interactions
-from sfumato.recommend import DenseFactorization, ItemIndex, StaleIndexError, _indexed
+from sfumato.recommend import DenseFactorization, ItemIndex, StaleIndexError, _finding
 from sfumato.recommend._indexed import LIMITS
 
 # Everything is found: a short-list of all items, or both sides of a plane.
@@ -86,7 +86,7 @@ def test_users_are_asked_about_in_parts(options, monkeypatch):
     model = random_world(30, 400, 8)
     rated, index = seen(model, 30, 0.1), model.index(**options)
     whole, touched = index.recommend(range(30), 5, exclude=rated), index.touched(range(30))
-    monkeypatch.setattr(_indexed, "ROOM", 20)  # four users at a time, or one
+    monkeypatch.setattr(_finding, "ROOM", 20)  # four users at a time, or one
     assert same(index.recommend(range(30), 5, exclude=rated), whole)
     assert index.touched(range(30)) == pytest.approx(touched)
 
@@ -154,3 +154,18 @@ def test_bad_parameters_are_refused():
     for bad in ({"n": 0}, {"filter": [True]}):
         with pytest.raises(ValueError, match="Known: "):
             model.index().recommend([1], **bad)
+
+
+def test_few_items_of_great_length_are_found_whatever_their_direction():
+    # 40 items as popular as no other differ only in how much; codes alone would not tell which.
+    rng = np.random.default_rng(4)
+    items = rng.normal(0, 0.05, (8000, 9))
+    items[:40, -1] = rng.permutation(np.linspace(3, 4, 40))
+    model = Known.of(rng.normal(0, 0.1, (30, 9)), items)
+    index = model.index("codes", bits=32, shortlist=10)
+    assert index.recall(range(30)) == 1
+    rated = seen(model, 30, 0.2)
+    assert same(
+        index.recommend(range(30), 5, exclude=rated, filter=np.arange(8000) != 7),
+        model.recommend(range(30), 5, exclude=rated, filter=np.arange(8000) != 7),
+    )

@@ -6,13 +6,9 @@ import numpy as np
 
 from sfumato._require import one_of, optional, whole
 from sfumato.data.interactions import Interactions
-from sfumato.kernels import rerank
 from sfumato.privacy.statement import PrivacyStatement
+from sfumato.recommend._finding import MOST_ROWS, Codes, Tables
 from sfumato.recommend._ranking import Seen
-from sfumato.retrieve._lift import Lift
-from sfumato.retrieve.codes import tight_frame
-from sfumato.retrieve.index import BinaryIndex
-from sfumato.retrieve.tables import LshIndex
 from sfumato.sketch._base import SEED
 
 if TYPE_CHECKING:
@@ -29,10 +25,6 @@ LIMITS: dict[str, Any] = {
     "probes": whole(1, 4096),
     "seed": SEED,
 }
-MOST_ROWS = 64  # bits in the key of a band
-CODE = 256  # bits of a code
-BLOCK = 1 << 17  # items that are lifted at a time
-ROOM = 1 << 20  # entries of the lists of one batch of users
 
 
 class StaleIndexError(ValueError):
@@ -61,8 +53,8 @@ class ItemIndex:
     raises `StaleIndexError`, and `stale` tells beforehand. It is made of the model's factors alone,
     so the model's privacy statement holds for it too.
     Parameters: model, a fitted `Factorization`; kind, how items are found:
-    - "codes", all short codes are compared with the user's vector, and the best `shortlist` are
-      scored: for any catalogue;
+    - "codes", all short codes are compared with the user's vector, and the best `shortlist` and the
+      longest hundredth of all items are scored: for any catalogue;
     - "bands", items that share a bucket with the user's vector are scored, a few in a hundred of
       the catalogue (`touched`): for large catalogues, at more memory;
     bits, of a code (None: 256), up to 4096, or of the key of a bucket, up to 64 (None: there are an
@@ -105,9 +97,7 @@ class ItemIndex:
             )
         self._model, self._learned = model, _learned(model)
         items = model._in_blocks(model._item_vectors, model.catalogue_.ids)
-        self._items: _Codes | _Tables = (
-            _Codes(self, items) if kind == "codes" else _Tables(self, items)
-        )
+        self._items: Codes | Tables = Codes(self, items) if kind == "codes" else Tables(self, items)
 
     @property
     def stale(self) -> bool:
@@ -164,120 +154,3 @@ class ItemIndex:
 def _learned(model: "Factorization") -> Any:
     """What the model keeps as long as it learns nothing more."""
     return model.__dict__.setdefault("_shelves", {})
-
-
-class _Codes:
-    """Items found by the Hamming distance of codes, of vectors lifted to a sphere."""
-
-    def __init__(self, index: ItemIndex, items: np.ndarray) -> None:
-        self._shortlist, self._vectors, self._lift = index.shortlist, items, Lift.of(items)
-        self._vectors.flags.writeable = False
-        encoder = tight_frame(index.bits or CODE, seed=index.seed)
-        self._codes = BinaryIndex(encoder=encoder)
-        for at in range(0, len(items), BLOCK):
-            points = self._lift.points(items[at : at + BLOCK])
-            self._codes.add(np.arange(at, at + len(points)), points)
-
-    @property
-    def nbytes(self) -> int:
-        return self._vectors.nbytes + self._codes.nbytes
-
-    def touched(self, queries: np.ndarray) -> float:
-        return 1.0 if len(queries) else 0.0
-
-    def best(
-        self,
-        queries: np.ndarray,
-        n: int,
-        allowed: np.ndarray | None = None,
-        seen: Seen | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """As `Shelf.best`, of the short-list of each row, which is longer by what was seen."""
-        places = np.full((len(queries), n), -1, np.int64)
-        scores = np.full((len(queries), n), -np.inf, np.float32)
-        starts, unwanted = _by_row(seen, len(queries))
-        lengths = np.minimum(max(self._shortlist, n) + np.diff(starts), len(self._vectors))
-        for part in _batches(lengths):
-            asked, longest = self._lift.asked(queries[part]), int(lengths[part].max())
-            found = self._codes.search(asked, longest, rerank=None, filter=allowed)[1]
-            # A batch is scanned for its longest list; each row has its own.
-            found[np.arange(found.shape[1]) >= lengths[part, None]] = -1
-            begins, rows = _left(found, starts[part.start : part.stop + 1], unwanted)
-            rerank.products(self._vectors, queries[part], begins, rows, places[part], scores[part])
-        return places, scores
-
-
-class _Tables:
-    """Items found in the buckets of an `LshIndex`."""
-
-    def __init__(self, index: ItemIndex, items: np.ndarray) -> None:
-        rows = index.bits or min(max(round(np.log2(len(items))) - 3, 1), MOST_ROWS)
-        tables = LshIndex(
-            index.bands,
-            rows,
-            metric="inner",
-            probes=index.probes,
-            directions="super-bit",
-            seed=index.seed,
-        )
-        self._tables = tables.add(np.arange(len(items)), items)
-
-    @property
-    def nbytes(self) -> int:
-        return self._tables.nbytes
-
-    def touched(self, queries: np.ndarray) -> float:
-        parts = _batches(np.full(len(queries), len(self._tables)))
-        found = sum(self._tables.candidates(queries[part])[1].size for part in parts)
-        return found / max(len(queries), 1) / len(self._tables)
-
-    def best(
-        self,
-        queries: np.ndarray,
-        n: int,
-        allowed: np.ndarray | None = None,
-        seen: Seen | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """As `Shelf.best`, of the items in the buckets of each row."""
-        places = np.empty((len(queries), n), np.int64)
-        scores = np.empty((len(queries), n), np.float32)
-        starts, unwanted = _by_row(seen, len(queries))
-        for part in _batches(np.full(len(queries), n)):
-            low, high = starts[part.start], starts[part.stop]
-            without = starts[part.start : part.stop + 1] - low, unwanted[low:high]
-            scores[part], places[part] = self._tables.search(
-                queries[part], n, filter=allowed, without=without
-            )
-        return places, scores
-
-
-def _by_row(seen: Seen | None, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """What each row has seen, at places[starts[r] : starts[r + 1]]."""
-    if seen is None:
-        return np.zeros(count + 1, np.int64), np.empty(0, np.int64)
-    known = np.maximum(seen.rows, 0)
-    sizes = np.where(seen.rows >= 0, np.diff(seen.starts)[known], 0)
-    starts = np.concatenate(([0], np.cumsum(sizes)))
-    at = np.repeat(seen.starts[known] - starts[:-1], sizes) + np.arange(starts[-1])
-    return starts, seen.places[at]
-
-
-def _batches(lengths: np.ndarray) -> list[slice]:
-    """Rows whose lists, all as long as the longest, fit into the room."""
-    step = max(ROOM // int(lengths.max(initial=1)), 1)
-    return [slice(at, min(at + step, lengths.size)) for at in range(0, lengths.size, step)]
-
-
-def _left(
-    found: np.ndarray, starts: np.ndarray, unwanted: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """The found places of each row that are not unwanted, ascending, and where each row starts."""
-    found = np.sort(found, axis=1)
-    size = int(found.max(initial=0)) + 1
-    wide = np.arange(len(found))[:, None] * size
-    sizes = np.diff(starts)
-    bad = unwanted[starts[0] : starts[-1]]
-    bad = (np.repeat(wide[:, 0], sizes) + bad)[bad < size]
-    keep = found >= 0
-    keep[keep] = ~np.isin((found + wide)[keep], bad)
-    return np.concatenate(([0], np.cumsum(keep.sum(1)))), found[keep]
