@@ -68,6 +68,10 @@ def test_parquet_of_lists_and_of_columns_and_ids_are_read(folder, vectors):
     run(folder, *build, "lists.parquet", "--id-column", "id", "-o", "l.index")
     run(folder, *build, "loose.parquet", "--ids", "ids.txt", "-o", "o.index")
     run(folder, *build, "columns.parquet", "--ids", "ids.txt", "-o", "c.index")
+    asked = told(
+        folder, "index", "search", "l.index", "lists.parquet", "--id-column", "id", "-k", "1"
+    )
+    assert pairs(asked)[:3] == [(70, 70), (71, 71), (72, 72)]
     found = [
         pairs(told(folder, "index", "search", name, "queries.npy"))
         for name in ("a.index", "l.index", "o.index", "c.index")
@@ -109,6 +113,7 @@ def test_exact_ranks_need_kept_vectors(folder, vectors):
         (["build", "base.npy", "-o", "x", "--bits", "0"], "bits must be"),
         (["build", "base.npy", "-o", "x", "--id-column", "id"], "goes with Parquet"),
         (["build", "few.txt", "-o", "x"], "must be .npy or a Parquet file"),
+        (["build", "unnamed.parquet", "-o", "x"], "besides an --id-column"),
         (["build", "empty.npy", "-o", "x"], "is no array of numbers"),
         (["build", "words.parquet", "-o", "x"], "must have one column of lists"),
         (["build", "folder", "-o", "x"], "folder: is a folder"),
@@ -126,6 +131,7 @@ def test_what_is_wrong_is_one_sentence_and_no_file(folder, words, sentence):
     np.save(folder / "narrow.npy", np.ones((1, 3)))
     np.save(folder / "text.npy", np.array([{}]), allow_pickle=True)
     (folder / "few.txt").write_text("1\n2\n")
+    pq.write_table(pa.table({"id": [1], "x": [0.5], "y": [1.0]}), folder / "unnamed.parquet")
     (folder / "high.txt").write_text(f"{2**70}\n" * ROWS)
     (folder / "square.txt").write_text("²\n" * ROWS)
     (folder / "empty.npy").touch()

@@ -14,6 +14,7 @@ ENCODERS = {
     "learned": lambda: learned(BITS, flips=9, rounds=1, seed=3),
     "short": lambda: qolsh(BITS, seed=3, flips=20, short=True),
 }
+REFUSED = {"cosine": ("learned",), "inner": ("factor", "learned")}  # a Hamming scan
 CASES = [
     (metric, name, scan, removed, filtered)
     for metric in ("cosine", "inner")
@@ -21,7 +22,7 @@ CASES = [
     for scan in ("hamming", "asymmetric")
     for removed in (False, True)
     for filtered in (False, True)
-    if (metric, scan) != ("inner", "hamming") or name not in ("factor", "learned")
+    if scan == "asymmetric" or name not in REFUSED[metric]
 ]
 
 
@@ -258,3 +259,14 @@ def test_the_scan_is_the_one_that_suits_the_codes():
         strict=True,
     ):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(("metric", "name"), [(m, name) for m in REFUSED for name in REFUSED[m]])
+def test_a_hamming_scan_that_would_find_nothing_is_refused(metric, name):
+    vectors = np.random.default_rng(6).normal(size=(300, 6))
+    index = BinaryIndex(encoder=ENCODERS[name](), metric=metric).add(np.arange(300), vectors)
+    with pytest.raises(ValueError, match="scan='asymmetric'"):
+        index.search(vectors[:2], 3, scan="hamming")
+    signs = BinaryIndex(encoder=learned(64, short=True)).add(np.arange(300), vectors)
+    found = signs.search(vectors, 1, shortlist=50, scan="hamming")[1][:, 0]
+    assert (found == np.arange(300)).mean() > 0.9

@@ -75,7 +75,6 @@ def test_every_cut_and_every_changed_byte_is_noticed(tmp_path):
         ("ids", lambda a: a // 2),
         ("ids", lambda a: a.reshape(1, -1)),
         ("more", lambda a: np.zeros(3)),
-        ("alive", lambda a: a[:-1]),
         ("vectors", lambda a: a[:, :-1].copy()),
         ("vectors", None),
         ("centre", lambda a: a * np.nan),

@@ -27,6 +27,9 @@ HINTS = {
     "give items=": "That is --item-column.",
     "give ratings=": "That is --rating-column.",
     "give delimiter=": "That is --delimiter.",
+    "keep_vectors=True": "That is --keep-vectors, when it is built.",
+    "rerank must be": "Without: --rerank none.",
+    "encoder must be None": "That is --encoder.",
 }
 EXPECTED = (ValueError, TypeError, OSError, MemoryError)
 

@@ -67,7 +67,10 @@ def _matrix(file: Path, table: Any) -> np.ndarray:
     import pyarrow as pa
 
     columns = [column.combine_chunks() for column in table.columns]
-    wanted = f"{file}: must have one column of lists of one length, or columns of numbers"
+    wanted = (
+        f"{file}: must have one column of lists of one length, or columns of numbers of one kind, "
+        "besides an --id-column"
+    )
     if any(column.null_count for column in columns):
         raise ValueError(f"{wanted}, and nothing that is null.")
     if len(columns) == 1 and _lists(columns[0].type):
@@ -76,9 +79,9 @@ def _matrix(file: Path, table: Any) -> np.ndarray:
             raise ValueError(f"{wanted}.")
         flat = columns[0].flatten().to_numpy(zero_copy_only=False)
         return np.asarray(flat.reshape(len(table), lengths[0] if lengths.size else 0))
-    if not columns or not all(
-        pa.types.is_floating(column.type) or pa.types.is_integer(column.type) for column in columns
-    ):
+    kinds = (pa.types.is_floating, pa.types.is_integer)
+    # A column of whole numbers beside others is an id that was not named.
+    if not columns or not any(all(is_so(column.type) for column in columns) for is_so in kinds):
         raise ValueError(f"{wanted}.")
     return np.column_stack([column.to_numpy(zero_copy_only=False) for column in columns])
 

@@ -21,7 +21,9 @@ app = typer.Typer(
 )
 File = Annotated[Path, typer.Argument(help="A file that index build wrote.")]
 Vectors = Annotated[Path, typer.Argument(help="Vectors: .npy, or Parquet of numbers or lists.")]
-Ids = Annotated[Path | None, typer.Option(help="Whole numbers, one a line; 0, 1, ... unless told.")]
+Ids = Annotated[
+    Path | None, typer.Option(help="Whole numbers, one a line; unless told, they count on.")
+]
 IdColumn = Annotated[str | None, typer.Option(help="The column of ids in a Parquet file.")]
 Out = Annotated[Path, typer.Option("--output", "-o", help="Where to write the index.")]
 
@@ -30,7 +32,10 @@ Out = Annotated[Path, typer.Option("--output", "-o", help="Where to write the in
 def build(
     vectors: Vectors,
     output: Out,
-    encoder: Annotated[str | None, typer.Option(help=f"One of {ENCODERS}.")] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(help=f"One of {ENCODERS}; unless told: qolsh with centre and factor."),
+    ] = None,
     bits: Annotated[int, typer.Option(help="Of a code.")] = 256,
     metric: Annotated[str, typer.Option(help="cosine, or inner: the inner product.")] = "cosine",
     keep_vectors: Annotated[
@@ -114,20 +119,21 @@ def search(
     scan: Annotated[
         str | None, typer.Option(help="hamming or asymmetric; what suits the codes unless told.")
     ] = None,
+    id_column: IdColumn = None,
     json: Json = False,
 ) -> None:
     """The nearest of the index to each query, best first."""
     from sfumato.cli import _show, _vectors
 
     index = _load(file)
-    _, rows = _vectors.read(queries, None, None)
+    named, rows = _vectors.read(queries, None, id_column)
     order = None if rerank == "none" else rerank
     scores, found = index.search(rows, k, shortlist=shortlist, rerank=order, scan=scan)
     _show.rows(
         [
-            {"query": q, "item": int(each), "score": float(score)}
-            for q in range(len(rows))
-            for each, score in zip(found[q], scores[q], strict=True)
+            {"query": int(query), "item": int(each), "score": float(score)}
+            for query, ids, told in zip(named, found, scores, strict=True)
+            for each, score in zip(ids, told, strict=True)
             if each >= 0
         ],
         json,
@@ -161,6 +167,7 @@ def _told(index: Any, file: Path) -> dict[str, Any]:
         "file": str(file),
         "kind": type(index).__name__,
         "parameters": index.parameters,
+        **({"encoder": repr(index.encoder_)} if codes else {}),
         "vectors": len(index),
         "dimension": index.dimension,
         **({"bytes_per_vector": index.nbytes_per_vector} if codes else {}),

@@ -123,15 +123,18 @@ class ItemIndex:
         """
         return self._fresh()._recommended(users, n, exclude, filter, self._items)
 
-    def recall(self, users: Any, n: int = 10, *, exclude: Interactions | None = None) -> float:
+    def recall(
+        self, users: Any, n: int = 10, *, exclude: Interactions | None = None, filter: Any = None
+    ) -> float:
         """The share of the model's own n best items of each of these users that the index finds.
 
-        Of items whose score equals that of the last, any counts.
+        Of items whose score equals that of the last, any counts. A filter that leaves only items of
+        low scores makes buckets miss most of them: measure with it.
         """
         model = self._fresh()
         users = model._user_ids(users)
-        true = model.recommend(users, n, exclude=exclude)[1]
-        mine = self.recommend(users, n, exclude=exclude)[1]
+        true = model.recommend(users, n, exclude=exclude, filter=filter)[1]
+        mine = self.recommend(users, n, exclude=exclude, filter=filter)[1]
         there = true > -np.inf
         worst = np.where(there, true, np.inf).min(axis=1, keepdims=True)
         return float((mine >= worst).sum() / max(there.sum(), 1))

@@ -73,6 +73,11 @@ class Fitted(NamedTuple):
         if scan is None:
             enough = self.signs >= (1 if rerank is None else NEARLY)
             return "hamming" if angles and enough else "asymmetric"
+        if scan == "hamming" and not self.factored and not self.encoder.short:
+            raise ValueError(
+                f"{OWNER}: scan 'hamming' finds nothing by learned bits; use scan='asymmetric', or "
+                "learned(..., short=True), which keeps signs for it."
+            )
         if scan == "hamming" and not angles:
             raise ValueError(
                 f"{OWNER}: scan 'hamming' ranks by angles, which tell no inner products here; use "
@@ -118,7 +123,7 @@ def encoder_for(encoder: Any, bits: int, seed: int) -> Encoder:
     if isinstance(encoder, Encoder):
         return encoder
     if encoder is None:
-        # Recall grows up to about 30 flips of 256 bits; learned codes need thousands of rows.
+        # Recall grows up to about 50 flips of 256 bits; learned codes need thousands of rows.
         return codes.qolsh(bits, flips=50, seed=seed, center=True, factor="nearest")
     if not isinstance(encoder, str) or encoder not in ENCODERS:
         wanted = ", ".join(map(repr, ENCODERS))

@@ -131,8 +131,10 @@ class Rows:
         self.held = replace(held, alive=bits_of(mask), living=held.living - rows.size)
 
     def compacted(self) -> "Rows":
-        """The living rows alone, in memory of their own."""
+        """The living rows alone, in memory of their own if any was removed."""
         held, rows = self.held, self.held.rows()
+        if held.alive is None:
+            return self
         fresh = Held(
             rows.size,
             rows.size,

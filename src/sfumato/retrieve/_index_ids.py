@@ -52,11 +52,11 @@ def check_distinct(owner: str, ids: np.ndarray) -> None:
         )
 
 
-def check_ids(ids: np.ndarray, living: np.ndarray) -> None:
-    """Raise ValueError for ids of a file that no index could have written; living, rows of them."""
+def check_ids(ids: np.ndarray) -> None:
+    """Raise ValueError for ids of a file that no index could have written."""
     if (ids < 0).any():
         raise ValueError("an id is negative.")
-    check_distinct("file", ids[living])
+    check_distinct("file", ids)
 
 
 def check_new(owner: str, rows: np.ndarray) -> None:

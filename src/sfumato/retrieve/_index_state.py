@@ -10,7 +10,7 @@ from sfumato._require import positive, whole
 from sfumato.kernels.scan import BLOCK
 from sfumato.retrieve import _index_file
 from sfumato.retrieve._fitted import Fitted, tells_lengths
-from sfumato.retrieve._held import Held, mask_of
+from sfumato.retrieve._held import Held
 from sfumato.retrieve._index_file import IndexFormatError
 from sfumato.retrieve._index_ids import check_ids
 from sfumato.retrieve._lift import Lift
@@ -63,7 +63,7 @@ def restored(
         index = build(**given)
         held = _held(COUNT.check("file", "count", header["count"]), arrays, fitted, given)
         if check:
-            check_ids(held.ids, held.rows())
+            check_ids(held.ids)
     except DAMAGE as error:
         raise IndexFormatError(f"{KIND}: damaged content: {error}") from None
     return index, fitted, held
@@ -112,15 +112,11 @@ def _held(count: int, arrays: dict[str, np.ndarray], fitted: Fitted, given: dict
         layout["short"] = np.uint64, blocks
     if given["keep_vectors"]:
         layout["vectors"] = np.float32, (count, fitted.dimension)
-    if "alive" in arrays:
-        layout["alive"] = np.uint64, (-(-count // 64),)
     found = {name: (array.dtype, array.shape) for name, array in arrays.items()}
     if found != {name: (np.dtype(dtype), shape) for name, (dtype, shape) in layout.items()}:
         raise ValueError("an array is missing, or has the wrong type or shape.")
-    alive = arrays.get("alive")
-    living = count if alive is None else int(mask_of(alive, count).sum())
     named = {name: arrays.get(name) for name in ("short", "factors", "vectors")}
     return Held(
-        count=count, living=living, ids=arrays["ids"], words=arrays["words"],
-        alive=alive, **named,
+        count=count, living=count, ids=arrays["ids"], words=arrays["words"],
+        alive=None, **named,
     )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from sfumato.kernels.lanes import aligned
-from sfumato.retrieve._buckets import Buckets, Run, words
+from sfumato.retrieve._buckets import Buckets, Run
 from sfumato.retrieve._families import Bands, Hyperplanes, Lines
 from sfumato.retrieve._held import bits_of, extended, mask_of
 from sfumato.retrieve._index_ids import check_ids
@@ -136,7 +136,9 @@ class Tabled:
         return replace(self, alive=bits_of(mask), living=self.living - rows.size)
 
     def compacted(self) -> "Tabled":
-        """The living rows alone, in memory of their own."""
+        """The living rows alone, in memory of their own if any was removed."""
+        if self.alive is None:
+            return self
         mask = self._mask()
         return replace(
             self,
@@ -149,14 +151,12 @@ class Tabled:
         )
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All rows as the arrays of a file."""
+        """All rows, none of them removed, as the arrays of a file."""
         out = {"ids": self.ids[: self.count]}
         if self.learned.lift is not None:
             out["centre"] = self.learned.lift.centre
         if self.vectors is not None:
             out["vectors"] = self.vectors[: self.count]
-        if self.alive is not None:
-            out["alive"] = self.alive
         return {**out, **self.buckets.whole()._asdict()}
 
     @classmethod
@@ -175,20 +175,15 @@ class Tabled:
         layout: dict[str, tuple[Any, tuple[int, ...]]] = {"ids": (np.int64, (count,))}
         if keep:
             layout["vectors"] = np.float32, (count, learned.dimension)
-        if "alive" in arrays:
-            layout["alive"] = np.uint64, (words(count),)
         found = {name: arrays[name] for name in arrays.keys() - {*Run._fields, "centre"}}
         if {name: (array.dtype, array.shape) for name, array in found.items()} != layout:
             raise ValueError("an array is missing, or has the wrong type or shape.")
-        ids, vectors, alive = (found.get(name) for name in ("ids", "vectors", "alive"))
-        assert ids is not None
-        living = count if alive is None else int(mask_of(alive, count).sum())
+        ids = found["ids"]
         by_id = Buckets(1).add(ids.astype(np.uint64)[:, None])
         buckets = Buckets.over(learned.bands.shape[0], count, (run,) if count else ())
-        restored = cls(learned, count, living, ids, vectors, alive, by_id, buckets)
         if check:
-            check_ids(ids, restored.rows())
-        return restored
+            check_ids(ids)
+        return cls(learned, count, count, ids, found.get("vectors"), None, by_id, buckets)
 
     def _mask(self) -> np.ndarray:
         if self.alive is None:

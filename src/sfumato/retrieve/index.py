@@ -45,13 +45,14 @@ class BinaryIndex:
     Guarantee: `search` finds the best of the codes by the score it names, rows of equal codes in
     their order; an answer depends on no other query of its batch. A call that raises changes
     nothing. Any number of threads may search together and beside one that changes the index: a
-    search sees it before a change or after it. A removed row stays, in files too, until `compact`.
+    search sees it before a change or after it. A removed row stays in memory until `compact`.
     Parameters: bits of a code, up to 2**16 (qoLSH and learned codes 2**12); encoder, None (qoLSH
-    with 30 flips, centre and factor), a name ("learned" finds most once it is fitted to thousands
-    of rows), or an `Encoder`, which then decides the bits and stays as it is if it is fitted;
-    metric, "cosine" (vectors and queries are made unit vectors; zeros are refused) or "inner"
-    (numbers up to 1e15); keep_vectors, whether the vectors are kept in float32 for exact scores
-    (unit vectors for "cosine"); seed, of the directions and of the sample to learn from.
+    with 50 flips, centre and factor), a name (that encoder with its own defaults; "learned" finds
+    most once it is fitted to thousands of rows), or an `Encoder`, which then decides the bits and
+    stays as it is if it is fitted; metric, "cosine" (vectors and queries are made unit vectors;
+    zeros are refused) or "inner" (numbers up to 1e15); keep_vectors, whether the vectors are kept
+    in float32 for exact scores (unit vectors for "cosine"); seed, of the directions and of the
+    sample to learn from.
 
     With metric "inner", codes with a factor and learned ones carry a length. Others are made of
     vectors lifted to a sphere (see `Lift`): y = x - centre becomes (y / m, sqrt(1 - |y|^2 / m^2))
@@ -145,9 +146,8 @@ class BinaryIndex:
     def compact(self) -> Self:
         """Give back the room of removed rows; the order of the others stays."""
         with self._writing:
-            now = self._now
-            if now is not None and now.rows.held.living < now.rows.held.count:
-                self._now = now._replace(rows=now.rows.compacted())
+            if self._now is not None:
+                self._now = self._now._replace(rows=self._now.rows.compacted())
         return self
 
     def search(
@@ -211,12 +211,12 @@ class BinaryIndex:
         return np.asarray(wanted[held.rows()])
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the index to a file that is either complete or not there."""
+        """Write the index, without removed rows, to a file that is complete or not there."""
         with self._writing:  # rows that are added would change the last block while it is written
             now = self._now
             if now is None:
                 raise ValueError(f"{OWNER}: there is nothing to save yet; call fit or add first.")
-            save(path, self.parameters, now.fitted, now.rows.held)
+            save(path, self.parameters, now.fitted, now.rows.compacted().held)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, check: bool = True) -> Self:

@@ -200,7 +200,7 @@ class LshIndex:
     def compact(self) -> Self:
         """Give back the room of removed rows; the order of the others stays."""
         with self._writing:
-            if self._now is not None and self._now.alive is not None:
+            if self._now is not None:
                 self._now = self._now.compacted()
         return self
 
@@ -257,11 +257,11 @@ class LshIndex:
         return (scores[0], found[0]) if one else (scores, found)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the index to a file that is either complete or not there."""
+        """Write the index, without removed rows, to a file that is complete or not there."""
         now = self._now
         if now is None:
             raise ValueError(f"{OWNER}: there is nothing to save yet; fit it or add vectors first.")
-        save(path, self.parameters, now)
+        save(path, self.parameters, now.compacted())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, check: bool = True) -> Self:
