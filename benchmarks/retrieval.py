@@ -223,7 +223,7 @@ def catalogue(items=1_000_000):
 
 def ranked_by_indexes(make, items):
     draws = np.random.default_rng(0)
-    name, model, users = make(items, draws)
+    label, model, users = make(items, draws)
     who = draws.choice(users, 500, replace=False)
     rows = [timed("all items scored", model, who)]
     for name, options in INDEXES.items():
@@ -234,7 +234,7 @@ def ranked_by_indexes(make, items):
         row = {**timed(name, index, who), **told, "nbytes": index.nbytes, "build_seconds": built}
         rows.append(row)
         print(f"{'':<12}recall@10 {row['recall']:.3f}, touched {row['touched']:.2%}", flush=True)
-    return {"data": name, "items": items, "users": len(who), "rows": rows}
+    return {"data": label, "items": items, "users": len(who), "rows": rows}
 
 
 def timed(name, ranking, who):

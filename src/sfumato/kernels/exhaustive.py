@@ -7,7 +7,8 @@ mirror image are tried together, by the size of their inner product with the vec
 import numpy as np
 
 from ._jit import inline, kernel
-from .lanes import bits, f32x16, fma, lane, largest, load_aligned, population_count, select, u32x16
+from .lanes import bits, f32x16, lane, largest, population_count, select, u32x16
+from .top import abreast
 
 __all__ = ["nearest"]
 
@@ -23,7 +24,7 @@ def nearest(panels, vectors, out):
         a = b = c = d = f32x16(0.0)
         p = q = r = s = u32x16(0)
         for block in range(panels.shape[0]):
-            a0, a1, b0, b1, c0, c1, d0, d1 = _products(panels, block, vectors, u)
+            a0, a1, b0, b1, c0, c1, d0, d1 = abreast(panels, block, vectors, u)
             a, p = _keep(a0, a1, block, a, p)
             b, q = _keep(b0, b1, block, b, q)
             c, r = _keep(c0, c1, block, c, r)
@@ -32,26 +33,6 @@ def nearest(panels, vectors, out):
         out[u + 1] = _place(panels, vectors[u + 1], b, q)
         out[u + 2] = _place(panels, vectors[u + 2], c, r)
         out[u + 3] = _place(panels, vectors[u + 3], d, s)
-
-
-@inline
-def _products(panels, block, vectors, u):
-    """The products of vectors u to u + 3 with the 32 centroids of a panel."""
-    size = panels.shape[1]
-    a0 = a1 = b0 = b1 = c0 = c1 = d0 = d1 = f32x16(0.0)
-    at = block * size * 32
-    for i in range(size):
-        left, right = load_aligned(panels, at), load_aligned(panels, at + 16)
-        at += 32
-        x = f32x16(vectors[u, i])
-        a0, a1 = fma(left, x, a0), fma(right, x, a1)
-        x = f32x16(vectors[u + 1, i])
-        b0, b1 = fma(left, x, b0), fma(right, x, b1)
-        x = f32x16(vectors[u + 2, i])
-        c0, c1 = fma(left, x, c0), fma(right, x, c1)
-        x = f32x16(vectors[u + 3, i])
-        d0, d1 = fma(left, x, d0), fma(right, x, d1)
-    return a0, a1, b0, b1, c0, c1, d0, d1
 
 
 @inline

@@ -32,6 +32,35 @@ def _ask(vectors, rows, low, high):
             prefetch(vectors, rows[i] * width + c)
 
 
+@inline
+def _sums(side, size, queries, q, far):
+    """The products of query q with the vectors side by side, or their squared distances if far."""
+    both = f32x16(0.0)
+    for c in range(size):
+        if far:
+            apart = load(side, 16 * c) - f32x16(queries[q, c])
+            both = fma(apart, apart, both)
+        else:
+            both = fma(load(side, 16 * c), f32x16(queries[q, c]), both)
+    return both
+
+
+@inline
+def _ranked(vectors, queries, starts, rows, far, places, scores):
+    size = vectors.shape[1]
+    side, out = np.zeros((size, 16), np.float32), np.empty(16, np.float32)
+    for q in range(queries.shape[0]):
+        end = starts[q + 1]
+        for low in range(starts[q], end, 16):
+            high = min(low + 16, end)
+            _ask(vectors, rows, min(low + AHEAD, end), min(high + AHEAD, end))
+            _abreast(vectors, rows, low, high, side)
+            store(out, 0, _sums(side, size, queries, q, far))
+            for i in range(high - low):
+                offer(rows[low + i], -np.sqrt(out[i]) if far else out[i], places[q], scores[q])
+        order(places[q], scores[q])
+
+
 @kernel
 def products(vectors, queries, starts, rows, places, scores):
     """scores[q], places[q] = the largest of queries[q] . vectors[r], r in rows[starts[q] : ...].
@@ -39,39 +68,10 @@ def products(vectors, queries, starts, rows, places, scores):
     Lists begin as -1 and -inf and stay so where no row is left; equal scores go to the row that is
     given first, rows ascend.
     """
-    size = vectors.shape[1]
-    side, out = np.zeros((size, 16), np.float32), np.empty(16, np.float32)
-    for q in range(queries.shape[0]):
-        end = starts[q + 1]
-        for low in range(starts[q], end, 16):
-            high = min(low + 16, end)
-            _ask(vectors, rows, min(low + AHEAD, end), min(high + AHEAD, end))
-            _abreast(vectors, rows, low, high, side)
-            both = f32x16(0.0)
-            for c in range(size):
-                both = fma(load(side, 16 * c), f32x16(queries[q, c]), both)
-            store(out, 0, both)
-            for i in range(high - low):
-                offer(rows[low + i], out[i], places[q], scores[q])
-        order(places[q], scores[q])
+    _ranked(vectors, queries, starts, rows, False, places, scores)
 
 
 @kernel
 def nearest(vectors, queries, starts, rows, places, scores):
     """As `products`, for scores that are minus the Euclidean distance."""
-    size = vectors.shape[1]
-    side, out = np.zeros((size, 16), np.float32), np.empty(16, np.float32)
-    for q in range(queries.shape[0]):
-        end = starts[q + 1]
-        for low in range(starts[q], end, 16):
-            high = min(low + 16, end)
-            _ask(vectors, rows, min(low + AHEAD, end), min(high + AHEAD, end))
-            _abreast(vectors, rows, low, high, side)
-            both = f32x16(0.0)
-            for c in range(size):
-                apart = load(side, 16 * c) - f32x16(queries[q, c])
-                both = fma(apart, apart, both)
-            store(out, 0, both)
-            for i in range(high - low):
-                offer(rows[low + i], -np.sqrt(out[i]), places[q], scores[q])
-        order(places[q], scores[q])
+    _ranked(vectors, queries, starts, rows, True, places, scores)

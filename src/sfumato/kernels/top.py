@@ -15,7 +15,7 @@ ABREAST = 4  # queries that share one reading of a panel; their number is a mult
 
 
 @inline
-def _pairs(panels, b, queries, u):
+def abreast(panels, b, queries, u):
     """The scores of queries u to u + 3 with panel b: eight times sixteen lanes."""
     size = panels.shape[1]
     a0 = a1 = b0 = b1 = c0 = c1 = d0 = d1 = f32x16(0.0)
@@ -76,7 +76,7 @@ def best(panels, queries, barred, places, scores):
     rows = barred.shape[0]
     for u in range(0, queries.shape[0], 4):
         for b in range(panels.shape[0]):
-            a0, a1, b0, b1, c0, c1, d0, d1 = _pairs(panels, b, queries, u)
+            a0, a1, b0, b1, c0, c1, d0, d1 = abreast(panels, b, queries, u)
             _offer(a0, a1, b, barred[u % rows, b], scratch, scores[u], places[u])
             _offer(b0, b1, b, barred[(u + 1) % rows, b], scratch, scores[u + 1], places[u + 1])
             _offer(c0, c1, b, barred[(u + 2) % rows, b], scratch, scores[u + 2], places[u + 2])
@@ -88,7 +88,7 @@ def every(panels, queries, out):
     """out[u] = the scores of query u with all items, the filling of the last panel included."""
     for u in range(0, queries.shape[0], 4):
         for b in range(panels.shape[0]):
-            a0, a1, b0, b1, c0, c1, d0, d1 = _pairs(panels, b, queries, u)
+            a0, a1, b0, b1, c0, c1, d0, d1 = abreast(panels, b, queries, u)
             store(out, u * out.shape[1] + 32 * b, a0)
             store(out, u * out.shape[1] + 32 * b + 16, a1)
             store(out, (u + 1) * out.shape[1] + 32 * b, b0)

@@ -22,7 +22,7 @@ import numpy as np
 from sfumato._require import whole
 from sfumato.sketch._format import SketchFormatError, checksum, written_whole
 
-__all__ = ["IndexFormatError", "opened", "read_header", "write"]
+__all__ = ["IndexFormatError", "expect", "opened", "read_header", "write"]
 
 MAGIC, FORMAT, HEADER_LIMIT, EDGE, START = b"SFIX", 1, 1 << 20, 64, 24
 LENGTH, LARGEST, MOST_AXES = whole(0, 2**48), 2**48, 8
@@ -63,6 +63,18 @@ def write(
         for each in flat.values():
             file.write(bytes(-file.tell() % EDGE))
             file.write(each.data)
+
+
+def expect(header: dict[str, Any], kind: str, version: int) -> None:
+    """Raise IndexFormatError for a file of another kind of index, or of another version."""
+    found = header.get("kind"), header.get("version")
+    if found[0] != kind:
+        raise IndexFormatError(f"{kind}: the file holds a {found[0]!r}.")
+    if found[1] != version:
+        raise IndexFormatError(
+            f"{kind}: version {found[1]} of the format cannot be read, only {version}; use the "
+            "sfumato that wrote it, or build the index anew from its vectors."
+        )
 
 
 def opened(

@@ -50,14 +50,7 @@ def restored(
 ) -> tuple[T, Fitted, Held]:
     """The index that `build` makes of its parameters, what was learned, and the rows, mapped."""
     header, arrays = _index_file.opened(path, check=check)
-    kind, version = header.get("kind"), header.get("version")
-    if kind != KIND:
-        raise IndexFormatError(f"{KIND}: the file holds a {kind!r}.")
-    if version != VERSION:
-        raise IndexFormatError(
-            f"{KIND}: version {version} of the format cannot be read, only {VERSION}; use the "
-            "sfumato that wrote it, or build the index anew from its vectors."
-        )
+    _index_file.expect(header, KIND, VERSION)
     try:
         given, fitted = _fitted(header, arrays)
         index = build(**given)

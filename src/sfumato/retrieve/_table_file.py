@@ -41,14 +41,7 @@ def restored(
     With `check` all of the file is read and verified.
     """
     header, arrays = files.opened(path, check=check)
-    kind, version = header.get("kind"), header.get("version")
-    if kind != KIND:
-        raise IndexFormatError(f"{KIND}: the file holds a {kind!r}.")
-    if version != VERSION:
-        raise IndexFormatError(
-            f"{KIND}: version {version} of the format cannot be read, only {VERSION}; build the "
-            "index anew from its vectors."
-        )
+    files.expect(header, KIND, VERSION)
     try:
         return make(**header["parameters"]), _rows(header, arrays, check)
     except DAMAGE as error:
