@@ -9,6 +9,7 @@ from _vectors import NEAREST, exact, recalls
 
 from sfumato.retrieve import (
     BinaryIndex,
+    anti_sparse,
     learned,
     project_and_sign,
     qolsh,
@@ -140,10 +141,25 @@ def chosen(data):
     return {"flips": max(tried, key=tried.get), "tried": tried}
 
 
+def orthogonal(data, picks):
+    """As many bits as dimensions: more directions cannot be orthogonal."""
+    encoder = project_and_sign(bits=data.base.shape[1], directions="orthogonal")
+    return filled(data, encoder, HAMMING)
+
+
+def spread(data, picks):
+    """Milliseconds a vector at 128 dimensions, so only for the smaller set."""
+    if len(data.base) > 200_000:
+        return None
+    return filled(data, anti_sparse(bits=256), HAMMING)
+
+
 OURS = {
     "random directions": ours(lambda p: project_and_sign(bits=256), HAMMING),
+    "orthogonal directions, a bit a dimension": orthogonal,
     "super-bit": ours(lambda p: project_and_sign(bits=256, directions="super-bit"), HAMMING),
     "tight frame": ours(lambda p: tight_frame(bits=256), HAMMING),
+    "anti-sparse": spread,
     "qoLSH as published, 10 flips": ours(lambda p: qolsh(bits=256, flips=10), HAMMING),
     "qoLSH as published, scanned": ours(lambda p: qolsh(bits=256, flips=10), SCANNED),
     "qoLSH, unbiased factor": ours(
