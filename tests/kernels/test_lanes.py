@@ -17,6 +17,7 @@ from sfumato.kernels.lanes import (
     aligned,
     bits,
     count_leading_zeros,
+    count_trailing_zeros,
     f32x16,
     f64x8,
     flip,
@@ -155,13 +156,14 @@ def convert(f32, f64, u32, u64, i32, i64, number):
 
 
 @kernel
-def compute_scalars(a, b, high, zeros, ones):
+def compute_scalars(a, b, high, zeros, low, ones):
     """The 64-bit scalars of every element; returns the counts of the first."""
     for i in range(a.size):
         high[i] = multiply_high(a[i], b[i])
         zeros[i] = count_leading_zeros(a[i])
+        low[i] = count_trailing_zeros(a[i])
         ones[i] = population_count(a[i])
-    return count_leading_zeros(a[0]), population_count(a[0])
+    return count_leading_zeros(a[0]), count_trailing_zeros(a[0]), population_count(a[0])
 
 
 @inline
@@ -353,14 +355,15 @@ def test_conversions_fills_and_masks_place_every_lane():
 
 def test_scalars_are_exact_and_counts_are_signed():
     a, b = whole_pairs(np.uint64)
-    high, zeros, ones = (np.zeros(SIZE, np.uint64) for _ in range(3))
-    answer = compute_scalars(a, b, high, zeros, ones)
+    high, zeros, low, ones = (np.zeros(SIZE, np.uint64) for _ in range(4))
+    answer = compute_scalars(a, b, high, zeros, low, ones)
     assert high.tolist() == [int(x) * int(y) >> 64 for x, y in zip(a, b, strict=True)]
     assert zeros.tolist() == [64 - int(x).bit_length() for x in a]
+    assert low.tolist() == [(int(x) & -int(x)).bit_length() - 1 if x else 64 for x in a]
     assert ones.tolist() == [int(x).bit_count() for x in a]
-    assert answer == (64, 0)
+    assert answer == (64, 64, 0)
     [signature] = compute_scalars.nopython_signatures
-    assert signature.return_type == numba.types.UniTuple(numba.int64, 2)
+    assert signature.return_type == numba.types.UniTuple(numba.int64, 3)
 
 
 @pytest.mark.parametrize("shape", [0, 5, (3, 16), (2, 3, 5)])

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ._jit import inline, kernel
-from .lanes import bits, count_leading_zeros, load, population_count
+from .lanes import bits, count_leading_zeros, count_trailing_zeros, load
 
 __all__ = ["observe"]
 
@@ -36,8 +36,7 @@ def observe(registers, precision, hashes):
     for i in range(0, whole, 8):
         left = bits(load(hashes, i) << rest < limit)
         while left:
-            first = left & (~left + np.uint64(1))
-            _raise(registers, precision, hashes[i + population_count(first - np.uint64(1))])
-            left ^= first
+            _raise(registers, precision, hashes[i + count_trailing_zeros(left)])
+            left &= left - np.uint64(1)
     for i in range(whole, hashes.size):
         _raise(registers, precision, hashes[i])

@@ -7,7 +7,7 @@ mirror image are tried together, by the size of their inner product with the vec
 import numpy as np
 
 from ._jit import inline, kernel
-from .lanes import bits, f32x16, lane, largest, population_count, select, u32x16
+from .lanes import bits, count_trailing_zeros, f32x16, lane, largest, select, u32x16
 from .top import abreast
 
 __all__ = ["nearest"]
@@ -51,7 +51,7 @@ def _place(panels, vector, best, where):
     hits = bits(best == largest(best))
     place = np.int64(2**62)
     while hits:
-        i = population_count((hits & (~hits + np.uint64(1))) - np.uint64(1))
+        i = count_trailing_zeros(hits)
         hits &= hits - np.uint64(1)
         place = min(place, 16 * np.int64(lane(where, i)) + i)
     product = np.float32(0.0)

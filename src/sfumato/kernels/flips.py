@@ -12,13 +12,13 @@ import numpy as np
 from ._jit import inline, kernel
 from .lanes import (
     bits,
+    count_trailing_zeros,
     f32x16,
     fma,
     lane,
     largest,
     load,
     maximum,
-    population_count,
     select,
     store,
     total,
@@ -93,7 +93,7 @@ def _best(gram, turned, by, side, s, n, q, h):
         where = select(better, u32x16(j), where)
     value = largest(best)
     hits = bits(best == value)
-    i = population_count((hits & (~hits + np.uint64(1))) - np.uint64(1))
+    i = count_trailing_zeros(hits)
     return np.int64(lane(where, i)) + i, value
 
 
@@ -138,6 +138,6 @@ def _best_pair(gram, side, s, n, q, h):
         value = largest(best)
         if value > found:
             hits = bits(best == value)
-            i = population_count((hits & (~hits + np.uint64(1))) - np.uint64(1))
+            i = count_trailing_zeros(hits)
             found, first, second = value, j, np.int64(lane(where, i)) + i
     return first, second

@@ -17,6 +17,7 @@ __all__ = [
     "aligned",
     "bits",
     "count_leading_zeros",
+    "count_trailing_zeros",
     "f32x16",
     "f64x8",
     "flip",
@@ -268,6 +269,15 @@ def count_leading_zeros(typing, number):
     code.expect_whole("count_leading_zeros", number)
     return code.emit(
         types.int64(types.uint64), lambda builder, n: builder.ctlz(n, cgutils.false_bit)
+    )
+
+
+@intrinsic
+def count_trailing_zeros(typing, number):
+    """How many zero bits stand below the lowest set bit of a uint64, as int64; 64 for 0."""
+    code.expect_whole("count_trailing_zeros", number)
+    return code.emit(
+        types.int64(types.uint64), lambda builder, n: builder.cttz(n, cgutils.false_bit)
     )
 
 

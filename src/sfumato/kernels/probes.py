@@ -8,7 +8,7 @@ sum.
 import numpy as np
 
 from ._jit import inline, kernel
-from .lanes import count_leading_zeros, population_count
+from .lanes import count_leading_zeros, count_trailing_zeros
 
 __all__ = ["probe"]
 
@@ -48,13 +48,12 @@ def _sum(steps, order, added, hashes):
     """What a set of steps adds to the key, and whether no hash is moved twice."""
     change, moved = np.uint64(0), np.uint64(0)
     while steps:
-        lowest = steps & (~steps + np.uint64(1))
-        i = order[population_count(lowest - np.uint64(1))]
+        i = order[count_trailing_zeros(steps)]
         bit = np.uint64(1) << np.uint64(i % hashes)
         if moved & bit:
             return change, False
         change, moved = change + added[i], moved | bit
-        steps ^= lowest
+        steps &= steps - np.uint64(1)
     return change, True
 
 

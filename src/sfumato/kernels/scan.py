@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from ._jit import inline, kernel
-from .lanes import bits, load, popcount, population_count, store, u64x8
+from .lanes import bits, count_trailing_zeros, load, popcount, store, u64x8
 
 __all__ = [
     "BLOCK",
@@ -22,7 +22,6 @@ __all__ = [
     "first_rank",
     "frozen",
     "hamming_nearest",
-    "lowest",
     "marks",
 ]
 
@@ -131,17 +130,11 @@ def allowed(alive, count, b):
 
 
 @inline
-def lowest(hits):
-    """Where the lowest set bit stands."""
-    return population_count((hits & (~hits + np.uint64(1))) - np.uint64(1))
-
-
-@inline
 def _take(hits, row, near, kept, tally, found, limit, below, size):
     """Add hits to the candidates; the limit falls so that fewer than `kept` are below it."""
     scanned = limit
     while hits:
-        i = lowest(hits)
+        i = count_trailing_zeros(hits)
         hits &= hits - np.uint64(1)
         distance = scanned + np.int64(near[i])
         if distance < limit:

@@ -9,9 +9,21 @@ by one population count for each bit of the magnitudes.
 import numpy as np
 
 from ._jit import inline, kernel
-from .lanes import bits, f32x16, floats, fma, load, narrow, popcount, prefetch, store, u64x8
+from .lanes import (
+    bits,
+    count_trailing_zeros,
+    f32x16,
+    floats,
+    fma,
+    load,
+    narrow,
+    popcount,
+    prefetch,
+    store,
+    u64x8,
+)
 from .rounding import round_weights
-from .scan import BLOCK, ONE, ROOM, STRIDE, TILE, allowed, first_rank, frozen, lowest, marks
+from .scan import BLOCK, ONE, ROOM, STRIDE, TILE, allowed, first_rank, frozen, marks
 
 __all__ = ["weighted_best"]
 
@@ -123,7 +135,7 @@ def _take(hits, row, near, found, size):
     """Add the hits to the candidates."""
     words = near.view(np.uint32)
     while hits:
-        i = lowest(hits)
+        i = count_trailing_zeros(hits)
         hits &= hits - np.uint64(1)
         near[i] += np.float32(0.0)  # makes -0 the 0 that it equals
         found[size] = (np.uint64(_falling(words[i])) << HALF) | np.uint64(row + i)

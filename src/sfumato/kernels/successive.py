@@ -10,7 +10,18 @@ turning one changes nothing, so none is ever chosen.
 import numpy as np
 
 from ._jit import inline, kernel
-from .lanes import bits, f32x16, fma, lane, load, population_count, select, smallest, store, u32x16
+from .lanes import (
+    bits,
+    count_trailing_zeros,
+    f32x16,
+    fma,
+    lane,
+    load,
+    select,
+    smallest,
+    store,
+    u32x16,
+)
 
 __all__ = ["settle"]
 
@@ -80,5 +91,5 @@ def _best(gram, turned, by, along, side, change):
         where = select(better, u32x16(j), where)
     value = smallest(best)
     hits = bits(best == value)
-    i = population_count((hits & (~hits + np.uint64(1))) - np.uint64(1))
+    i = count_trailing_zeros(hits)
     return np.int64(lane(where, i)) + i, value

@@ -7,7 +7,7 @@ A run holds all tables one after the other. Table t has the distinct keys keys[f
 import numpy as np
 
 from ._jit import inline, kernel
-from .lanes import population_count
+from .lanes import count_trailing_zeros
 
 __all__ = ["clear", "combine", "extract", "find", "group", "mark", "merge", "sort"]
 
@@ -151,8 +151,7 @@ def extract(marks, ends, out):
         for w in range(marks.shape[1]):
             left = marks[q, w]
             while left:
-                lowest = left & (~left + np.uint64(1))
-                out[at] = 64 * w + population_count(lowest - np.uint64(1))
+                out[at] = 64 * w + count_trailing_zeros(left)
                 at += 1
-                left ^= lowest
+                left &= left - np.uint64(1)
         ends[q] = at

@@ -8,7 +8,7 @@ rounded once, so it does not depend on what else is asked with it, nor on the ma
 import numpy as np
 
 from ._jit import inline, kernel
-from .lanes import bits, f32x16, fma, load_aligned, population_count, store
+from .lanes import bits, count_trailing_zeros, f32x16, fma, load_aligned, store
 
 WIDE = 32  # two cache lines: with four queries, eight sums in flight hide the latency of fma
 ABREAST = 4  # queries that share one reading of a panel; their number is a multiple of this
@@ -59,7 +59,7 @@ def _offer(low, high, b, barred, scratch, scores, places):
         store(scratch, 0, low)
         store(scratch, 16, high)
         while hits:
-            i = population_count((hits & (~hits + np.uint64(1))) - np.uint64(1))
+            i = count_trailing_zeros(hits)
             hits &= hits - np.uint64(1)
             if scratch[i] > scores[scores.size - 1]:
                 _insert(scratch[i], 32 * b + i, scores, places)
