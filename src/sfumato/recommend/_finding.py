@@ -10,6 +10,7 @@ from sfumato.retrieve._lift import Lift
 from sfumato.retrieve.codes import tight_frame
 from sfumato.retrieve.index import BinaryIndex
 from sfumato.retrieve.tables import LshIndex
+from sfumato.sketch._ids import places
 
 __all__ = ["MOST_ROWS", "Codes", "Tables"]
 
@@ -42,14 +43,13 @@ class Codes:
         self._vectors.flags.writeable = False
         encoder = tight_frame(index.bits or CODE, seed=index.seed)
         self._codes = BinaryIndex(encoder=encoder)
-        long = np.zeros(len(items), bool)
+        self._within = np.empty(len(items), bool)
         for at in range(0, len(items), BLOCK):
             part = items[at : at + BLOCK]
-            long[at : at + BLOCK] = self._lift.reach(part) > BEYOND * self._lift.radius
-            within = ~long[at : at + BLOCK]
+            within = self._lift.reach(part) <= BEYOND * self._lift.radius
+            self._within[at : at + BLOCK] = within
             self._codes.add(at + np.flatnonzero(within), self._lift.points(part[within]))
-        self._ids = np.flatnonzero(~long)
-        self._long = _Long(np.flatnonzero(long), items)
+        self._long = _Long(np.flatnonzero(~self._within), items)
 
     @property
     def nbytes(self) -> int:
@@ -70,7 +70,7 @@ class Codes:
         scores = np.full((len(queries), n), -np.inf, np.float32)
         starts, unwanted = _by_row(seen, len(queries))
         lengths = np.minimum(max(self._shortlist, n) + np.diff(starts), max(len(self._codes), 1))
-        mask = None if allowed is None else allowed[self._ids]
+        mask = None if allowed is None else allowed[self._within]
         for part in _batches(lengths):
             asked, longest = self._lift.asked(queries[part]), int(lengths[part].max())
             found = self._codes.search(asked, longest, rerank=None, filter=mask)[1]
@@ -86,12 +86,10 @@ class _Long:
 
     def __init__(self, places: np.ndarray, items: np.ndarray) -> None:
         self._places, self._shelf = places, Shelf.of(items[places])
-        self._at = np.full(len(items), -1, np.int32)
-        self._at[places] = np.arange(places.size)
 
     @property
     def nbytes(self) -> int:
-        return self._shelf.panels.nbytes + self._places.nbytes + self._at.nbytes
+        return self._shelf.panels.nbytes + self._places.nbytes
 
     def best(
         self, queries: np.ndarray, n: int, allowed: np.ndarray | None, seen: Seen | None
@@ -107,9 +105,9 @@ class _Long:
     def _seen(self, seen: Seen | None) -> Seen | None:
         if seen is None:
             return None
-        at = self._at[seen.places]
+        at = places(seen.places, self._places)
         before = np.concatenate(([0], np.cumsum(at >= 0)))
-        return Seen(before[seen.starts], at[at >= 0].astype(np.int64), seen.rows)
+        return Seen(before[seen.starts], at[at >= 0], seen.rows)
 
 
 def _merged(

@@ -50,6 +50,7 @@ class Encoder:
 
     kind: ClassVar[str] = ""
     precision: ClassVar[int] = 4  # bits of a query's weights in the asymmetric scan
+    scaled: ClassVar[bool] = True  # whether codes have factors, kept or else those of `scales`
     LIMITS: ClassVar[dict[str, Limit]] = {
         "bits": whole(1, 2**16),
         "seed": SEED,
@@ -166,6 +167,11 @@ class Encoder:
             along = np.multiply(batch.unit[:size], self.centre_, dtype=np.float64).sum(axis=1)
             offsets[part] = along * lengths
         return weights, offsets
+
+    @property
+    def tells_lengths(self) -> bool:
+        """Whether codes stand for vectors as they are, not for directions only."""
+        return self.factor is not None or not self.scaled
 
     @property
     def nbytes_per_vector(self) -> int:

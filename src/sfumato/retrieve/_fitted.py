@@ -8,12 +8,11 @@ import numpy as np
 
 from sfumato.retrieve import codes
 from sfumato.retrieve._held import Rows
-from sfumato.retrieve._learned import Learned
 from sfumato.retrieve._lift import Lift
 from sfumato.retrieve._space import Space
 from sfumato.retrieve.codes import Encoder
 
-__all__ = ["ENCODERS", "Fitted", "code_bytes", "encoder_for", "tells_lengths"]
+__all__ = ["ENCODERS", "Fitted", "encoder_for"]
 
 OWNER = "BinaryIndex"
 NAMES = ("project_and_sign", "tight_frame", "anti_sparse", "optimal", "qolsh", "learned")
@@ -38,7 +37,7 @@ class Fitted(NamedTuple):
         Codes with a factor, or learned ones, tell lengths; for others and products, vectors are
         lifted.
         """
-        lifted = metric == "inner" and not tells_lengths(encoder)
+        lifted = metric == "inner" and not encoder.tells_lengths
         space = Space(metric, Lift.of(vectors) if lifted else None)
         points = np.concatenate([space.points(part) for part in _blocks(_sample(vectors, seed))])
         if not hasattr(encoder, "dimension_"):
@@ -62,18 +61,13 @@ class Fitted(NamedTuple):
         """64-bit words of a code."""
         return -(-self.encoder.bits // 64)
 
-    @property
-    def factored(self) -> bool:
-        """Whether rows have factors; those of learned codes would all be 1."""
-        return not isinstance(self.encoder, Learned)
-
     def scan_for(self, scan: str | None, rerank: str | None) -> str:
         """The scan that was asked for, or else the one that suits the codes."""
         angles = self.space.metric == "cosine" or self.space.lift is not None
         if scan is None:
             enough = self.signs >= (1 if rerank is None else NEARLY)
             return "hamming" if angles and enough else "asymmetric"
-        if scan == "hamming" and not self.factored and not self.encoder.short:
+        if scan == "hamming" and not self.encoder.scaled and not self.encoder.short:
             raise ValueError(
                 f"{OWNER}: scan 'hamming' finds nothing by learned bits; use scan='asymmetric', or "
                 "learned(..., short=True), which keeps signs for it."
@@ -88,8 +82,8 @@ class Fitted(NamedTuple):
     def no_rows(self, *, keep: bool) -> Rows:
         """Rows for such codes, none yet, with room for vectors to `keep` or not."""
         kept = self.dimension if keep else None
-        short, factored = self.encoder.short, self.factored
-        return Rows.empty(self.words, short=short, factored=factored, dimension=kept)
+        short, scaled = self.encoder.short, self.encoder.scaled
+        return Rows.empty(self.words, short=short, factored=scaled, dimension=kept)
 
     def rows(
         self, vectors: np.ndarray, *, keep: bool
@@ -110,7 +104,7 @@ class Fitted(NamedTuple):
         return made.words, made.short, self._factors(made, vectors), kept
 
     def _factors(self, made: codes.Codes, vectors: np.ndarray) -> np.ndarray | None:
-        if not self.factored:
+        if not self.encoder.scaled:
             return None
         if made.factors.shape[1]:
             return made.factors[:, 0]
@@ -131,17 +125,6 @@ def encoder_for(encoder: Any, bits: int, seed: int) -> Encoder:
             f"{OWNER}: encoder must be None, an Encoder, or one of {wanted}, not {encoder!r}."
         )
     return ENCODERS[encoder](bits, seed=seed)
-
-
-def code_bytes(encoder: Encoder) -> int:
-    """Bytes of a vector's words and its factor, which rows have unless all would be 1."""
-    words = -(-encoder.bits // 64) * (1 + encoder.short)
-    return 8 * words + 4 * (not isinstance(encoder, Learned))
-
-
-def tells_lengths(encoder: Encoder) -> bool:
-    """Whether codes stand for vectors as they are, not for directions only."""
-    return encoder.factor is not None or isinstance(encoder, Learned)
 
 
 def _sample(vectors: np.ndarray, seed: int) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 from sfumato._require import positive, whole
 from sfumato.kernels.scan import BLOCK
 from sfumato.retrieve import _index_file
-from sfumato.retrieve._fitted import Fitted, tells_lengths
+from sfumato.retrieve._fitted import Fitted
 from sfumato.retrieve._held import Held
 from sfumato.retrieve._index_file import IndexFormatError
 from sfumato.retrieve._index_ids import check_ids
@@ -72,7 +72,7 @@ def _fitted(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[dict
     given, signs = dict(header["parameters"]), header["signs"]
     if isinstance(given["encoder"], dict):
         given["encoder"] = encoder
-    lifted = given["metric"] == "inner" and not tells_lengths(encoder)
+    lifted = given["metric"] == "inner" and not encoder.tells_lengths
     lift = lift_from(header["radius"], arrays.pop("centre", None), encoder.dimension_ - lifted)
     if (lift is not None) != lifted:
         raise ValueError("the radius does not fit the metric.")
@@ -99,7 +99,7 @@ def _held(count: int, arrays: dict[str, np.ndarray], fitted: Fitted, given: dict
         "words": (np.uint64, blocks),
         "ids": (np.int64, (count,)),
     }
-    if fitted.factored:
+    if fitted.encoder.scaled:
         layout["factors"] = np.float32, (count,)
     if fitted.encoder.short:
         layout["short"] = np.uint64, blocks

@@ -62,6 +62,7 @@ class Learned(Encoder):
     """
 
     kind = "learned"
+    scaled = False
     precision = 6  # atoms differ in length, and with four bits the short ones would be lost
     LIMITS: ClassVar[dict[str, Limit]] = {
         "bits": whole(1, 2**12),

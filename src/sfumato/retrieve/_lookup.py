@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sfumato.kernels import rerank, tables
+from sfumato.kernels.scan import frozen
 from sfumato.retrieve._buckets import Buckets, listed, words
 from sfumato.retrieve._index_ids import whole_ids
 from sfumato.retrieve._search import padding
@@ -90,8 +91,7 @@ def best(
     # A list longer than the rows there are would only be sorted in vain.
     most = min(k, buckets.count)
     scores, places = padding(len(asked.targets), most)
-    still = vectors[: buckets.count]
-    still.flags.writeable = False  # mapped or not, so that the kernel is compiled once
+    still = frozen(vectors[: buckets.count])
     score = rerank.nearest if euclidean else rerank.products
     for part, starts, rows in asked.batches(buckets):
         score(still, asked.targets[part], starts, rows, places[part], scores[part])

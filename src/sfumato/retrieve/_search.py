@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.kernels import rerank, signed
-from sfumato.kernels.scan import hamming_nearest
+from sfumato.kernels.scan import frozen, hamming_nearest
 from sfumato.kernels.scan_weighted import weighted_best
 from sfumato.retrieve._fitted import Fitted
 from sfumato.retrieve._held import Held
@@ -74,7 +74,7 @@ class _Batch:
     ) -> None:
         self.held, self.encoder, self.lift = held, fitted.encoder, fitted.space.lift
         self.targets, self.alive = targets, alive
-        self.factors = None if held.factors is None else _still(held.factors[: held.count])
+        self.factors = None if held.factors is None else frozen(held.factors[: held.count])
         self._weights: tuple[np.ndarray, np.ndarray] | None = None
 
     def answer(self, plan: Plan, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -88,11 +88,11 @@ class _Batch:
         best, scores = np.full(shape, -1, np.int64), np.full(shape, -np.inf, np.float32)
         if plan.rerank == "exact":
             assert self.held.vectors is not None
-            vectors = _still(self.held.vectors[: self.held.count])
+            vectors = frozen(self.held.vectors[: self.held.count])
             rerank.products(vectors, self.targets, starts, rows, best, scores)
         else:
             weights, offsets = self.weights()
-            factors = _still(np.empty(0, np.float32)) if self.factors is None else self.factors
+            factors = frozen(np.empty(0, np.float32)) if self.factors is None else self.factors
             signed.best(self.held.words, factors, weights, starts, rows, best, scores)
             scores += offsets[:, None]
         return best, scores
@@ -143,10 +143,3 @@ def _ascending(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     starts = np.zeros(len(rows) + 1, np.int64)
     np.cumsum(there.sum(axis=1), out=starts[1:])
     return starts, rows[there]
-
-
-def _still(array: np.ndarray) -> np.ndarray:
-    """The array as one that is not written, mapped or not, so that kernels are compiled once."""
-    view = array[:]
-    view.flags.writeable = False
-    return view

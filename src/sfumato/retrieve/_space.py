@@ -85,6 +85,6 @@ def check_vectors(owner: str, metric: str, vectors: np.ndarray) -> None:
     elif vectors.size and not -LONGEST <= vectors.min() <= vectors.max() <= LONGEST:
         row = int((np.abs(vectors).max(axis=1) > LONGEST).argmax())
         raise ValueError(
-            f"{owner}: numbers must be at most {LONGEST:g} in size for inner products; row {row} "
+            f"{owner}: numbers must be at most {LONGEST:g} in size; row {row} "
             "has a larger one: divide all vectors by one number."
         )

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from sfumato._require import flag, one_of, optional, whole
-from sfumato.retrieve._fitted import Fitted, code_bytes, encoder_for
+from sfumato.retrieve._fitted import Fitted, encoder_for
 from sfumato.retrieve._held import NOTHING, Held, Rows
 from sfumato.retrieve._index_ids import (
     allowed_bits,
@@ -274,7 +274,8 @@ class BinaryIndex:
         """Bytes of a code, its factor and a kept vector; the id takes 8 more."""
         made = self._made if self._now is None else self._now.fitted.encoder
         kept = 0 if self._now is None or not self.keep_vectors else 4 * self._now.fitted.dimension
-        return code_bytes(made) + kept
+        computed = 4 * (made.scaled and made.factor is None)  # of `scales`
+        return made.nbytes_per_vector + computed + kept
 
     def __repr__(self) -> str:
         return f"{OWNER}({', '.join(f'{name}={getattr(self, name)!r}' for name in PARAMETERS)})"
