@@ -46,6 +46,8 @@ bench: .venv/bench
 	$(BIN)/python benchmarks/retrieval.py
 	$(BIN)/python benchmarks/thesis_ch5.py
 	$(BIN)/python benchmarks/binary_factors.py
+	$(BIN)/python benchmarks/telemetry.py
+	$(BIN)/python benchmarks/telemetry_speed.py
 
 docs: .venv/bench
 	$(BIN)/python docs/commands.py
@@ -53,6 +55,7 @@ docs: .venv/bench
 	$(BIN)/python docs/factorization.py
 	$(BIN)/python docs/reconstruction.py
 	$(BIN)/python docs/codes.py
+	$(BIN)/python docs/rappor.py
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -15,10 +15,12 @@ import sfumato.profile
 import sfumato.recommend.metrics
 import sfumato.retrieve
 import sfumato.sketch
+import sfumato.telemetry
 from sfumato.sketch import Sketch
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "web/README.md")]
+PAGES += sorted((ROOT / "docs").glob("*.md"))
 
 
 def module(path):
@@ -37,6 +39,7 @@ def module(path):
         "docs/recommend.md",
         "docs/retrieval.md",
         "docs/sketches.md",
+        "docs/telemetry.md",
     ],
 )
 def test_the_code_of_the_pages_runs(name):
@@ -61,6 +64,12 @@ def test_every_public_name_of_profile_is_explained():
 def test_every_public_name_of_retrieval_is_explained():
     text = (ROOT / "docs" / "retrieval.md").read_text()
     names = sfumato.retrieve.__all__
+    assert [name for name in names if not re.search(rf"`[^`\n]*\b{name}\b", text)] == []
+
+
+def test_every_public_name_of_telemetry_is_explained():
+    text = (ROOT / "docs" / "telemetry.md").read_text()
+    names = sfumato.telemetry.__all__
     assert [name for name in names if not re.search(rf"`[^`\n]*\b{name}\b", text)] == []
 
 
@@ -97,6 +106,11 @@ def test_reconstruction_page_is_the_measured_figures():
 def test_codes_page_is_the_measured_figures():
     page = module(ROOT / "docs" / "codes.py").page()
     assert (ROOT / "docs" / "codes.md").read_text() == page, "run make docs"
+
+
+def test_rappor_page_is_the_measured_figures():
+    page = module(ROOT / "docs" / "rappor.py").page()
+    assert (ROOT / "docs" / "rappor.md").read_text() == page, "run make docs"
 
 
 def test_benchmarks_page_is_the_measured_figures():

@@ -2,8 +2,11 @@
 
 import base64
 import contextlib
+import errno
 import inspect
 import json
+import resource
+import signal
 import tracemalloc
 from pathlib import Path
 
@@ -14,7 +17,7 @@ from hypothesis import strategies as st
 import sfumato.sketch as kinds
 from checks import KEYS, SKETCHES, feed
 from sfumato.sketch import CountMin, Sketch, SketchFormatError, load
-from sfumato.sketch._format import checksum, pack
+from sfumato.sketch._format import checksum, pack, written_whole
 
 MADE = [make for factories in SKETCHES.values() for make in factories]
 SAMPLES = [made.to_bytes() for make in MADE for made in (make(1), feed(make(1), slice(0, 50)))]
@@ -136,6 +139,36 @@ def test_files_are_written_whole(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["counts.sketch"]
     with pytest.raises(FileNotFoundError):
         sketch.save(tmp_path / "no such folder" / "x")
+
+
+@pytest.mark.parametrize(
+    "wrong", [FileNotFoundError("list: there is no such file."), OSError(5, "broken", "list")]
+)
+def test_what_fails_while_a_file_is_written_keeps_its_own_name(tmp_path, wrong):
+    def write():
+        with written_whole(tmp_path / "counts") as file:
+            file.write(b"half")
+            raise wrong
+
+    with pytest.raises(OSError, match="list") as told:
+        write()
+    assert told.value is wrong
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_fails_in_the_file_names_the_file(tmp_path):
+    path, limits = tmp_path / "counts", resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write too far is then an error
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))
+    try:
+        for data in ([bytes(1 << 21)], [bytes(1 << 12)] * 512, [bytes(1 << 20), b"1"]):
+            with pytest.raises(OSError, match="counts") as told, written_whole(path) as file:
+                file.writelines(data)
+            assert (told.value.errno, told.value.filename) == (errno.EFBIG, str(path))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert not list(tmp_path.iterdir())
 
 
 GOLDEN = {

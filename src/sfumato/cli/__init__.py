@@ -7,7 +7,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from sfumato.cli import audit, budget, index, models, profiles, sketch, tuning
+from sfumato.cli import audit, budget, index, models, profiles, sketch, telemetry, tuning
 from sfumato.cli._options import Json
 
 __all__ = ["app", "main"]
@@ -30,6 +30,7 @@ HINTS = {
     "keep_vectors=True": "That is --keep-vectors, when it is built.",
     "rerank must be": "Without: --rerank none.",
     "encoder must be None": "That is --encoder.",
+    "With own=True": "That is telemetry params --own, whose output is then the parameters.",
 }
 EXPECTED = (ValueError, TypeError, OSError, MemoryError)
 
@@ -80,6 +81,7 @@ app.add_typer(sketch.app, name="sketch")
 app.add_typer(budget.app, name="budget")
 app.add_typer(profiles.app, name="profiles")
 app.add_typer(index.app, name="index")
+app.add_typer(telemetry.app, name="telemetry")
 app.command()(models.fit)
 app.command()(models.evaluate)
 app.command()(models.recommend)
@@ -101,15 +103,16 @@ def start(
 
 @app.command()
 def inspect(file: Annotated[Path, typer.Argument()], json: Json = False) -> None:
-    """Say what a file of ours holds: a sketch, model, release, index, answer or ledger."""
+    """Say what a file of ours holds: a sketch, model, release, index, answer, ledger, telemetry."""
     from sfumato.cli import _show
 
     begin = _show.beginning(file)
     if begin.startswith(b"SQLite"):
         budget.show(file, None, json)
     elif begin.startswith(b"{"):
-        _show.answer(file, json)
-    elif not index.shown(file, json) and not models.shown(file, json):
+        if not telemetry.shown(file, json):
+            _show.answer(file, json)
+    elif not any(room.shown(file, json) for room in (telemetry, index, models)):
         sketch.info(file, json)
 
 

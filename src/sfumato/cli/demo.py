@@ -15,6 +15,7 @@ from sfumato.attack import audit
 from sfumato.cli.demo_models import models
 from sfumato.cli.demo_profiles import profiles
 from sfumato.cli.demo_retrieval import retrieval
+from sfumato.cli.demo_telemetry import telemetry
 from sfumato.engine import map_merge
 from sfumato.privacy import BudgetExceeded, Ledger
 from sfumato.privacy.mechanisms import Laplace
@@ -50,9 +51,10 @@ def tour(
     rows += models(console, ratings)
     rows += profiles(console)
     rows += retrieval(console)
+    rows += telemetry(console)
     console.print(
         "Each sketch is as small after a billion events. Next: README.md, docs/recommend.md, "
-        "docs/profiles.md, docs/retrieval.md, docs/privacy.md"
+        "docs/profiles.md, docs/retrieval.md, docs/telemetry.md, docs/privacy.md"
     )
     return rows
 

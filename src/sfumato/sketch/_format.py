@@ -15,6 +15,7 @@ import math
 import os
 import secrets
 from collections.abc import Iterator
+from io import BufferedWriter, FileIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -29,6 +30,7 @@ __all__ = ["Packed", "SketchFormatError", "checksum", "pack", "write_whole", "wr
 
 VERSION = whole(1)
 MAGIC, FORMAT, HEADER_LIMIT, EDGE = b"SFUM", 1, 1 << 20, 64
+BUFFER = 1 << 16  # bytes of a file that are written at a time
 
 
 class SketchFormatError(ValueError):
@@ -121,22 +123,46 @@ def write_whole(path: Path, data: bytes) -> None:
 def written_whole(path: Path) -> Iterator[BinaryIO]:
     """A file to write to, which takes the name `path` at the end, and only if nothing was raised.
 
-    A link is followed; a device, pipe or folder is left alone and refused.
+    A link is followed; a device, pipe or folder is left alone and refused. Errors of the file name
+    `path`; those of anything else that is done inside, as of a file that is read, stay as they are.
     """
     path = path.resolve()
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "is not a regular file", str(path))
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with open(part, "xb") as file:
+        with _naming(path):
+            raw = _Part(part, path)
+        with BufferedWriter(raw, BUFFER) as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None
+            with _naming(path):
+                os.fsync(file.fileno())
+        with _naming(path):
+            os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+class _Part(FileIO):
+    """A new file whose failed writes name another, whose name it will take."""
+
+    def __init__(self, part: Path, path: Path) -> None:
+        super().__init__(part, "x")
+        self._path = path
+
+    def write(self, data: Any, /) -> int:
+        with _naming(self._path):
+            return super().write(data)
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Errors of the system name this path."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def checksum(view: memoryview) -> bytes:

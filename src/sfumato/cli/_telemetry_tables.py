@@ -1,0 +1,56 @@
+"""Tables that telemetry commands show and write: whole files, one row for the screen."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sfumato.cli._options import check_output
+
+__all__ = ["Output", "check", "row", "write"]
+
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", help="The whole table: .csv, .parquet or .json.")
+]
+TABLES = (".csv", ".parquet", ".json")
+NUMBERS = ("estimate", "std_error", "low", "high")
+
+
+def check(
+    command: str, output: Path | None, plot: Path | None, force: bool, *inputs: Path | None
+) -> None:
+    """Refuse before the work what could not be written after it."""
+    from sfumato.cli._telemetry_figure import KINDS
+
+    for place, endings in ((output, TABLES), (plot, KINDS)):
+        if place is None:
+            continue
+        if place.suffix.lower() not in endings:
+            raise ValueError(f"{command}: {place} must end in {', '.join(endings)}.")
+        check_output(place, force, *inputs)
+
+
+def write(path: Path, found: Any) -> None:
+    """Write the whole table, in the form that the ending of the name asks for."""
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    from sfumato.sketch._format import write_whole
+
+    ending = path.suffix.lower()
+    if ending == ".json":
+        write_whole(path, found.to_json().encode() + b"\n")
+        return
+    out = pa.BufferOutputStream()
+    put = pa.csv.write_csv if ending == ".csv" else pa.parquet.write_table
+    put(found.to_arrow(), out)
+    write_whole(path, out.getvalue().to_pybytes())
+
+
+def row(found: Any, at: int) -> dict[str, Any]:
+    """The numbers of one row for the screen: whole reports, and yes where it was found."""
+    shown: dict[str, Any] = {name: f"{float(found[name][at]):,.0f}" for name in NUMBERS}
+    shown["p_value"] = f"{float(found['p_value'][at]):.2g}"
+    shown["found"] = "yes" if found["detected"][at] else ""
+    return shown

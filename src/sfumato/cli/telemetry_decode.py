@@ -1,0 +1,106 @@
+"""`sfumato telemetry decode`: a table of how often each candidate was reported, with its error."""
+
+import time
+from json import loads
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sfumato.cli import _telemetry_files, _telemetry_reading, _telemetry_tables, _telemetry_values
+from sfumato.cli._options import Force, Json, Quiet
+
+__all__ = ["decode"]
+
+COMMAND = "telemetry decode"
+
+
+def decode(
+    data: Annotated[
+        list[Path], typer.Argument(metavar="DATA...", help="A file of counts, or files of reports.")
+    ],
+    candidates: Annotated[
+        Path | None,
+        typer.Option(
+            help="Values to look for: one a line, a --column, or google/rappor's map (.csv); the "
+            "categories unless told."
+        ),
+    ] = None,
+    params: _telemetry_files.Parameters = None,
+    column: _telemetry_values.Column = None,
+    method: Annotated[str, typer.Option(help="weighted, lasso, or likelihood of reports.")] = (
+        "weighted"
+    ),
+    level: Annotated[
+        float, typer.Option(help="Of false finds; intervals hold the rest of the time.")
+    ] = 0.05,
+    correction: Annotated[
+        str, typer.Option(help="benjamini-hochberg, bonferroni or none.")
+    ] = "benjamini-hochberg",
+    other: Annotated[
+        bool, typer.Option("--other/--no-other", help="Whether values may be no candidate.")
+    ] = True,
+    top: Annotated[int, typer.Option("--top", "-n", help="Rows shown and drawn.", min=1)] = 20,
+    output: _telemetry_tables.Output = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="A bar plot with intervals: .png, .svg or .pdf.")
+    ] = None,
+    force: Force = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Estimate how many reports had each candidate value, with intervals and what can be chance."""
+    from sfumato.cli import _show
+    from sfumato.telemetry import decode as decoding
+
+    _telemetry_tables.check(COMMAND, output, plot, force, *data, candidates)
+    scheme = _telemetry_files.scheme_for(COMMAND, data, params)
+    looked = _telemetry_reading.candidates(COMMAND, candidates, column, scheme)
+    with _show.progress("reading", hidden=quiet or json) as tell:
+        gather = _telemetry_reading.kept if method == "likelihood" else _telemetry_reading.collected
+        read = gather(COMMAND, data, scheme, tell)
+    begin = time.perf_counter()
+    found = decoding(read, looked, method=method, level=level, correction=correction, other=other)
+    seconds = round(time.perf_counter() - begin, 3)
+    _written(found, output, plot, top, level)
+    if json:
+        table = loads(found.to_json())
+        _show.document({**table, "refused": dict(read.refused), "seconds": seconds}, json)
+    else:
+        _shown(found, top, {"refused": sum(read.refused.values()), "seconds": seconds})
+
+
+def _written(found: Any, output: Path | None, plot: Path | None, top: int, level: float) -> None:
+    from sfumato.cli._telemetry_figure import figure
+    from sfumato.sketch._format import write_whole
+
+    if output is not None:
+        _telemetry_tables.write(output, found)
+    if plot is not None:
+        write_whole(plot, figure(found, top, level, plot))
+
+
+def _shown(found: Any, top: int, told: dict[str, Any]) -> None:
+    """The likeliest candidates as a table, then what no candidate explains, and the notes."""
+    import numpy as np
+
+    from sfumato.cli import _show
+
+    first = np.argsort(-found.estimate, kind="stable")[:top].tolist()
+    _show.rows(
+        [{"value": str(found.value[i]), **_telemetry_tables.row(found, i)} for i in first], False
+    )
+    _show.document({**_summary(found), **told}, False)
+    for note in found.notes:
+        print(note)
+
+
+def _summary(found: Any) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "reports": found.reports,
+        "candidates": len(found),
+        "found": int(found.detected.sum()),
+    }
+    if found.other > 0 or found.other_std_error > 0:
+        told["no candidate"] = f"{found.other:,.0f}, standard error {found.other_std_error:,.0f}"
+    return {**told, "rank": found.rank, "dispersion": found.dispersion}

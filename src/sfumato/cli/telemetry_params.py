@@ -1,0 +1,207 @@
+"""`sfumato telemetry params`: make a file of parameters, say what it promises, or convert one."""
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sfumato.cli import _telemetry_files, _telemetry_values
+from sfumato.cli._options import Force, Json, check_output
+
+__all__ = ["SCHEMES", "params", "promise", "told"]
+
+COMMAND = "telemetry params"
+# Written out, so that --help need not load the schemes: what each takes besides the metric.
+NOISE = ("f", "p", "q")
+SCHEMES: dict[str, tuple[str, ...]] = {
+    "rappor": (
+        *("bits", "hashes", "cohorts", *NOISE),
+        *("epsilon", "epsilon_one", "categories", "edges"),
+    ),
+    "local-hashing": ("epsilon", "cohorts", "cells"),
+    "subset-selection": ("epsilon", "cohorts", "cells", "categories", "other"),
+    "hadamard-response": ("epsilon", "categories", "other"),
+    "published": ("bits", "hashes", "cohorts", *NOISE),
+}
+SHORT = {"hadamard": "hadamard-response"}
+OPTIONS = tuple(dict.fromkeys(name for taken in SCHEMES.values() for name in taken))
+
+
+def params(
+    context: typer.Context,
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="Parameters to show or convert: ours, or google/rappor's params.csv."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Where to write them; .csv: as google/rappor does."),
+    ] = None,
+    scheme: Annotated[
+        str | None,
+        typer.Option(help=f"One of {', '.join(SCHEMES)} (google/rappor's).", show_default="rappor"),
+    ] = None,
+    metric: Annotated[str | None, typer.Option(help="The name of what is reported.")] = None,
+    bits: Annotated[int | None, typer.Option(help="Of a report.", show_default="128")] = None,
+    hashes: Annotated[
+        int | None, typer.Option(help="Bits that a value sets.", show_default="2")
+    ] = None,
+    cohorts: Annotated[
+        int | None, typer.Option(help="Groups of clients, each with its own hashes.")
+    ] = None,
+    cells: Annotated[int | None, typer.Option(help="Of a cohort; the best unless told.")] = None,
+    f: Annotated[float | None, typer.Option("-f", help="How often a bit is chance.")] = None,
+    p: Annotated[
+        float | None, typer.Option("-p", help="A report has 1 for a 0.", show_default="0")
+    ] = None,
+    q: Annotated[
+        float | None, typer.Option("-q", help="A report has 1 for a 1.", show_default="1")
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Of all reports of a value, instead of -f.")
+    ] = None,
+    epsilon_one: Annotated[
+        float | None, typer.Option(help="Of one report, instead of -p and -q.")
+    ] = None,
+    categories: Annotated[
+        Path | None, typer.Option(help="All values there are, one a line; public.")
+    ] = None,
+    other: Annotated[
+        bool | None, typer.Option("--other", help="All that is no category is one more.")
+    ] = None,
+    edges: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="Edges of bins, where values are numbers.")
+    ] = None,
+    column: _telemetry_values.Column = None,
+    own: Annotated[
+        bool | None, typer.Option("--own", help="Read a .csv as our own scheme, with any bits.")
+    ] = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Make parameters for clients and servers, with the privacy they give; or show a file of them.
+
+    The same file goes to every client and to the server: reports name it by its fingerprint.
+    """
+    from sfumato.cli import _show
+
+    if output is not None:
+        check_output(output, force, file, categories)
+    options = context.params
+    found = _made(options) if file is None else _converted(file, options)
+    document = told(found, output or file, json)
+    if output is not None:
+        _telemetry_files.write_scheme(output, found)
+    _show.document(document, json)
+    if not json:
+        print(promise(found))
+
+
+def told(scheme: Any, file: Path | None, as_json: bool) -> dict[str, Any]:
+    """What a scheme is and costs."""
+    import json
+
+    parameters = json.loads(scheme.to_json())
+    for name in ("format", "version", "scheme", "metric", "fingerprint"):
+        parameters.pop(name, None)
+    for name in ("categories", "edges"):
+        if name in parameters and not as_json:
+            parameters[name] = f"{len(parameters[name])} of them"
+    statement = scheme.statement()
+    return {
+        **({} if file is None else {"file": str(file)}),
+        "kind": "telemetry parameters",
+        "scheme": scheme.name,
+        "metric": scheme.metric,
+        "parameters": parameters,
+        "fingerprint": scheme.fingerprint,
+        "epsilon_permanent": _cost(scheme.epsilon_permanent, as_json),
+        "epsilon_one": _cost(scheme.epsilon_one, as_json),
+        "payload_bytes": scheme.payload_bytes,
+        "statement": statement if isinstance(statement, str) else statement.to_dict(),
+    }
+
+
+def promise(scheme: Any) -> str:
+    """The privacy statement as people read it."""
+    statement = scheme.statement()
+    return statement if isinstance(statement, str) else repr(statement)
+
+
+def _cost(epsilon: float, as_json: bool) -> float | str:
+    return epsilon if as_json or math.isfinite(epsilon) else "infinite: nothing is promised"
+
+
+def _converted(file: Path, options: dict[str, Any]) -> Any:
+    """The scheme of a file; a CSV holds neither its name nor the metric."""
+    csv = file.suffix.lower() == ".csv"
+    _refuse(options, ["scheme", "column", *OPTIONS], "with a file of parameters")
+    if not csv:
+        _refuse(options, ["metric", "own"], "with a file that tells it")
+    given = {"own": options["own"], "metric": options["metric"]}
+    return _telemetry_files.scheme(file, **{k: v for k, v in given.items() if v is not None})
+
+
+def _made(options: dict[str, Any]) -> Any:
+    """The scheme that the options describe; what they leave out keeps its default."""
+    import sfumato.telemetry  # noqa: F401, so that every scheme is known
+    from sfumato.telemetry._scheme import Scheme
+
+    _refuse(options, ["own"], "without a .csv of parameters")
+    kind = SHORT.get(options["scheme"], options["scheme"] or "rappor")
+    if kind not in SCHEMES:
+        named = ", ".join(map(repr, SCHEMES))
+        raise ValueError(f"{COMMAND}: --scheme must be one of {named}, not {kind!r}.")
+    others = [name for name in OPTIONS if name not in SCHEMES[kind]]
+    _refuse(options, others, f"with --scheme {kind}")
+    given = {name: options[name] for name in OPTIONS if options[name] is not None}
+    given |= _domain(options)
+    if options["metric"] is not None:
+        given["metric"] = options["metric"]
+    if kind == "rappor":
+        return _rappor(given)
+    wanted = "f" if "f" in SCHEMES[kind] else "epsilon"
+    if wanted not in given:
+        raise ValueError(f"{COMMAND}: give {_option(wanted)}, which sets the noise.")
+    return Scheme.KNOWN[kind](**given)
+
+
+def _rappor(given: dict[str, Any]) -> Any:
+    from sfumato.telemetry import Params
+
+    permanent, one = given.pop("epsilon", None), given.pop("epsilon_one", None)
+    if permanent is None and one is not None:
+        raise ValueError(f"{COMMAND}: --epsilon-one goes with --epsilon, that of all reports.")
+    if (permanent is None) == ("f" not in given):
+        raise ValueError(f"{COMMAND}: give either --epsilon, or -f (and -p and -q).")
+    if permanent is None:
+        return Params(**given)
+    _refuse(given, ["p", "q"], "with --epsilon, which chooses them")
+    return Params.for_epsilon(permanent, one, **given)
+
+
+def _domain(options: dict[str, Any]) -> dict[str, Any]:
+    """Categories of a file, edges of the command line."""
+    found: dict[str, Any] = {}
+    if options["column"] is not None and options["categories"] is None:
+        raise ValueError(f"{COMMAND}: --column goes with --categories.")
+    if options["categories"] is not None:
+        found["categories"] = _telemetry_values.listed(options["categories"], options["column"])
+    if options["edges"] is not None:
+        try:
+            found["edges"] = [float(part) for part in options["edges"].split(",")]
+        except ValueError:
+            raise ValueError(f"{COMMAND}: --edges must be numbers with commas between.") from None
+    return found
+
+
+def _refuse(options: dict[str, Any], names: Iterable[str], why: str) -> None:
+    for name in names:
+        if options.get(name) is not None:
+            raise ValueError(f"{COMMAND}: {_option(name)} does not go {why}.")
+
+
+def _option(name: str) -> str:
+    return f"-{name}" if len(name) == 1 else f"--{name.replace('_', '-')}"

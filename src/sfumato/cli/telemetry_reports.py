@@ -1,0 +1,156 @@
+"""`sfumato telemetry encode` and `aggregate`: values become reports, and reports become counts."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sfumato.cli import _telemetry_files, _telemetry_reading, _telemetry_values
+from sfumato.cli._options import Force, Json, Quiet, check_output
+
+__all__ = ["aggregate", "encode", "show_counts"]
+
+COMMAND = "telemetry aggregate"
+ONE = "one, whose secret was given"
+MANY = "simulated: every value is of another client"
+WARNING = "Reports with a seed are not private: who knows it can take the noise away."
+
+
+def encode(
+    params: Annotated[Path, typer.Option(help="The file of parameters.")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Where to write reports, a line each; .gz: packed."),
+    ],
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE]...",
+            help="Values, one a line (also .gz), or tables with a --column; stdin unless told.",
+        ),
+    ] = None,
+    column: _telemetry_values.Column = None,
+    secret_file: Annotated[
+        Path | None,
+        typer.Option(help="The secret of one client, 16 random bytes or more, as they are."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="The same reports again, for tests; not private.")
+    ] = None,
+    skip_nulls: _telemetry_values.SkipNulls = False,
+    force: Force = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Make reports of values. Only the reports leave this computer; values are not kept.
+
+    With --secret-file they are those of one client, the same noise for the same value for ever.
+    Without, it is a simulation in which every value is of another client.
+    """
+    from sfumato.cli import _show
+    from sfumato.telemetry import Encoder, write_reports
+
+    named = files or ["-"]
+    inputs = [Path(each) for each in named if each != "-"]
+    check_output(output, force, params, secret_file, *inputs)
+    scheme = _telemetry_files.scheme(params)
+    encoder = Encoder(scheme, secret=_secret(secret_file), seed=seed)
+    numbers = getattr(scheme, "edges", None) is not None
+    columns = _telemetry_values.batches(named, column, numbers=numbers, skip_nulls=skip_nulls)
+    begin = time.perf_counter()
+    with _show.progress("encoding", hidden=quiet or json) as tell:
+        written = write_reports(output, _encoded(encoder, columns, tell))
+    told = {
+        "file": str(output),
+        "clients": MANY if secret_file is None else ONE,
+        "reports": written,
+        "fingerprint": scheme.fingerprint,
+        "payload_bytes": scheme.payload_bytes,
+        "file_bytes": output.stat().st_size,
+        **({} if seed is None else {"warning": WARNING}),
+        "seconds": round(time.perf_counter() - begin, 3),
+    }
+    _show.document(told, json)
+
+
+def aggregate(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="Reports (lines of JSON, also .gz) and counts, ours or google/rappor's .csv.",
+        ),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Where to write counts; .csv: as google/rappor.")
+    ],
+    params: _telemetry_files.Parameters = None,
+    forget_ids: Annotated[
+        bool, typer.Option("--forget-ids", help="Smaller; but a report sent again would count.")
+    ] = False,
+    force: Force = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Count reports and merge counts. What cannot be a report is left out and counted by reason."""
+    from sfumato.cli import _show
+
+    check_output(output, force, params, *files)
+    scheme = _telemetry_files.scheme_for(COMMAND, files, params)
+    begin = time.perf_counter()
+    with _show.progress("counting", hidden=quiet or json) as tell:
+        total = _telemetry_reading.collected(COMMAND, files, scheme, tell)
+    if forget_ids or _telemetry_files.is_csv(output):  # a CSV has no place for ids
+        total = total.without_ids()
+    _telemetry_files.write_counts(output, total)
+    seconds = round(time.perf_counter() - begin, 3)
+    show_counts(total, output, json, seconds=seconds)
+
+
+def show_counts(counts: Any, file: Path, as_json: bool, **more: Any) -> None:
+    """Say what counts are, without a cell of them."""
+    from sfumato.cli import _show
+
+    spread = counts.dispersion()
+    told = {
+        "file": str(file),
+        "kind": "telemetry counts",
+        "scheme": counts.scheme.name,
+        "metric": counts.scheme.metric,
+        "fingerprint": counts.scheme.fingerprint,
+        "cohorts": counts.scheme.cohorts,
+        "cells": counts.scheme.cells,
+        "accepted": len(counts),
+        "refused": {"all": sum(counts.refused.values()), **counts.refused},
+        "bytes_per_report": counts.bytes_per_report,
+        "finds_duplicates": counts.keep_ids,
+        "file_bytes": file.stat().st_size,
+    }
+    _show.document({**told, **({"dispersion": asdict(spread)} if as_json else {}), **more}, as_json)
+    if not as_json:
+        print(f"Dispersion: {spread}")
+
+
+def _encoded(encoder: Any, columns: Iterator[Any], tell: Any) -> Iterator[Any]:
+    done = 0
+    for column in columns:
+        try:
+            yield encoder.encode_many(column)
+        except (ValueError, TypeError) as error:
+            error.add_note(f"(Rows are counted from value {done + 1} of the input, as row 0.)")
+            raise
+        done += len(column)
+        tell(done, None)
+
+
+def _secret(file: Path | None) -> bytes | None:
+    if file is None:
+        return None
+    if not file.is_file():  # a device would give another secret each time, without an end
+        raise FileNotFoundError(
+            f"{file}: there is no file of a secret; 32 bytes of /dev/urandom make one."
+        )
+    return file.read_bytes()

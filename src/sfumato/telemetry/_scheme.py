@@ -1,0 +1,233 @@
+"""What every scheme of reports is: cohorts by cells, chances, a line that names it, JSON."""
+
+import hashlib
+import json
+import math
+import unicodedata
+from dataclasses import dataclass, field, fields
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from sfumato.privacy._source import Source
+from sfumato.privacy._upward import UP
+from sfumato.privacy.loss import Loss, Pure
+from sfumato.privacy.statement import PrivacyStatement
+from sfumato.telemetry._permanent import Stream
+from sfumato.telemetry._values import Values, value_column
+
+__all__ = ["COVERS", "FORMAT", "VERSION", "Scheme", "log_up", "read_scheme"]
+
+FORMAT, VERSION = "sfumato telemetry parameters", 1
+LONGEST = 200  # bytes of a metric's name
+ENTRIES = 1 << 20  # of a table of members that is made at a time
+COVERS = (
+    "one value of one client, for ever, to who sees all its reports but not its secret: many "
+    "reports of a value reveal no more than its permanent response. It is per distinct value and "
+    "secret: a changed value, cleared storage, another metric or new parameters draw a new "
+    "response, and what they cost adds up. One report alone costs epsilon {one}. Permanent "
+    "responses come from HMAC-SHA-256, so the promise is computational: it holds against who "
+    "cannot break HMAC. Secrets are separated by metric and parameters; clients that share one "
+    "give equal permanent responses to equal values, which shows that they are equal, and who has "
+    "it can undo the noise. Not hidden: how often a client reports, its cohort, and that reports "
+    "with like noise are of one client and value"
+)
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """A table of cohorts by cells, in which every report marks some cells of its cohort.
+
+    A value has a set of cells in each cohort. A report marks a cell of that set with the chance
+    `high` and any other with `low`, both of the code that runs: independently (kind "bits"), or
+    exactly one cell (kind "symbol"), or a fixed number of them (kind "subset").
+    Parameters: metric, text up to 200 bytes that separates secrets, without control characters.
+
+    A payload of kind "symbol" is the cell as uint32, low byte first; else cell i is bit i & 7 of
+    byte i >> 3.
+    """
+
+    metric: str = field(default="", kw_only=True)
+    name: ClassVar[str] = ""
+    kind: ClassVar[str] = "bits"
+    KNOWN: ClassVar[dict[str, type["Scheme"]]] = {}
+
+    if TYPE_CHECKING:  # fields of some schemes and properties of others
+
+        @property
+        def cohorts(self) -> int: ...
+        @property
+        def cells(self) -> int: ...
+        @property
+        def high(self) -> Fraction: ...
+        @property
+        def low(self) -> Fraction: ...
+        @property
+        def epsilon_permanent(self) -> float: ...
+        @property
+        def epsilon_one(self) -> float: ...
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.name:
+            Scheme.KNOWN[cls.name] = cls
+
+    def __post_init__(self) -> None:
+        if not _is_line(self.metric):
+            raise ValueError(
+                f"{type(self).__name__}: metric must be text of at most {LONGEST} bytes of UTF-8 "
+                "without control characters."
+            )
+
+    def line(self) -> str:
+        """All that clients and servers must agree on, in one line."""
+        raise NotImplementedError
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Sixteen hexadecimal digits that reports carry: the start of SHA-256 of the line."""
+        return hashlib.sha256(self.line().encode()).hexdigest()[:16]
+
+    @property
+    def domain(self) -> list[Any] | None:
+        """The values that can be reported, in the order of their cells, where they are known."""
+        return None
+
+    @property
+    def payload_bytes(self) -> int:
+        return 4 if self.kind == "symbol" else -(-self.cells // 8)
+
+    def values(self, column: Any) -> Values:
+        """A column of values as the scheme takes them; ValueError or TypeError by position."""
+        return value_column(column)
+
+    def members(self, values: Any) -> np.ndarray:
+        """The cells of each value in each cohort: int32 (n, cohorts, s), -1 where there are fewer.
+
+        Parameters: values, a column of text or integers (or what the scheme's domain holds).
+        """
+        raise NotImplementedError
+
+    def own_members(self, values: Values, cohorts: np.ndarray) -> np.ndarray:
+        """The cells of the value of each row in its own cohort: int32 (n, s)."""
+        texts, order = values.texts(), np.argsort(values.codes, kind="stable")
+        ends = np.cumsum(np.bincount(values.codes, minlength=len(texts)))
+        step, found = max(1, ENTRIES // self.cohorts), []
+        for first in range(0, max(1, len(texts)), step):
+            table = self.members(texts[first : first + step])
+            begin, end = ends[first - 1] if first else 0, ends[first : first + step].max(initial=0)
+            rows = order[begin:end]
+            found.append(table[values.codes[rows] - first, cohorts[rows]])
+        out = np.concatenate(found)
+        out[order] = out.copy()
+        return out
+
+    def inside(self, members: np.ndarray) -> np.ndarray:
+        """Members as int32 (n, s), once it is sure that none lies beyond the cells."""
+        low, high = members.min(initial=0), members.max(initial=0)
+        if members.ndim != 2 or not -1 <= low <= high < self.cells:
+            raise ValueError(
+                f"{type(self).__name__}: members must be rows of cells from 0 to {self.cells - 1}, "
+                "or -1 for none."
+            )
+        return np.ascontiguousarray(members, np.int32)
+
+    def respond(self, stream: Stream, members: np.ndarray) -> np.ndarray:
+        """The permanent response of every row to its cells, int32 (n, s): uint8 payloads."""
+        raise NotImplementedError
+
+    def instant(self, payload: np.ndarray, source: Source) -> np.ndarray:
+        """What is sent of a permanent response: itself, where no fresh noise is added."""
+        return payload
+
+    def loss(self) -> Loss:
+        """What a permanent response costs, as a description that composes."""
+        return Pure(self.epsilon_permanent, relation="replace")
+
+    def sentence(self) -> str:
+        """The mechanism in a few words."""
+        raise NotImplementedError
+
+    def statement(self) -> PrivacyStatement | str:
+        """What a client is promised; a plain warning where there is nothing to promise."""
+        if not math.isfinite(self.epsilon_permanent):
+            return (
+                f"NOT PRIVATE: epsilon_permanent is infinite ({self.sentence()}). Who collects the "
+                f"reports of a client may learn its value. One report alone: {self._one()}."
+            )
+        loss = self.loss()
+        return PrivacyStatement(
+            unit="event",
+            relation="replace",
+            mechanism=self.sentence(),
+            epsilon=max(self.epsilon_permanent, loss.epsilon),  # of which one is rounded up more
+            loss=loss.to_dict(),
+            covers=COVERS.format(one=self._one()),
+        )
+
+    def _one(self) -> str:
+        return f"{self.epsilon_one:.6g}" if math.isfinite(self.epsilon_one) else "infinite"
+
+    def to_json(self) -> str:
+        """The parameters as JSON, with their fingerprint."""
+        told = {"format": FORMAT, "version": VERSION, "scheme": self.name, "metric": self.metric}
+        told |= self._told() | {"fingerprint": self.fingerprint}
+        return json.dumps(told, ensure_ascii=False, indent=1, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """The scheme of `to_json`; ValueError where the text is not that of one."""
+        scheme = read_scheme(text)
+        if not isinstance(scheme, cls):
+            raise ValueError(f"{cls.__name__}: the parameters are of the scheme {scheme.name!r}.")
+        return scheme
+
+    def _told(self) -> dict[str, Any]:
+        """The parameters beside the metric, as plain JSON values."""
+        held = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {
+            name: value for name, value in held.items() if name != "metric" and value is not None
+        }
+
+
+def read_scheme(text: str | bytes) -> Scheme:
+    """The scheme that a JSON text of parameters describes; its fingerprint must agree."""
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError("parameters: the text is not JSON.") from None
+    if not isinstance(told, dict) or told.pop("format", None) != FORMAT:
+        raise ValueError(f"parameters: the text must be JSON of the format {FORMAT!r}.")
+    if (version := told.pop("version", None)) != VERSION:
+        raise ValueError(f"parameters: version must be {VERSION}, not {version!r}.")
+    kind = Scheme.KNOWN.get(str(name := told.pop("scheme", None)))
+    if kind is None:
+        raise ValueError(f"parameters: scheme must be one of {sorted(Scheme.KNOWN)}, not {name!r}.")
+    mark = told.pop("fingerprint", None)
+    if strange := sorted(set(told) - {each.name for each in fields(kind)}):
+        raise ValueError(f"parameters: {strange[0]!r} is no parameter of the scheme {name!r}.")
+    try:
+        scheme = kind(**told)
+    except TypeError as error:
+        raise ValueError(f"parameters: {error}.") from None
+    if mark != scheme.fingerprint:
+        raise ValueError(
+            f"parameters: fingerprint must be {scheme.fingerprint!r}, not {mark!r}: the parameters "
+            "were changed; take the whole text from where it was made."
+        )
+    return scheme
+
+
+def log_up(ratio: Fraction) -> float:
+    """The logarithm of a ratio of at least 1, rounded up."""
+    return math.log1p(float(ratio - 1)) * UP
+
+
+def _is_line(text: Any) -> bool:
+    try:
+        fits = isinstance(text, str) and len(text.encode()) <= LONGEST
+    except UnicodeEncodeError:
+        return False
+    return fits and not any(unicodedata.category(letter) == "Cc" for letter in text)

@@ -1,0 +1,162 @@
+"""From counts of noised reports to a table of candidates, with errors that hold."""
+
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from sfumato._require import flag, fraction, one_of
+from sfumato.telemetry._answers import Answer, Task, answered
+from sfumato.telemetry._decoded import Decoded
+from sfumato.telemetry._design import Design
+from sfumato.telemetry._fitting import counted_once
+from sfumato.telemetry._seen import Seen
+from sfumato.telemetry._tests import CORRECTION, adjusted
+from sfumato.telemetry.aggregate import Counts
+from sfumato.telemetry.bound import cramer_rao
+from sfumato.telemetry.reports import Reports
+
+__all__ = ["decode"]
+
+METHOD = one_of(("weighted", "lasso", "likelihood"))
+BOUND = 1024  # candidates whose bounds are computed together
+HASHED = 4  # cohorts from which random cells tell strings apart
+
+
+def decode(
+    data: Any,
+    candidates: Any = None,
+    *,
+    method: str = "weighted",
+    level: float = 0.05,
+    correction: str = "benjamini-hochberg",
+    other: bool = True,
+) -> Decoded:
+    """How many of the clients that reported have each candidate.
+
+    Guarantee: with the method "weighted" or "likelihood" and hundreds of reports a cell, an
+    interval covers the true count with chance 1 - level (the fixed clients that reported; over
+    their noise, their cohorts, and which cells unknown strings have), and the expected part of
+    absent candidates among those detected is at most level ("benjamini-hochberg").
+    Parameters: data, `Counts`, or `Reports` (the method "likelihood" needs these), of which those
+    that `Counts` would refuse are left out, and a repeated id counts once; candidates, a
+    column of different texts or integers, a published `Map`, or None for all values of a scheme
+    that knows its domain; method, "weighted" (least squares with the covariance of the marks),
+    "lasso" (the older way: selection, then plain least squares) or "likelihood" (of whole
+    reports: slower, the least errors); level, between 0 and 1; correction, "benjamini-hochberg",
+    "bonferroni" or "none"; other, whether clients may have values that are no candidates.
+
+    Estimates are never negative. Intervals are those of estimates that may be, cut off at 0, so
+    they hold for small counts too; they are widened to hold the estimate where it is outside.
+    Where candidates are many for the cells, all are estimated at once (`_crowded`): what is
+    detected by its estimate without bias, the rest shrunk by what all of them show.
+
+    >>> from sfumato.telemetry import Counts, Encoder, Params
+    >>> asked = Params(bits=32, hashes=2, cohorts=8, f=0.25)
+    >>> sent = Encoder(asked, seed=7).encode_many(["tea"] * 6000 + ["milk"] * 3000 + ["gin"] * 999)
+    >>> table = decode(Counts(asked).update(sent), ["tea", "milk", "rum"])
+    >>> table["detected"].tolist()
+    [True, True, False]
+
+    Erlingsson, Pihur and Korolova 2014, section 4, for the design.
+    """
+    METHOD.check("decode", "method", method)
+    fraction.check("decode", "level", level)
+    CORRECTION.check("decode", "correction", correction)
+    flag.check("decode", "other", other)
+    if not isinstance(data, Reports) and method == "likelihood":
+        raise ValueError('decode: method "likelihood" needs Reports, not counts of their marks.')
+    if not isinstance(data, Reports):
+        task = _task(data, candidates, other)
+    else:
+        data, note = _once(data)
+        task = _task(Counts(data.scheme, keep_ids=False).update(data), candidates, other)
+        task.notes.extend(note)
+    return _table(task, answered(task, data, method), method, level, correction)
+
+
+def _once(sent: Reports) -> tuple[Reports, list[str]]:
+    """The reports that `Counts` would count, each once, and a note of what is left out."""
+    keep, refused, _ = counted_once(sent.scheme, sent, Seen())
+    if keep.all():
+        return sent, []
+    told = ", ".join(f"{count} for {why}" for why, count in refused.items())
+    return sent.take(keep), [f"{sum(refused.values())} reports were left out: {told}."]
+
+
+def _task(counts: Any, candidates: Any, other: bool) -> Task:
+    scheme, notes = counts.scheme, []
+    domain = None if hasattr(candidates, "members") else getattr(scheme, "domain", None)
+    if candidates is None and domain is None:
+        raise ValueError("decode: candidates must be given: the scheme takes any string.")
+    design = Design(scheme, domain if candidates is None else candidates)
+    asked, values = np.arange(len(design)), design.values
+    if domain is not None:  # others of the domain have cells of their own, never these
+        full = Design(scheme, domain)
+        places = {row.tobytes(): place for place, row in enumerate(np.sort(full.members, axis=2))}
+        asked = np.array([places[row.tobytes()] for row in np.sort(design.members, axis=2)])
+        design, closed = full, True
+    else:
+        closed = not other
+    if twins := int((design.twins != np.arange(len(design))).sum()):
+        notes.append(
+            f"{twins} candidates have the same cells as another in all cohorts: each row of such "
+            "candidates states the count of all of them together."
+        )
+    hashed = domain is None and scheme.cohorts >= HASHED
+    return Task(counts, design, asked, values, closed, hashed, notes)
+
+
+def _table(task: Task, answer: Answer, method: str, level: float, correction: str) -> Decoded:
+    asked, wanted = task.asked, len(task.design) + (not task.closed)
+    identified = (task.rank if task.closed else task.rank_with_other) == wanted
+    if task.total and not identified:
+        task.notes.append(
+            f"The cells cannot tell all candidates apart: {len(task.design)} candidates"
+            f"{'' if task.closed else ' and other strings'}, rank {task.rank}."
+        )
+    p_value = answer.p_value[asked]
+    detected = adjusted(p_value, correction) <= level
+    free, error, estimate = answer.free[asked], answer.error[asked], answer.estimate[asked]
+    if answer.trusted:
+        estimate = np.where(detected, np.maximum(free, 0), estimate)
+    reach = stats.norm.isf(level / 2) * error
+    low, high = np.maximum(free - reach, 0), np.clip(free + reach, 0, task.total)
+    shown = error if answer.errors_shown is None else answer.errors_shown[asked]
+    hidden = np.ones(len(task.design), bool)
+    hidden[asked] = False
+    return Decoded(
+        value=task.values,
+        estimate=estimate,
+        std_error=shown,
+        low=np.minimum(low, estimate),
+        high=np.maximum(high, estimate),
+        p_value=p_value,
+        detected=detected,
+        bound=_bounds(task, answer, identified, method)[asked],
+        other=answer.other + float(answer.estimate[hidden].sum()),
+        other_std_error=float(np.hypot(answer.other_error, np.linalg.norm(answer.error[hidden]))),
+        rank=task.rank,
+        identified=identified,
+        dispersion=answer.dispersion,
+        reports=task.total,
+        level=level,
+        method=method,
+        correction=correction,
+        notes=task.notes,
+    )
+
+
+def _bounds(task: Task, answer: Answer, identified: bool, method: str) -> np.ndarray:
+    """The least errors at the estimated counts; where candidates are too many, of each alone."""
+    alone = not identified or len(task.design) > BOUND
+    if alone and task.total:
+        task.notes.append("Bounds are those of a candidate whose others are all known.")
+    return cramer_rao(
+        task.counts.scheme,
+        task.design.members,
+        np.minimum(answer.estimate, task.total),
+        None if task.closed else answer.other,
+        full_reports=method == "likelihood",
+        alone=alone,
+    )
