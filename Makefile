@@ -19,8 +19,9 @@ THREADS ?= auto
 demo: .venv/ready
 	$(BIN)/sfumato demo
 
+# A worker a core: threads of the linear algebra beside them only wait for each other.
 test: .venv/ready
-	$(BIN)/python -m pytest -n $(THREADS) -m "not soak"
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(THREADS) -m "not soak"
 
 lint: .venv/ready
 	$(BIN)/ruff check .

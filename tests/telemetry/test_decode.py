@@ -17,6 +17,8 @@ from sfumato.telemetry import (
     SubsetSelection,
     decode,
 )
+from sfumato.telemetry._design import Design
+from sfumato.telemetry.likelihood import maximize
 
 ASKED = Params(bits=32, hashes=2, cohorts=8, f=0.5)
 WORDS = [f"w{n}" for n in range(200)]
@@ -168,17 +170,15 @@ def test_the_likelihood_needs_reports_and_fills_the_same_table():
     assert table.detected.tolist() == [True, True, True, False, False]
 
 
-def test_the_likelihood_counts_what_is_no_candidate_without_bias():
-    # 30 absent candidates, none below 0, would take 2 standard errors from it in the mean; that of
-    # 20 runs is beyond 0.7 with p < 2e-3.
-    asked, z = Params(bits=16, hashes=2, cohorts=4, f=0.6), []
-    for seed in range(20):
-        values = ["a"] * 400 + [f"{seed}/{n}" for n in range(500)]
-        sent = Encoder(asked, seed=seed).encode_many(values)
-        table = decode(sent, ["a", *WORDS[:30]], method="likelihood")
-        z.append((table.other - 500) / table.other_std_error)
-        assert 0 <= table.other <= 900
-    assert abs(np.mean(z)) < 0.7
+def test_the_likelihood_states_its_unbiased_count_of_what_is_no_candidate():
+    asked, candidates = Params(bits=16, hashes=2, cohorts=4, f=0.6), ["a", *WORDS[:30]]
+    values = ["a"] * 400 + [f"other {n}" for n in range(500)]
+    sent = Encoder(asked, seed=1).encode_many(values)
+    fit = maximize(sent, Design(asked, candidates))
+    table = decode(sent, candidates, method="likelihood")
+    assert 0 < fit.other * 900 < fit.free_other - 100
+    assert table.other == pytest.approx(min(fit.free_other, 900))
+    assert table.other_std_error == pytest.approx(fit.free_other_std_error)
 
 
 @pytest.mark.parametrize("method", ["weighted", "lasso", "likelihood"])
@@ -212,9 +212,30 @@ def test_the_table_is_written_in_three_ways_and_refuses_unknown_columns():
         table["other"]
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("method", ["weighted", "lasso", "likelihood"])
+@pytest.mark.parametrize("other", [True, False])
+@pytest.mark.parametrize("count", [1, 2, 50])
+def test_few_reports_and_sets_that_tell_nothing_are_decoded(method, other, count):
+    asked = [
+        Params(bits=1, hashes=1, cohorts=4, f=0.5),
+        Params(bits=13, hashes=3, cohorts=7, f=0.5),
+    ]
+    for scheme in [*asked, LocalHashing(1.0, cohorts=4, cells=2)]:
+        sent = Encoder(scheme, seed=1).encode_many(WORDS[:count])
+        for some in (1, 6, 40):
+            table = decode(sent, WORDS[:some], method=method, other=other)
+            assert ((table.low >= 0) & (table.low <= table.estimate)).all()
+            assert ((table.estimate <= table.high) & (table.estimate <= count)).all()
+            assert ((table.p_value >= 0) & (table.p_value <= 1)).all()
+            assert 0 <= table.other <= count
+
+
 @pytest.mark.parametrize(
     "bad", [{"method": "ridge"}, {"level": 0.0}, {"correction": "holm"}, {"other": 1}]
 )
 def test_parameters_out_of_their_limits_are_refused(bad):
+    with pytest.raises(TypeError, match="data must be Counts or Reports, not list"):
+        decode([], WORDS)
     with pytest.raises(ValueError, match=f"decode: {next(iter(bad))} must be"):
         decode(Counts(ASKED), WORDS, **bad)

@@ -64,7 +64,7 @@ def test_what_a_client_does_depends_on_its_secret_alone():
     find = PrefixDiscovery(epsilon=2, length=4, alphabet=LETTERS, whole_share=0.25)
     secrets = np.random.default_rng(7).integers(0, 256, (3000, 16)).astype(np.uint8)
     one, two, again = (
-        find.encode_many([text] * 3000, secrets=secrets) for text in ("abab", "bb", "abab")
+        find.encode_many([text] * 3000, secrets=secrets) for text in ("abab", "bbb", "abab")
     )
     assert len(one) == 3000
     assert 650 < len(one.groups[-1]) < 850  # mean 750, standard deviation 24

@@ -188,7 +188,7 @@ def _selected(task: Task, _: Any) -> Answer:
     first, _ = task.different
     free, error = found.estimate[first], found.error[first]
     return Answer(
-        np.maximum(free, 0),
+        np.clip(free, 0, task.total),
         free,
         error,
         p_value[first],

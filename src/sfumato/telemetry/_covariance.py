@@ -106,7 +106,7 @@ class Cells:
         covariance -= spread / k
         own = self._own(marked) / (np.maximum(reports, 1)[:, None] * self.gap**2)
         covariance[:, np.arange(k), np.arange(k)] = own + spread * (1 - 1 / k)
-        return np.asarray(np.linalg.inv(covariance))
+        return _inverted(covariance)
 
     def _inverse(self, marked: np.ndarray, reports: np.ndarray, extra: float) -> np.ndarray:
         """The same of any kind whose values, or reports, have one cell, in closed form.
@@ -126,7 +126,7 @@ class Cells:
             inner[:, 0, 0] += (own.sum(1) * scale + spread * (k - 1)) / k**2
         basis = np.stack([np.ones(marked.shape), marked], axis=2)
         solved = basis / diagonal[:, :, None]
-        core = np.linalg.solve(np.eye(2) + inner @ (basis.transpose(0, 2, 1) @ solved), inner)
+        core = _inverted(np.eye(2) + inner @ (basis.transpose(0, 2, 1) @ solved)) @ inner
         out = -(solved @ core) @ solved.transpose(0, 2, 1)
         out[:, np.arange(k), np.arange(k)] += 1 / diagonal
         return np.asarray(out)
@@ -146,3 +146,11 @@ class Cells:
         without = (taken - 1) * (high * (taken - 2) + (1 - high) * taken)
         without /= max((k - 1) * (k - 2), 1)
         return without - low**2, with_own - without - low * self.gap, -(self.gap**2)
+
+
+def _inverted(matrices: np.ndarray) -> np.ndarray:
+    """Inverses; where one has none, as without noise and with few reports, the pseudoinverses."""
+    try:
+        return np.asarray(np.linalg.inv(matrices))
+    except np.linalg.LinAlgError:
+        return np.asarray(np.linalg.pinv(matrices))

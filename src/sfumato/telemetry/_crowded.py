@@ -26,7 +26,7 @@ class Crowd:
     `free` is without bias and has `variance`; `shares` is the mean given the law of all shares and
     `doubt` its variance; `gradient` (m, k), the weighted residuals freed of what fitting took from
     them; `weights` (m, k); `dispersion`, residual chi-squared over what is left of the cells;
-    `settled`, whether the steps ended.
+    `settled`, whether the steps ended; `unsure`, the variance of all shares that is left.
     """
 
     free: np.ndarray
@@ -37,6 +37,7 @@ class Crowd:
     weights: np.ndarray
     dispersion: float
     settled: bool
+    unsure: float
 
 
 def crowded(cells: Cells, matrix: scipy.sparse.csc_matrix) -> Crowd:
@@ -68,7 +69,7 @@ def crowded(cells: Cells, matrix: scipy.sparse.csc_matrix) -> Crowd:
     dispersion = float((plain * residual**2).sum()) / degrees / left
     gradient, weights = (pull / left).reshape(shape), weights.reshape(shape)
     settled = change < 0.05
-    return Crowd(free, noise / told, mean, doubt, gradient, weights, dispersion, settled)
+    return Crowd(free, noise / told, mean, doubt, gradient, weights, dispersion, settled, unsure)
 
 
 def _degrees(cells: Cells) -> int:
@@ -91,7 +92,8 @@ def _weights(
     weights = cells.alone(marked.reshape(cells.shares.shape), unsure).reshape(-1)
     level = rows @ weights
     told = level - 2 * cells.uniform * level + cells.uniform**2 * weights.sum()
-    return weights, np.maximum(told, 1e-300)
+    # Sets of all cells tell nothing; with a floor their errors are large, and finite.
+    return weights, np.maximum(told, 1e-9 * max(float(weights.max()), 1e-9))
 
 
 def _residual(cells: Cells, matrix: scipy.sparse.csc_matrix, shares: np.ndarray) -> np.ndarray:

@@ -41,7 +41,7 @@ class Design:
         wanted = (len(self.values), scheme.cohorts)
         if self.members.ndim != 3 or self.members.shape[:2] != wanted:
             raise ValueError(f"decode: members must be {wanted[0]} x {wanted[1]} x cells.")
-        if self.members.size and self.members.max() >= scheme.cells:
+        if self.members.size and not -1 <= self.members.min() <= self.members.max() < scheme.cells:
             raise ValueError("decode: the map has a cell that the scheme has not; check its bits.")
 
     def __len__(self) -> int:

@@ -4,7 +4,7 @@ import numpy as np
 
 from sfumato.telemetry._crowded import Crowd
 from sfumato.telemetry._tests import normal_p, random_cells_z
-from sfumato.telemetry._weighted import Fit, Model, weighted
+from sfumato.telemetry._weighted import Fit, Model
 
 __all__ = ["crowd_p", "fit_p"]
 
@@ -30,15 +30,32 @@ def fit_p(model: Model, fit: Fit, *, hashed: bool) -> np.ndarray:
 
 def _without(model: Model, fit: Fit, places: np.ndarray) -> np.ndarray:
     """How far out candidates are among random strings, each in the fit of the others."""
-    totals = fit.free[places] / fit.covariance[places, places]
-    moved = fit.covariance[:, places] * totals
+    moved = fit.covariance[:, places] * (fit.free[places] / fit.covariance[places, places])
     shift = model.blocks @ moved - model.cells.uniform * moved.sum(0)
-    gradients = fit.gradient[:, :, None] + weighted(fit.weights, shift)
+    left = model.residual(fit.free)[:, :, None] + shift
+    marked = model.blocks @ fit.shares
     z = [
-        random_cells_z(gradients[:, :, each], model.cells.size, total)
-        for each, total in enumerate(totals)
+        _out(model, fit.shares, marked, fit.extra, place, left[:, :, each])
+        for each, place in enumerate(places)
     ]
     return np.array(z)
+
+
+def _out(
+    model: Model, shares: np.ndarray, marked: np.ndarray, extra: float, place: int, left: np.ndarray
+) -> float:
+    """How far out one candidate is, by what the fit of the others leaves, weighed as if absent.
+
+    Its own share makes its cells vary, so in a fit that has it they weigh less than empty cells
+    that a random string may fall on: what is most surely there would look like chance.
+    """
+    u, cells = model.cells.uniform, _cells(model, place)
+    others = marked.copy()
+    others.reshape(-1)[cells] -= shares[place]
+    others += u * max(1 - shares.sum() + shares[place], 0.0)
+    gradient = model.cells.alone(others, extra) * left
+    total = gradient.reshape(-1)[cells].sum() - u * gradient.sum()
+    return float(random_cells_z(gradient, model.cells.size, total))
 
 
 def crowd_p(model: Model, crowd: Crowd) -> np.ndarray:
@@ -48,8 +65,10 @@ def crowd_p(model: Model, crowd: Crowd) -> np.ndarray:
     strong = crowd.shares * np.sqrt(told) > SMALL
     unsure = p_value < LIKELY
     z = random_cells_z(crowd.gradient, model.cells.size, crowd.free * told)
+    marked = model.blocks @ crowd.shares
     for place in np.flatnonzero(unsure & strong):
-        z[place] = _joined(model, crowd, int(place), crowd.free[place] * told[place])
+        left = _joined(model, crowd, int(place))
+        z[place] = _out(model, crowd.shares, marked, crowd.unsure, int(place), left)
     return np.where(unsure, np.maximum(p_value, normal_p(z, np.ones(z.size))), p_value)
 
 
@@ -58,10 +77,15 @@ def _told(model: Model, crowd: Crowd) -> np.ndarray:
     return np.asarray((1 - 2 * u) * (model.matrix.T @ weights) + u * u * weights.sum())
 
 
-def _joined(model: Model, crowd: Crowd, place: int, total: float) -> float:
-    """How far out a candidate is among random strings, its own share put back in the residuals."""
-    matrix, own = model.matrix, np.full(crowd.weights.size, -model.cells.uniform)
-    own[matrix.indices[matrix.indptr[place] : matrix.indptr[place + 1]]] += 1
-    moved = own.reshape(crowd.weights.shape) * crowd.shares[place]
-    gradient = crowd.gradient + crowd.weights * moved
-    return float(random_cells_z(gradient, model.cells.size, total))
+def _joined(model: Model, crowd: Crowd, place: int) -> np.ndarray:
+    """The residuals (m, k) with a candidate's own share put back."""
+    left = crowd.gradient / np.where(crowd.weights > 0, crowd.weights, 1.0)
+    left -= model.cells.uniform * crowd.shares[place]
+    left.reshape(-1)[_cells(model, place)] += crowd.shares[place]
+    return np.asarray(left)
+
+
+def _cells(model: Model, place: int) -> np.ndarray:
+    """A candidate's cells, as places among those of all cohorts."""
+    matrix = model.matrix
+    return np.asarray(matrix.indices[matrix.indptr[place] : matrix.indptr[place + 1]])

@@ -9,9 +9,7 @@ from sfumato.telemetry.aggregate import Counts
 __all__ = ["scores"]
 
 ENTRIES = 2**22  # cells of candidates that are looked up at a time
-STRONG = (
-    5.0  # standard errors above 0 of strings that are taken out before the others are looked at
-)
+STRONG = 5.0  # standard errors above 0 of strings that are taken out before others are scored
 STRONGEST = 256  # of these, at most
 
 
@@ -23,23 +21,28 @@ def scores(counts: Counts, candidates: list[str]) -> np.ndarray:
     back one by one. Schemes have one cell a string and cohort.
     """
     left = counts.cells - counts.reports[:, np.newaxis] / counts.scheme.cells
-    found = _totals(counts, left, candidates)
-    found /= _spread(left)
+    found = _totals(counts, left, candidates) / _spread(left)
     strong = np.argsort(-found, kind="stable")[:STRONGEST]
     strong = strong[found[strong] >= STRONG]
     if not strong.size:
-        return found
+        return np.asarray(found)
     cells = counts.scheme.members([candidates[at] for at in strong])[:, :, 0]
-    rows = np.arange(len(left))
-    share = 1 / counts.scheme.cells
-    same = np.array([(cells == own).sum(1) for own in cells]) - share * len(left)
+    own = _take_out(left, cells)
+    found = _totals(counts, left, candidates)
+    found[strong] += own
+    return np.asarray(found / _spread(left))
+
+
+def _take_out(left: np.ndarray, cells: np.ndarray) -> np.ndarray:
+    """Subtract the least-squares fit of some strings; the total that each had by itself."""
+    cohorts, share = len(left), 1 / left.shape[1]
+    rows = np.arange(cohorts)
+    same = np.array([(cells == own).sum(1) for own in cells]) - share * cohorts
     fitted = np.linalg.lstsq(same, left[rows, cells].sum(1), rcond=1e-6)[0]
     for own, count in zip(cells, fitted, strict=True):
         left[rows, own] -= count
     left += fitted.sum() * share
-    found = _totals(counts, left, candidates)
-    found[strong] += fitted * (1 - share) * len(left)
-    return found / _spread(left)
+    return np.asarray(fitted * (1 - share) * cohorts)
 
 
 def _spread(left: np.ndarray) -> float:

@@ -3,14 +3,14 @@
 import numpy as np
 import scipy.linalg
 
-__all__ = ["nonnegative"]
+__all__ = ["factored", "nonnegative"]
 
 
 def nonnegative(gram: np.ndarray, target: np.ndarray, *, closed: bool) -> np.ndarray:
     """The p >= 0 with the least p' gram p / 2 - target' p whose sum is <= 1, or = 1 if `closed`.
 
-    Guarantee: the conditions of Karush, Kuhn and Tucker hold up to rounding; gram must be positive
-    definite.
+    Guarantee: the conditions of Karush, Kuhn and Tucker hold up to rounding, where gram is positive
+    definite; else for the least ridge that makes it so.
     Parameters: gram (M, M); target (M,); closed, whether the shares sum to one.
 
     >>> nonnegative(np.eye(2), np.array([0.4, -0.1]), closed=False)
@@ -24,6 +24,19 @@ def nonnegative(gram: np.ndarray, target: np.ndarray, *, closed: bool) -> np.nda
     if closed or shares.sum() > 1:
         shares = _pivoted(gram, target, 1.0)
     return shares
+
+
+def factored(gram: np.ndarray) -> tuple[np.ndarray, bool]:
+    """The Cholesky factor, with the least ridge that a matrix needs which few reports left flat."""
+    for ridge in (0.0, 1e-12, 1e-9, 1e-6):
+        raised = gram.copy()
+        raised.flat[:: len(gram) + 1] += ridge * max(float(gram.diagonal().max()), 1.0)
+        try:
+            factor, lower = scipy.linalg.cho_factor(raised, overwrite_a=True)
+            return factor, lower
+        except scipy.linalg.LinAlgError:
+            continue
+    raise ValueError("decode: the reports are too few to tell the candidates apart; collect more.")
 
 
 def _pivoted(gram: np.ndarray, target: np.ndarray, total: float | None) -> np.ndarray:
@@ -53,7 +66,7 @@ def _solved(
     """The best shares with those that are not free at 0, and the slope of all."""
     shares, price = np.zeros(target.size), 0.0
     if free.any():
-        factor = scipy.linalg.cho_factor(gram[np.ix_(free, free)])
+        factor = factored(gram[np.ix_(free, free)])
         shares[free] = scipy.linalg.cho_solve(factor, target[free])
         if total is not None:
             ones = scipy.linalg.cho_solve(factor, np.ones(int(free.sum())))

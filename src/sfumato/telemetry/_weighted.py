@@ -8,7 +8,7 @@ import scipy.sparse
 
 from sfumato.telemetry._blocks import Blocks
 from sfumato.telemetry._covariance import Cells
-from sfumato.telemetry._simplex import nonnegative
+from sfumato.telemetry._simplex import factored, nonnegative
 
 __all__ = ["Fit", "Model", "weighted"]
 
@@ -56,7 +56,7 @@ class Model:
         """
         other = 0.0 if self.closed else max(1 - fit.shares.sum(), 0.0)
         weights = self.cells.weights(self.blocks, fit.shares, other, 0.0)
-        residual = self._residual(fit.free)
+        residual = self.residual(fit.free)
         per_cohort = residual.shape[1] - (self.cells.scheme.kind != "bits")
         counted = int((self.cells.reports > 0).sum()) * per_cohort
         freedom = counted - fit.free.size + int(self.closed)
@@ -68,7 +68,7 @@ class Model:
         gram, target = self._normal(weights)
         covariance, free = self._solve(gram, target)
         best = nonnegative(gram, target, closed=self.closed)
-        gradient = weighted(weights, self._residual(free))
+        gradient = weighted(weights, self.residual(free))
         return Fit(free, best, covariance, gradient, weights, extra)
 
     def _normal(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -90,7 +90,7 @@ class Model:
 
     def _solve(self, gram: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The covariance and the estimates."""
-        inverse = scipy.linalg.cho_solve(scipy.linalg.cho_factor(gram), np.eye(target.size))
+        inverse = scipy.linalg.cho_solve(factored(gram), np.eye(target.size))
         free = inverse @ target
         if self.closed:
             ones = inverse.sum(1)
@@ -98,7 +98,8 @@ class Model:
             inverse = inverse - np.outer(ones, ones) / ones.sum()
         return inverse, free
 
-    def _residual(self, free: np.ndarray) -> np.ndarray:
+    def residual(self, free: np.ndarray) -> np.ndarray:
+        """What these shares leave of those of the cells (m, k)."""
         u = self.cells.uniform
         fitted = self.blocks @ free - u * free.sum()
         return np.asarray(self.cells.shares - u - fitted)

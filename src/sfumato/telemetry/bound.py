@@ -22,6 +22,7 @@ from sfumato.telemetry._scheme import Scheme
 __all__ = ["MOST_TOGETHER", "cramer_rao", "fixed_variance"]
 
 MOST_TOGETHER = 4096  # values whose counts are unknown together
+_TELLS = 1e-12  # of a report about a value; less is rounding
 
 
 def cramer_rao(
@@ -83,9 +84,10 @@ def _alone_variance(information: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
     With a = J_vv and J c = 1 the other entries of the two by two information follow.
     """
-    total, certain = counts.sum(), np.maximum(information * counts.sum() - 1, 1e-300)
-    variance = (total - counts) * (1 - information * counts) / certain
-    return np.asarray(np.maximum(variance, 0.0))
+    total, certain = counts.sum(), information * counts.sum() - 1
+    drawn = np.maximum((total - counts) * (1 - information * counts), 0.0)
+    unknown = np.where(drawn > 0, math.inf, 0.0)
+    return np.where(certain > _TELLS, drawn / np.maximum(certain, _TELLS), unknown)
 
 
 def _amounts(

