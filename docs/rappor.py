@@ -109,10 +109,16 @@ def detected(found):
 
 def near(found):
     rows = [
-        (row["name"], f"{row['above_bound']:.3f}", percent(row["coverage"]), percent(row["error"]))
+        (
+            row["name"],
+            f"{row['above_bound']:.3f}",
+            f"{row['standard_error'] / row['bound']:.3f}",
+            percent(row["coverage"]),
+            percent(row["error"]),
+        )
         for row in found["rows"]
     ]
-    header = ("100 candidates", "observed / bound", "95 % intervals cover", "error, ten words")
+    header = ("100 candidates", "observed / bound", "ten words", "95 % cover", "error, ten words")
     return table(header, rows)
 
 
@@ -281,7 +287,7 @@ def sweeps_picture(path):
         axes.set(title=title, ylim=(0, 1.03))
         axes.set_xscale("log", base=2)
         axes.set_xticks(at, at)
-    three[0].legend(frameon=False, fontsize=7)
+    three[1].legend(frameon=False, fontsize=7, loc=(0.03, 0.5))
     drawn.savefig(path, dpi=130)
 
 

@@ -1,8 +1,10 @@
-"""Counts of marks drawn from the law of a scheme, without its encoder: an independent world."""
+"""Counts and reports without the encoder of a scheme: an independent world."""
 
 from types import SimpleNamespace
 
 import numpy as np
+
+from sfumato.telemetry import Reports
 
 
 def draw(scheme, members, clients, rng):
@@ -17,6 +19,17 @@ def draw(scheme, members, clients, rng):
             np.add.at(have, column[column >= 0], split[column >= 0, j])
         cells[j] = _marks(scheme.kind, have, int(reports[j]), high, low, rng)
     return SimpleNamespace(scheme=scheme, cells=cells, reports=reports)
+
+
+def any_reports(rows, seed=0, *, scheme):
+    """Reports of random cohorts, bytes and ids: no value is behind them."""
+    draw = np.random.default_rng(seed)
+    return Reports(
+        scheme,
+        draw.integers(0, scheme.cohorts, rows),
+        draw.integers(0, 256, (rows, scheme.payload_bytes), np.uint8),
+        draw.integers(0, 256, (rows, 16), np.uint8),
+    )
 
 
 def _marks(kind, have, reports, high, low, rng):

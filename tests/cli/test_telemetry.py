@@ -97,7 +97,7 @@ def test_a_simulation_is_the_library_with_the_same_seed_and_says_so(folder):
 def test_values_come_from_lines_tables_and_stdin_alike(folder):
     pq.write_table(pa.table({"n": range(len(WORDS)), "w": WORDS}), folder / "w.parquet")
     (folder / "w.csv").write_text("n,w\n" + "".join(f"{i},{w}\n" for i, w in enumerate(WORDS)))
-    (folder / "dos.txt").write_bytes("\r\n\r\n".join(WORDS).encode())
+    (folder / "dos.txt").write_bytes("\r\n".join([*WORDS, "", ""]).encode())
     (folder / "w.txt.gz").write_bytes(gzip.compress("\n".join(WORDS).encode()))
     out = ["--params", "p.json", "--seed", "3", "-o", "r.ndjson.gz", "--force"]
     expected = Encoder(ONE_TIME, seed=3).encode_many(WORDS)

@@ -126,13 +126,13 @@ def test_values_of_people_are_in_no_sentence(folder):
         run(folder, "telemetry", "params", "--epsilon", "2", *words, "-o", f"{name}.json")
     encode = ["telemetry", "encode", "-o", "x", "--params"]
     for words, sentence in (
-        (["cats.json", "some.txt"], "row 1 is none of the 2 categories"),
-        (["cats.json", "some.csv", "-c", "w"], "row 1 is none of the 2 categories"),
+        (["cats.json", "some.txt"], "line 2 of some.txt is none of the 2 categories"),
+        (["cats.json", "some.csv", "-c", "w"], "row 2 of some.csv is none of the 2 categories"),
         (["bins.json", "some.txt"], "value 1 is no number"),
         (["bins.json", "some.csv", "-c", "w"], "no number"),
         (["p.json", "odd.csv", "-c", "w"], "odd.csv"),
         (["p.json", "latin.txt"], "line 2 is not UTF-8"),
-        (["p.json", "null.parquet", "-c", "w"], "row 1 is null"),
+        (["p.json", "null.parquet", "-c", "w"], "row 2 of null.parquet is null"),
     ):
         output = run(folder, *encode, *words, code=2)
         assert sentence in output

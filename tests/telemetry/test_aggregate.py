@@ -124,7 +124,7 @@ def test_merging_what_holds_the_same_report_is_refused_and_changes_nothing():
     one = Counts(scheme).update(sent(scheme).take(slice(0, 300)))
     two = Counts(scheme).update(sent(scheme).take(slice(250, 500)))
     before = one.copy()
-    with pytest.raises(ValueError, match=r"50 reports are in both.*`update`"):
+    with pytest.raises(ValueError, match=r"50 reports are in both.*count those reports into one"):
         one.merge(two)
     with pytest.raises(ValueError, match="keep_ids is True here and False there"):
         one.merge(two.without_ids())

@@ -116,6 +116,11 @@ def test_no_reports_give_zeros_and_a_note(method):
     assert table.p_value.tolist() == [1.0] * 200
     assert not table.detected.any()
     assert table.notes == ["There are no reports: nothing is estimated."]
+    assert np.isnan([*table.std_error, *table.bound, table.other_std_error]).all()
+    told = json.loads(table.to_json(), parse_constant=pytest.fail)
+    assert (
+        told["rows"][0]["std_error"] is told["rows"][0]["bound"] is told["other_std_error"] is None
+    )
 
 
 @pytest.mark.parametrize("method", ["weighted", "lasso"])
@@ -208,6 +213,10 @@ def test_the_table_is_written_in_three_ways_and_refuses_unknown_columns():
     ]
     assert table.to_arrow().column_names == list(rows[0])
     assert "w0" in str(table)
+    ends = {
+        line.index(line.split()[1]) + len(line.split()[1]) for line in str(table).split("\n")[:7]
+    }
+    assert len(ends) == 1  # one column, "(other)" in it too
     with pytest.raises(KeyError, match="columns are value"):
         table["other"]
 
@@ -239,3 +248,11 @@ def test_parameters_out_of_their_limits_are_refused(bad):
         decode([], WORDS)
     with pytest.raises(ValueError, match=f"decode: {next(iter(bad))} must be"):
         decode(Counts(ASKED), WORDS, **bad)
+
+
+def test_candidates_that_share_the_cell_of_all_others_are_told_to():
+    scheme = SubsetSelection(2.0, categories=["tea", "milk"], other=True)
+    sent = Encoder(scheme, seed=3).encode_many(["tea", "gin", "rum"] * 500)
+    table = decode(Counts(scheme).update(sent), ["tea", "gin", "rum"])
+    assert table.estimate[1] == table.estimate[2]
+    assert any("the count of all of them together" in note for note in table.notes)

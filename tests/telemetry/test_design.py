@@ -55,3 +55,11 @@ def test_a_map_is_taken_as_it_is_and_twins_are_found():
 
 def test_integers_stand_for_their_decimal_text():
     assert (Design(ASKED, [7, 12]).members == Design(ASKED, ["7", "12"]).members).all()
+
+
+def test_candidates_of_one_bin_are_refused_with_the_bin_and_the_remedy():
+    ages = Params(edges=[0, 18, 40, 65], f=0.5)
+    said = r"4 of 5 share one, as 18 to 40; give scheme\.domain or leave candidates out"
+    with pytest.raises(ValueError, match=said):
+        Design(ages, [3, 20, 30, 50, 60])
+    assert len(Design(ages, [60, 20])) == 2

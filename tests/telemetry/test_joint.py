@@ -172,6 +172,33 @@ def test_reports_that_fit_no_scheme_are_left_out_and_counted():
         associate(clean.take([]), other.take([]), FEW, FEW)
 
 
+@pytest.mark.parametrize("clients", [1, 3, 29, 47])
+def test_of_too_few_clients_nothing_is_claimed(clients):
+    # 16 cells with "other" on both sides: 48 clients are three a cell.
+    schemes = [Params(16, 2, 4, f=0.25, metric=name) for name in "xy"]
+    for seed in range(5):
+        sides = [sent(s, ["a"] * clients, seed) for s in schemes]
+        found = associate(*sides, FEW, FEW)
+        assert np.array_equal(found.estimate, found.likely)
+        assert np.all(found.std_error == clients)
+        assert not found.low.any()
+        assert np.all(found.high == clients)
+        assert np.all(found.p_value == 1)
+        assert not found.detected.any()
+        assert np.all((found.first.estimate >= 0) & (found.first.std_error == clients))
+        assert found.notes[-1].startswith(f"16 of 16 cells cannot be told from {clients} clients")
+        assert json.loads(found.to_json())["std_error"] == [clients] * 16
+
+
+def test_cells_that_reports_do_not_tell_apart_claim_nothing():
+    # All of one cohort and a scheme of two cells: four candidates can only be told in pairs.
+    sides = [sent(Params(2, 1, 1, f=0.25, metric=name), FEW * 200, 1) for name in "xy"]
+    found = associate(*sides, ["a", "b", "c", "d"], ["a", "b", "c", "d"])
+    assert np.all((found.estimate >= -600) & (found.estimate <= 1200))
+    assert np.all(found.std_error <= 600)
+    assert any("cannot be told from 600 clients" in note for note in found.notes)
+
+
 def test_what_cannot_be_associated_is_refused():
     reports = sent(basic("x"), FEW, 1)
     with pytest.raises(ValueError, match="one client, but there are 3 and 2 rows"):

@@ -4,27 +4,19 @@ import gzip
 import io
 import json
 import re
+from functools import partial
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from counted import any_reports
 from sfumato.telemetry import LocalHashing, Params, Reports, _pieces, read_reports, write_reports
 from sfumato.telemetry._lines import line_bytes, to_lines
 
 SCHEME = Params(13, 2, 12, f=0.5)
 HEX = re.compile("[0-9a-fA-F]*")
-
-
-def made(rows, seed=0, scheme=SCHEME):
-    draw = np.random.default_rng(seed)
-    return Reports(
-        scheme,
-        draw.integers(0, scheme.cohorts, rows),
-        draw.integers(0, 256, (rows, scheme.payload_bytes), np.uint8),
-        draw.integers(0, 256, (rows, 16), np.uint8),
-    )
+made = partial(any_reports, scheme=SCHEME)
 
 
 def judged(line, scheme=SCHEME):

@@ -231,6 +231,9 @@ def test_json_gives_the_same_parameters_and_any_change_is_noticed(params):
     for name, value in other.items():
         with pytest.raises(ValueError, match=r"fingerprint must be|bits must be"):
             read_scheme(json.dumps(told | {name: value}))
+    with pytest.raises(ValueError, match="take the whole text from where it was made") as said:
+        read_scheme(json.dumps(told | {"fingerprint": "0" * 16}))
+    assert params.fingerprint not in str(said.value)  # or it would be pasted in
 
 
 def test_what_is_no_json_of_parameters_is_refused_with_the_reason():

@@ -87,6 +87,9 @@ def test_the_recommended_is_the_smallest_report_near_the_least_error():
     assert [row.std_error for row in planned.rows] == sorted(r.std_error for r in planned.rows)
     assert planned.recommended.name in str(planned)
     assert planned.why in str(planned)
+    rappor = next(row for row in planned.rows if isinstance(row.scheme, Params)).scheme
+    assert f" {rappor.bits}/{rappor.hashes}/{rappor.cohorts}\n" in str(planned)
+    assert "bytes in all" in str(planned)
 
 
 def test_reports_of_a_longitudinal_plan_are_noised_afresh():
@@ -95,6 +98,11 @@ def test_reports_of_a_longitudinal_plan_are_noised_afresh():
     assert isinstance(planned.recommended.scheme, Params)
     assert not planned.recommended.scheme.one_time
     assert "recognised" in planned.why
+    assert planned.rows[0].std_error < planned.recommended.std_error
+    assert "the smallest of those with fresh noise" in planned.why
+    hashed = plan(10**6, 2.2, 200, longitudinal=True).why
+    assert hashed.startswith("It has the smallest standard error of those with fresh noise, ")
+    assert "fresh noise" not in plan(10**6, 2.2, 200, known=True).why
 
 
 @pytest.mark.parametrize("epsilon", [40.0, 50.0, 1e300])

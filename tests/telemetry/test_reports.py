@@ -1,21 +1,15 @@
 """Reports: columns of one length that do not change."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
+from counted import any_reports
 from sfumato.telemetry import Params, Reports
 
 SCHEME = Params(13, 2, 5, f=0.5)
-
-
-def made(rows, seed=0, scheme=SCHEME):
-    draw = np.random.default_rng(seed)
-    return Reports(
-        scheme,
-        draw.integers(0, scheme.cohorts, rows),
-        draw.integers(0, 256, (rows, scheme.payload_bytes), np.uint8),
-        draw.integers(0, 256, (rows, 16), np.uint8),
-    )
+made = partial(any_reports, scheme=SCHEME)
 
 
 def test_columns_cannot_be_written_to():

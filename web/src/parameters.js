@@ -5,6 +5,12 @@ import { hex, join, u32be, utf8 } from "./bytes.js";
 import { epsilonOne, epsilonPermanent } from "./epsilon.js";
 import { chance, check, increasing, metricName, texts, whole } from "./limits.js";
 
+const NAMES = new Set(
+  "format version scheme metric bits hashes cohorts f p q categories edges fingerprint".split(" "),
+);
+const CHANGED =
+  "that of these parameters: the parameters were changed; take the whole text from where it was made";
+
 /**
  * @typedef {Readonly<{
  *   metric: string, bits: number, hashes: number, cohorts: number,
@@ -27,11 +33,12 @@ export function readParameters(json) {
   check("format", given.format === "sfumato telemetry parameters", "that of parameters");
   check("version", given.version === 1, "1");
   check("scheme", given.scheme === "rappor", "rappor, the one scheme of this client");
+  for (const name of Object.keys(given)) check(name, NAMES.has(name), "left out: it is no parameter");
   const shape = { ...numbers(given), ...domain(given), metric: metricName(given.metric) };
   const all = { ...shape, ...chances(shape) };
   const line = lineOf(all);
   const fingerprint = hex(sha256(utf8(line)).subarray(0, 8));
-  check("fingerprint", given.fingerprint === fingerprint, `${fingerprint} for these parameters`);
+  check("fingerprint", given.fingerprint === fingerprint, CHANGED);
   return Object.freeze({
     ...all,
     line,

@@ -47,6 +47,22 @@ test("any change without a new fingerprint is refused", () => {
   }
 });
 
+test("the right fingerprint of changed parameters is not told, for it would be pasted in", () => {
+  const { fingerprint } = parameters();
+  try {
+    readParameters({ ...parameters(), fingerprint: "0".repeat(16) });
+    assert.fail("taken");
+  } catch ({ message }) {
+    assert.match(message, /were changed; take the whole text from where it was made\.$/);
+    assert.ok(!message.includes(fingerprint));
+  }
+});
+
+test("a key that is no parameter is refused, as Python does", () => {
+  const sentence = /^RangeError: Parameters: more must be left out: it is no parameter\.$/;
+  assert.throws(() => readParameters({ ...parameters(), more: 1 }), sentence);
+});
+
 test("text that is no JSON object is refused without quoting it", () => {
   for (const text of ["{private", "3", "null", '"text"']) {
     assert.throws(

@@ -30,7 +30,10 @@ HINTS = {
     "keep_vectors=True": "That is --keep-vectors, when it is built.",
     "rerank must be": "Without: --rerank none.",
     "encoder must be None": "That is --encoder.",
-    "With own=True": "That is telemetry params --own, whose output is then the parameters.",
+    "reports are in both": "Give each file once, or files of reports in place of such counts.",
+    "let one category stand": "Or telemetry params --scheme subset-selection --other makes it.",
+    "other=True makes one": "That is telemetry params --other.",
+    "With own=True": "Make a .json of it: sfumato telemetry params FILE --own -o params.json",
 }
 EXPECTED = (ValueError, TypeError, OSError, MemoryError)
 

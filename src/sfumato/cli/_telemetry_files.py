@@ -1,5 +1,6 @@
 """Files of telemetry: parameters and counts, ours or google/rappor's, and how to tell them."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,11 +9,13 @@ import typer
 __all__ = [
     "Parameters",
     "check_file",
+    "check_reports",
     "counts",
     "holds_counts",
     "holds_parameters",
     "is_counts",
     "is_csv",
+    "reported",
     "scheme",
     "scheme_for",
     "write_counts",
@@ -20,7 +23,8 @@ __all__ = [
 ]
 
 Parameters = Annotated[
-    Path | None, typer.Option("--params", help="The file of parameters; counts hold their own.")
+    Path | None,
+    typer.Option("--params", help="File of the parameters of the reports; counts hold their own."),
 ]
 MAGIC = b"SFUM"  # of all files of ours that are not text
 PARAMETERS, COUNTS = b'"sfumato telemetry parameters"', b'{"kind": "telemetry counts"'
@@ -36,6 +40,15 @@ def holds_counts(file: Path) -> bool:
     """Whether a file begins as counts do; it may still be damaged."""
     begin = _begin(file)
     return begin.startswith(MAGIC) and COUNTS in begin
+
+
+def reported(file: Path) -> str | None:
+    """The fingerprint in the first line of a file of reports, "" if cut off; None in others."""
+    begin = _begin(file).lstrip()
+    if not re.match(rb'\{\s*"v"\s*:', begin):
+        return None
+    named = re.search(rb'"params"\s*:\s*"([0-9a-f]{16})"', begin)
+    return named[1].decode() if named else ""
 
 
 def is_counts(file: Path) -> bool:
@@ -55,7 +68,12 @@ def scheme(file: Path, **csv: Any) -> Any:
     try:
         if is_csv(file):
             return read_params_csv(file, **csv)
-        return read_scheme(file.read_text(encoding="utf-8"))
+        text = file.read_text(encoding="utf-8")
+        if not text.strip():
+            raise ValueError("is empty; telemetry params makes a file of parameters.")
+        if reported(file) is not None:
+            raise ValueError("holds reports; --params takes the file that telemetry params made.")
+        return read_scheme(text)
     except UnicodeDecodeError:
         raise ValueError(f"{file}: is no file of parameters; telemetry params makes one.") from None
     except ValueError as error:
@@ -79,6 +97,8 @@ def write_scheme(path: Path, made: Any) -> None:
 
 def scheme_for(command: str, files: list[Path], params: Path | None) -> Any:
     """The scheme of the files: that of the parameters, or of the first counts among them."""
+    for file in files:
+        check_reports(file, "" if params else f"; write --params {file}")
     if params is not None:
         return scheme(params)
     held = [file for file in files if is_counts(file) and not is_csv(file)]
@@ -114,6 +134,13 @@ def check_file(file: Path, what: str) -> None:
         raise IsADirectoryError(f"{file}: is a folder, not a file of {what}.")
     if not file.exists():
         raise FileNotFoundError(f"{file}: there is no such file.")
+
+
+def check_reports(file: Path, remedy: str = "") -> None:
+    """Refuse what is not there, and parameters where reports belong."""
+    check_file(file, "reports")
+    if holds_parameters(file):
+        raise ValueError(f"{file} holds parameters, not reports{remedy}.")
 
 
 def is_csv(file: Path) -> bool:

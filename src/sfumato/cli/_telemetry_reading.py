@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.cli import _telemetry_values
-from sfumato.cli._telemetry_files import check_file, counts, is_counts, is_csv
+from sfumato.cli._telemetry_files import check_file, check_reports, counts, is_counts, is_csv
 
 __all__ = ["candidates", "collected", "in_order", "kept"]
 
@@ -15,7 +15,7 @@ def collected(command: str, files: list[Path], of: Any, tell: Any) -> Any:
     from sfumato.telemetry import Counts, read_counts_csv
 
     for file in files:
-        check_file(file, "reports")
+        check_reports(file)
     total, loose = Counts(of), []
     for file in sorted(files, key=lambda each: not is_counts(each)):
         if is_counts(file):
@@ -31,7 +31,7 @@ def collected(command: str, files: list[Path], of: Any, tell: Any) -> Any:
     for file, more in loose:
         total = total.without_ids()
         _merge(total, more, file)
-    return _with_any(command, total)
+    return _with_any(command, files, total)
 
 
 def kept(command: str, files: list[Path], of: Any, tell: Any) -> Any:
@@ -42,7 +42,7 @@ def kept(command: str, files: list[Path], of: Any, tell: Any) -> Any:
     from sfumato.telemetry.reports import added
 
     for file in files:
-        check_file(file, "reports")
+        check_reports(file)
         if is_counts(file):
             raise ValueError(f"{file}: holds counts; the likelihood needs files of reports.")
     batches, seen, rows = [_none(of)], Seen(), 0
@@ -53,14 +53,14 @@ def kept(command: str, files: list[Path], of: Any, tell: Any) -> Any:
         batches.append(Reports(of, *columns, added([batch.refused, refused])))
         rows += len(one)
         tell(rows, None)
-    return _with_any(command, Reports.concat(batches))
+    return _with_any(command, files, Reports.concat(batches))
 
 
 def in_order(command: str, file: Path, of: Any) -> Any:
     """The reports of one file, line by line; one that is refused would part the pairs of lines."""
     from sfumato.telemetry import Reports
 
-    check_file(file, "reports")
+    check_reports(file)
     if is_counts(file):
         raise ValueError(f"{file}: holds counts; {command} needs files of reports.")
     whole = Reports.concat([_none(of), *_batches([file], of)])
@@ -74,24 +74,32 @@ def in_order(command: str, file: Path, of: Any) -> Any:
 
 
 def candidates(
-    command: str, file: Path | None, column: str | None, of: Any, option: str = "--candidates"
+    command: str,
+    file: Path | None,
+    column: str | None,
+    of: Any,
+    notes: list[str],
+    option: str = "--candidates",
 ) -> Any:
-    """The values to look for: of a file, of google/rappor's map, or all that the scheme has."""
+    """The values to look for: of a file, of google/rappor's map, or all that the scheme has.
+
+    What people should know of the file is added to the notes.
+    """
     if file is None:
         if of.domain is None:
             raise ValueError(f"{command}: give {option}, a file of the values to look for.")
         return of.domain
     check_file(file, "candidates")
     if is_csv(file) and column is None:
-        return _map(file, of)
+        return _map(file, of, option)
     numbers = getattr(of, "edges", None) is not None
-    found = _telemetry_values.listed(file, column, numbers=numbers)
+    found = _telemetry_values.listed(file, column, numbers=numbers, notes=notes)
     if not found:
         raise ValueError(f"{command}: {file} holds no candidates; write one value a line.")
     return found
 
 
-def _map(file: Path, of: Any) -> Any:
+def _map(file: Path, of: Any, option: str) -> Any:
     from sfumato.telemetry import read_map_csv
 
     try:
@@ -99,9 +107,10 @@ def _map(file: Path, of: Any) -> Any:
             raise ValueError(f"{file}: a map is for RAPPOR only, not {of.name}.")
         return read_map_csv(file, of)
     except ValueError as error:
+        table = "For a table add --column NAME; for" if option == "--candidates" else "For"
         error.add_note(
-            "(A CSV is read as google/rappor's map; in a file of another name, write one value a "
-            "line, or where --column is taken, name the column of values.)"
+            f"{file} is read as google/rappor's map. {table} a plain list, one value a line, name "
+            "it .txt."
         )
         raise
 
@@ -124,8 +133,10 @@ def _batches(files: list[Path], of: Any) -> Iterator[Any]:
             yield from read_reports(file, of)
 
 
-def _with_any(command: str, read: Any) -> Any:
+def _with_any(command: str, files: list[Path], read: Any) -> Any:
     """What was read; where every report was refused, the parameters or the files are wrong."""
+    if not (len(read) or read.refused or any(map(is_counts, files))):
+        raise ValueError(f"{command}: {', '.join(map(str, files))} holds no report.")
     if not read.refused or len(read):
         return read
     told = ", ".join(f"{reason} {number}" for reason, number in read.refused.items())

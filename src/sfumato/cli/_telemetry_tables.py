@@ -1,5 +1,6 @@
 """Tables that telemetry commands show and write: whole files, one row for the screen."""
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,8 @@ from sfumato.cli._options import check_output
 __all__ = ["Output", "check", "row", "write"]
 
 Output = Annotated[
-    Path | None, typer.Option("--output", "-o", help="The whole table: .csv, .parquet or .json.")
+    Path | None,
+    typer.Option("--output", "-o", help="Where to write the whole table: .csv, .parquet or .json."),
 ]
 TABLES = (".csv", ".parquet", ".json")
 NUMBERS = ("estimate", "std_error", "low", "high")
@@ -50,7 +52,10 @@ def write(path: Path, found: Any) -> None:
 
 def row(found: Any, at: int) -> dict[str, Any]:
     """The numbers of one row for the screen: whole reports, and yes where it was found."""
-    shown: dict[str, Any] = {name: f"{float(found[name][at]):,.0f}" for name in NUMBERS}
+    numbers = {name: float(found[name][at]) for name in NUMBERS}
+    shown: dict[str, Any] = {
+        name: "-" if math.isnan(number) else f"{number:,.0f}" for name, number in numbers.items()
+    }
     shown["p_value"] = f"{float(found['p_value'][at]):.2g}"
     shown["found"] = "yes" if found["detected"][at] else ""
     return shown

@@ -3,6 +3,7 @@
 import gzip
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
@@ -12,32 +13,63 @@ import typer
 __all__ = ["Column", "SkipNulls", "batches", "is_table", "listed"]
 
 Column = Annotated[
-    str | None, typer.Option("--column", "-c", help="Of a CSV, TSV, Parquet or JSON lines file.")
+    str | None,
+    typer.Option(
+        "--column", "-c", help="Column of values in a CSV, TSV, Parquet or JSON lines file."
+    ),
 ]
-SkipNulls = Annotated[bool, typer.Option("--skip-nulls", help="Leave out rows without a value.")]
+SkipNulls = Annotated[
+    bool, typer.Option("--skip-nulls", help="Leave out rows without a value, and empty lines.")
+]
 TABLES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 CHUNK = 1 << 22  # bytes of text read at a time
 
 
 def batches(
-    files: list[str], column: str | None, *, numbers: bool = False, skip_nulls: bool = False
-) -> Iterator[Any]:
+    files: list[str],
+    column: str | None,
+    *,
+    numbers: bool = False,
+    skip_nulls: bool = False,
+    empty: Counter[str] | None = None,
+) -> Iterator[tuple[str, int, Any]]:
     """The values of all files as Arrow arrays of text, or of floats where `numbers` says so.
 
-    A file that is not there raises at once; no sentence of an error holds a value, only the file
-    and the line or row.
+    Each comes with its file and the number of its first value there, from 1 on. A file that is not
+    there raises at once; no sentence of an error holds a value, only the file and the line or row.
+    Empty lines are refused, for lines of two files pair; with `empty` they are counted there.
     """
     opened = [
-        (file, _lines(file) if column is None else _column(file, column, numbers, skip_nulls))
+        (
+            file,
+            _lines(file, empty) if column is None else _column(file, column, numbers, skip_nulls),
+        )
         for file in files or ["-"]
     ]
     return _all(opened, numbers)
 
 
-def listed(file: Path, column: str | None, *, numbers: bool = False) -> list[Any]:
-    """All values of one file, without the later of those that come again."""
-    found = [value for part in batches([str(file)], column, numbers=numbers) for value in part]
-    return list(dict.fromkeys(value.as_py() for value in found))
+def listed(
+    file: Path, column: str | None, *, numbers: bool = False, notes: list[str] | None = None
+) -> list[Any]:
+    """All values of one file, without the later of those that come again; `notes` say so."""
+    parts = batches([str(file)], column, numbers=numbers, empty=Counter())
+    found = [value.as_py() for _, _, part in parts for value in part]
+    once = list(dict.fromkeys(found))
+    if notes is not None:
+        notes += _remarks(file, len(found) - len(once), once)
+    return once
+
+
+def _remarks(file: Path, repeated: int, values: list[Any]) -> list[str]:
+    told = []
+    if repeated:
+        told.append(f"{file}: repeated values left out: {repeated}.")
+    if spaced := sum(isinstance(value, str) and value != value.strip() for value in values):
+        told.append(
+            f"{file}: values that begin or end with a space, which is part of them: {spaced}."
+        )
+    return told
 
 
 def is_table(file: str) -> bool:
@@ -45,11 +77,11 @@ def is_table(file: str) -> bool:
     return file.lower().removesuffix(".gz").endswith(TABLES)
 
 
-def _all(opened: list[tuple[str, Iterator[Any]]], numbers: bool) -> Iterator[Any]:
+def _all(opened: list[tuple[str, Iterator[Any]]], numbers: bool) -> Iterator[tuple[str, int, Any]]:
     for file, found in opened:
         row = 1
         for batch in found:
-            yield _floats(batch, file, row) if numbers else batch
+            yield file, row, _floats(batch, file, row) if numbers else batch
             row += len(batch)
 
 
@@ -63,35 +95,37 @@ def _column(file: str, column: str, numbers: bool, skip_nulls: bool) -> Iterator
     return (batch.column(0) for batch in found)
 
 
-def _lines(file: str) -> Iterator[Any]:
+def _lines(file: str, empty: Counter[str] | None) -> Iterator[Any]:
     if file == "-":
         if sys.stdin is None:
             raise ValueError("stdin is closed; name a file of values.")
-        return _split(sys.stdin.buffer, "stdin")
+        return _split(sys.stdin.buffer, "stdin", empty)
     if is_table(file):
         raise ValueError(f"{file}: has columns; name one with --column.")
     if Path(file).is_dir():
         raise IsADirectoryError(f"{file}: is a folder, not a file of values.")
     if not Path(file).exists():
         raise FileNotFoundError(f"{file}: there is no such file.")
-    return _unpacked(file)
+    return _unpacked(file, empty)
 
 
-def _unpacked(file: str) -> Iterator[Any]:
+def _unpacked(file: str, empty: Counter[str] | None) -> Iterator[Any]:
     with gzip.open(file) if file.endswith(".gz") else open(file, "rb") as opened:
-        yield from _split(opened, file)  # type: ignore[arg-type]
+        yield from _split(opened, file, empty)  # type: ignore[arg-type]
 
 
-def _split(opened: BinaryIO, name: str) -> Iterator[Any]:
-    """Arrays of the lines that are not empty."""
+def _split(opened: BinaryIO, name: str, empty: Counter[str] | None) -> Iterator[Any]:
+    """Arrays of the lines; the last may be empty."""
     rest, line = b"", 1
     while chunk := _read(opened, name):
-        whole, _, rest = (rest + chunk).rpartition(b"\n")
-        if whole:
-            yield _text(whole, name, line)
-            line += whole.count(b"\n") + 1
-    if rest:
-        yield _text(rest, name, line)
+        text = rest + chunk
+        cut = text.rfind(b"\n", 0, max(len(text) - 2, 0)) + 1  # a last line of \r\n stays behind
+        rest = text[cut:]
+        if cut:
+            yield _text(text[: cut - 1], name, line, empty)
+            line += text.count(b"\n", 0, cut)
+    if rest := rest.replace(b"\r\n", b"\n").removesuffix(b"\n"):
+        yield _text(rest.removesuffix(b"\n"), name, line, empty)
 
 
 def _read(opened: BinaryIO, name: str) -> bytes:
@@ -101,7 +135,7 @@ def _read(opened: BinaryIO, name: str) -> bytes:
         raise ValueError(f"{name}: is cut off or damaged; gzip cannot read it.") from None
 
 
-def _text(lines: bytes, name: str, first: int) -> Any:
+def _text(lines: bytes, name: str, first: int, empty: Counter[str] | None) -> Any:
     import pyarrow as pa
 
     split = lines.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").removesuffix(b"\r")
@@ -110,7 +144,16 @@ def _text(lines: bytes, name: str, first: int) -> Any:
     except UnicodeDecodeError as error:
         at = first + split.count(b"\n", 0, error.start)
         raise ValueError(f"{name}: line {at} is not UTF-8.") from None
-    return pa.array([line for line in split.split(b"\n") if line], pa.binary()).cast(pa.string())
+    found = split.split(b"\n")
+    kept = [line for line in found if line]
+    if len(kept) < len(found):
+        if empty is None:
+            raise ValueError(
+                f"{name}, line {first + found.index(b'')} is empty; give a value a line, or "
+                "--skip-nulls leaves such lines out."
+            )
+        empty[name] += len(found) - len(kept)
+    return pa.array(kept, pa.binary()).cast(pa.string())
 
 
 def _floats(batch: Any, file: str, first: int) -> Any:

@@ -29,7 +29,7 @@ app.command()(telemetry_plan.plan)
 
 
 def shown(file: Path, json: bool) -> bool:
-    """Say what parameters or counts in a file are; False where it holds something else."""
+    """Say what parameters, counts or reports in a file are; False where it holds something else."""
     from sfumato.cli import _show
 
     if _telemetry_files.holds_parameters(file):
@@ -40,5 +40,8 @@ def shown(file: Path, json: bool) -> bool:
         return True
     if _telemetry_files.holds_counts(file):
         telemetry_reports.show_counts(_telemetry_files.counts(file), file, json)
+        return True
+    if (fingerprint := _telemetry_files.reported(file)) is not None:
+        telemetry_reports.show_reports(fingerprint, file, json)
         return True
     return False

@@ -15,29 +15,37 @@ COMMAND = "telemetry associate"
 
 
 def associate(
-    first: Annotated[Path, typer.Argument(help="Reports of one variable.")],
-    second: Annotated[Path, typer.Argument(help="Reports of the other, line by line.")],
-    params_first: Annotated[Path, typer.Option(help="The parameters of the first.")],
-    params_second: Annotated[Path, typer.Option(help="The parameters of the second.")],
+    first: Annotated[Path, typer.Argument(help="File of reports of one variable.")],
+    second: Annotated[
+        Path, typer.Argument(help="File of reports of the other, of the same clients in order.")
+    ],
+    params_first: Annotated[Path, typer.Option(help="File of the parameters of the first.")],
+    params_second: Annotated[Path, typer.Option(help="File of the parameters of the second.")],
     candidates_first: Annotated[
-        Path | None, typer.Option(help="Values, one a line; the categories unless told.")
+        Path | None,
+        typer.Option(help="Values to look for in the first, one a line; unless told, categories."),
     ] = None,
     candidates_second: Annotated[
-        Path | None, typer.Option(help="Values, one a line; the categories unless told.")
+        Path | None,
+        typer.Option(help="Values to look for in the second, one a line; unless told, categories."),
     ] = None,
     level: Annotated[
-        float, typer.Option(help="Of false finds; intervals hold the rest of the time.")
+        float, typer.Option(help="Share of false finds allowed; intervals are of 1 - level.")
     ] = 0.05,
     other: Annotated[
-        bool, typer.Option("--other/--no-other", help="Whether values may be no candidate.")
+        bool,
+        typer.Option(
+            "--other/--no-other", help="Whether clients may have values that are no candidate."
+        ),
     ] = True,
-    top: Annotated[int, typer.Option("--top", "-n", help="Rows shown.", min=1)] = 20,
+    top: Annotated[int, typer.Option("--top", "-n", help="How many rows are shown.", min=1)] = 20,
     output: _telemetry_tables.Output = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Estimate how many clients have each pair of values. Line r of both files is one client.
 
+    So both files must hold a client a row: encode two columns of one table, with no row left out.
     Two reports of one client cost it the sum of both epsilons.
     """
     from sfumato.cli import _show
@@ -50,8 +58,9 @@ def associate(
         _telemetry_reading.in_order(COMMAND, file, scheme)
         for file, scheme in zip((first, second), schemes, strict=True)
     ]
+    notes: list[str] = []
     looked = [
-        _telemetry_reading.candidates(COMMAND, file, None, scheme, f"--candidates-{side}")
+        _telemetry_reading.candidates(COMMAND, file, None, scheme, notes, f"--candidates-{side}")
         for file, scheme, side in zip(
             (candidates_first, candidates_second), schemes, ("first", "second"), strict=True
         )
@@ -60,13 +69,14 @@ def associate(
     if output is not None:
         _telemetry_tables.write(output, found)
     if json:
-        _show.document(loads(found.to_json()), json)
+        document = loads(found.to_json())
+        _show.document({**document, "notes": [*document["notes"], *notes]}, json)
         return
-    _shown(found, top)
+    _shown(found, top, notes)
     print(pair_statement(*schemes))
 
 
-def _shown(found: Any, top: int) -> None:
+def _shown(found: Any, top: int, notes: list[str]) -> None:
     """The likeliest pairs, and whether the variables are related at all."""
     import numpy as np
 
@@ -88,7 +98,8 @@ def _shown(found: Any, top: int) -> None:
         "mutual_information_in_bits": found.mutual_information,
     }
     _show.document(told, False)
-    print(*found.notes, sep="\n", end="\n" if found.notes else "")
+    for note in (*found.notes, *notes):
+        print(note)
 
 
 def _name(value: Any) -> str:

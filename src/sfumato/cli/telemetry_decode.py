@@ -1,5 +1,6 @@
 """`sfumato telemetry decode`: a table of how often each candidate was reported, with its error."""
 
+import math
 import time
 from json import loads
 from pathlib import Path
@@ -22,28 +23,35 @@ def decode(
     candidates: Annotated[
         Path | None,
         typer.Option(
-            help="Values to look for: one a line, a --column, or google/rappor's map (.csv); the "
-            "categories unless told."
+            help="Values to look for: a file of one a line, a table with --column, or "
+            "google/rappor's map (.csv); unless told, the categories."
         ),
     ] = None,
     params: _telemetry_files.Parameters = None,
     column: _telemetry_values.Column = None,
-    method: Annotated[str, typer.Option(help="weighted, lasso, or likelihood of reports.")] = (
+    method: Annotated[str, typer.Option(help="weighted, lasso, or likelihood (reports only).")] = (
         "weighted"
     ),
     level: Annotated[
-        float, typer.Option(help="Of false finds; intervals hold the rest of the time.")
+        float, typer.Option(help="Share of false finds allowed; intervals are of 1 - level.")
     ] = 0.05,
     correction: Annotated[
-        str, typer.Option(help="benjamini-hochberg, bonferroni or none.")
+        str,
+        typer.Option(help="For many candidates: benjamini-hochberg, bonferroni or none."),
     ] = "benjamini-hochberg",
     other: Annotated[
-        bool, typer.Option("--other/--no-other", help="Whether values may be no candidate.")
+        bool,
+        typer.Option(
+            "--other/--no-other", help="Whether clients may have values that are no candidate."
+        ),
     ] = True,
-    top: Annotated[int, typer.Option("--top", "-n", help="Rows shown and drawn.", min=1)] = 20,
+    top: Annotated[
+        int, typer.Option("--top", "-n", help="How many rows are shown and drawn.", min=1)
+    ] = 20,
     output: _telemetry_tables.Output = None,
     plot: Annotated[
-        Path | None, typer.Option(help="A bar plot with intervals: .png, .svg or .pdf.")
+        Path | None,
+        typer.Option(help="Where to write a bar plot with intervals: .png, .svg or .pdf."),
     ] = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -55,7 +63,8 @@ def decode(
 
     _telemetry_tables.check(COMMAND, output, plot, force, *data, candidates)
     scheme = _telemetry_files.scheme_for(COMMAND, data, params)
-    looked = _telemetry_reading.candidates(COMMAND, candidates, column, scheme)
+    notes: list[str] = []
+    looked = _telemetry_reading.candidates(COMMAND, candidates, column, scheme, notes)
     with _show.progress("reading", hidden=quiet or json) as tell:
         gather = _telemetry_reading.kept if method == "likelihood" else _telemetry_reading.collected
         read = gather(COMMAND, data, scheme, tell)
@@ -65,9 +74,11 @@ def decode(
     _written(found, output, plot, top, level)
     if json:
         table = loads(found.to_json())
+        table["notes"] += notes
         _show.document({**table, "refused": dict(read.refused), "seconds": seconds}, json)
     else:
         _shown(found, top, {"refused": sum(read.refused.values()), "seconds": seconds})
+        print("".join(f"{note}\n" for note in notes), end="")
 
 
 def _written(found: Any, output: Path | None, plot: Path | None, top: int, level: float) -> None:
@@ -103,4 +114,5 @@ def _summary(found: Any) -> dict[str, Any]:
     }
     if found.other > 0 or found.other_std_error > 0:
         told["no candidate"] = f"{found.other:,.0f}, standard error {found.other_std_error:,.0f}"
-    return {**told, "rank": found.rank, "dispersion": found.dispersion}
+    told["rank"] = found.rank
+    return told if math.isnan(found.dispersion) else {**told, "dispersion": found.dispersion}

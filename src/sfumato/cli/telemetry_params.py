@@ -1,6 +1,7 @@
 """`sfumato telemetry params`: make a file of parameters, say what it promises, or convert one."""
 
 import math
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,50 +34,67 @@ def params(
     context: typer.Context,
     file: Annotated[
         Path | None,
-        typer.Argument(help="Parameters to show or convert: ours, or google/rappor's params.csv."),
+        typer.Argument(
+            help="File of parameters to show or convert: ours, or google/rappor's .csv."
+        ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Where to write them; .csv: as google/rappor does."),
+        typer.Option(
+            "--output", "-o", help="Where to write parameters; .csv: as google/rappor does."
+        ),
     ] = None,
     scheme: Annotated[
         str | None,
-        typer.Option(help=f"One of {', '.join(SCHEMES)} (google/rappor's).", show_default="rappor"),
+        typer.Option(
+            help=f"Scheme: {', '.join(SCHEMES)} (google/rappor's).", show_default="rappor"
+        ),
     ] = None,
-    metric: Annotated[str | None, typer.Option(help="The name of what is reported.")] = None,
-    bits: Annotated[int | None, typer.Option(help="Of a report.", show_default="128")] = None,
+    metric: Annotated[str | None, typer.Option(help="Name of what is reported.")] = None,
+    bits: Annotated[int | None, typer.Option(help="Bits of a report.", show_default="128")] = None,
     hashes: Annotated[
-        int | None, typer.Option(help="Bits that a value sets.", show_default="2")
+        int | None, typer.Option(help="Bits that a value sets in a report.", show_default="2")
     ] = None,
     cohorts: Annotated[
         int | None, typer.Option(help="Groups of clients, each with its own hashes.")
     ] = None,
-    cells: Annotated[int | None, typer.Option(help="Of a cohort; the best unless told.")] = None,
-    f: Annotated[float | None, typer.Option("-f", help="How often a bit is chance.")] = None,
+    cells: Annotated[
+        int | None, typer.Option(help="Cells of a cohort; unless told, the best.")
+    ] = None,
+    f: Annotated[
+        float | None, typer.Option("-f", help="Chance that a bit of a value is random for ever.")
+    ] = None,
     p: Annotated[
-        float | None, typer.Option("-p", help="A report has 1 for a 0.", show_default="0")
+        float | None,
+        typer.Option("-p", help="Chance that a 0 is reported as 1.", show_default="0"),
     ] = None,
     q: Annotated[
-        float | None, typer.Option("-q", help="A report has 1 for a 1.", show_default="1")
+        float | None,
+        typer.Option("-q", help="Chance that a 1 is reported as 1.", show_default="1"),
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(help="Of all reports of a value, instead of -f.")
+        float | None,
+        typer.Option(help="Epsilon of all reports of one value together, instead of -f."),
     ] = None,
     epsilon_one: Annotated[
-        float | None, typer.Option(help="Of one report, instead of -p and -q.")
+        float | None, typer.Option(help="Epsilon of one report, instead of -p and -q.")
     ] = None,
     categories: Annotated[
-        Path | None, typer.Option(help="All values there are, one a line; public.")
+        Path | None,
+        typer.Option(help="File of all values there are, one a line; they are public."),
     ] = None,
     other: Annotated[
-        bool | None, typer.Option("--other", help="All that is no category is one more.")
+        bool | None,
+        typer.Option("--other", help="Make one more category of all other values."),
     ] = None,
     edges: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="Edges of bins, where values are numbers.")
+        str | None,
+        typer.Option(metavar="A,B,...", help="Edges of the bins, where values are numbers."),
     ] = None,
     column: _telemetry_values.Column = None,
     own: Annotated[
-        bool | None, typer.Option("--own", help="Read a .csv as our own scheme, with any bits.")
+        bool | None,
+        typer.Option("--own", help="Read a .csv as our own scheme, of any number of bits."),
     ] = None,
     force: Force = False,
     json: Json = False,
@@ -94,6 +112,7 @@ def params(
     document = told(found, output or file, json)
     if output is not None:
         _telemetry_files.write_scheme(output, found)
+        document |= _missing(output, found)
     _show.document(document, json)
     if not json:
         print(promise(found))
@@ -127,7 +146,17 @@ def told(scheme: Any, file: Path | None, as_json: bool) -> dict[str, Any]:
 def promise(scheme: Any) -> str:
     """The privacy statement as people read it."""
     statement = scheme.statement()
-    return statement if isinstance(statement, str) else repr(statement)
+    told = statement if isinstance(statement, str) else repr(statement)
+    return re.sub(r"\b1 cohorts\b", "1 cohort", told)
+
+
+def _missing(output: Path, scheme: Any) -> dict[str, str]:
+    """What people should know of parameters that were written as google/rappor does."""
+    if not _telemetry_files.is_csv(output):
+        return {}
+    own = " Read it back with --own." if scheme.name == "rappor" else ""
+    lost = "the metric, categories and edges are not in it"
+    return {"note": f"{output} holds only k, h, m, p, q and f: {lost}.{own}"}
 
 
 def _cost(epsilon: float, as_json: bool) -> float | str:
@@ -179,7 +208,11 @@ def _rappor(given: dict[str, Any]) -> Any:
     if permanent is None:
         return Params(**given)
     _refuse(given, ["p", "q"], "with --epsilon, which chooses them")
-    return Params.for_epsilon(permanent, one, **given)
+    try:
+        return Params.for_epsilon(permanent, one, **given)
+    except ValueError as error:  # which names the parameters of the library
+        told = str(error).replace("Params: permanent ", f"{COMMAND}: --epsilon ")
+        raise ValueError(told.replace("Params: one ", f"{COMMAND}: --epsilon-one ")) from None
 
 
 def _domain(options: dict[str, Any]) -> dict[str, Any]:

@@ -17,21 +17,27 @@ COMMAND = "telemetry plan"
 
 
 def plan(
-    reports: Annotated[int, typer.Option(help="How many are expected.")],
-    epsilon: Annotated[float, typer.Option(help="What all reports of a value may cost.")],
+    reports: Annotated[int, typer.Option(help="How many reports are expected.")],
+    epsilon: Annotated[float, typer.Option(help="Epsilon of all reports of one value together.")],
     dictionary: Annotated[
         int | None, typer.Option(help="How many values will be looked for.")
     ] = None,
-    known: Annotated[bool, typer.Option("--known", help="No other values can occur.")] = False,
+    known: Annotated[
+        bool, typer.Option("--known", help="Say that no other values can occur.")
+    ] = False,
     categories: Annotated[
-        Path | None, typer.Option(help="These values, one a line, instead; implies --known.")
+        Path | None,
+        typer.Option(help="File of all values, one a line, instead of --dictionary --known."),
     ] = None,
     column: _telemetry_values.Column = None,
     longitudinal: Annotated[
-        bool, typer.Option("--longitudinal", help="Reports of one client must not be alike.")
+        bool,
+        typer.Option("--longitudinal", help="Later reports of one client must not be alike."),
     ] = False,
-    level: Annotated[float, typer.Option(help="Of finding any value that is not there.")] = 0.05,
-    metric: Annotated[str, typer.Option(help="The name of what is reported.")] = "",
+    level: Annotated[
+        float, typer.Option(help="Chance allowed of finding any value that is not there.")
+    ] = 0.05,
+    metric: Annotated[str, typer.Option(help="Name of what is reported.")] = "",
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Where to write the recommended parameters."),

@@ -1,6 +1,8 @@
 """`sfumato telemetry encode` and `aggregate`: values become reports, and reports become counts."""
 
+import re
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -11,34 +13,38 @@ import typer
 from sfumato.cli import _telemetry_files, _telemetry_reading, _telemetry_values
 from sfumato.cli._options import Force, Json, Quiet, check_output
 
-__all__ = ["aggregate", "encode", "show_counts"]
+__all__ = ["aggregate", "encode", "show_counts", "show_reports"]
 
 COMMAND = "telemetry aggregate"
 ONE = "one, whose secret was given"
 MANY = "simulated: every value is of another client"
+NO_IDS = "A CSV has no ids of reports: one that is given twice is counted twice."
 WARNING = "Reports with a seed are not private: who knows it can take the noise away."
 
 
 def encode(
-    params: Annotated[Path, typer.Option(help="The file of parameters.")],
+    params: Annotated[Path, typer.Option(help="File of parameters.")],
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="Where to write reports, a line each; .gz: packed."),
+        typer.Option("--output", "-o", help="Where to write reports, a line each; .gz packs them."),
     ],
     files: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[FILE]...",
-            help="Values, one a line (also .gz), or tables with a --column; stdin unless told.",
+            help="Files of values, one a line (also .gz), or tables with --column; else stdin.",
         ),
     ] = None,
     column: _telemetry_values.Column = None,
     secret_file: Annotated[
         Path | None,
-        typer.Option(help="The secret of one client, 16 random bytes or more, as they are."),
+        typer.Option(
+            help="File of the secret of one client: 16 random bytes or more, as they are."
+        ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="The same reports again, for tests; not private.")
+        int | None,
+        typer.Option(help="Number that makes the same reports again, for tests; not private."),
     ] = None,
     skip_nulls: _telemetry_values.SkipNulls = False,
     force: Force = False,
@@ -55,18 +61,25 @@ def encode(
 
     named = files or ["-"]
     inputs = [Path(each) for each in named if each != "-"]
+    if _telemetry_files.is_csv(output):
+        raise ValueError(f"{output}: reports are written as lines of JSON; name it .ndjson.")
     check_output(output, force, params, secret_file, *inputs)
     scheme = _telemetry_files.scheme(params)
     encoder = Encoder(scheme, secret=_secret(secret_file), seed=seed)
     numbers = getattr(scheme, "edges", None) is not None
-    columns = _telemetry_values.batches(named, column, numbers=numbers, skip_nulls=skip_nulls)
+    empty: Counter[str] | None = Counter() if skip_nulls else None
+    columns = _telemetry_values.batches(
+        named, column, numbers=numbers, skip_nulls=skip_nulls, empty=empty
+    )
+    unit = "value" if skip_nulls else "line" if column is None else "row"
     begin = time.perf_counter()
     with _show.progress("encoding", hidden=quiet or json) as tell:
-        written = write_reports(output, _encoded(encoder, columns, tell))
+        written = write_reports(output, _encoded(encoder, columns, unit, tell))
     told = {
         "file": str(output),
         "clients": MANY if secret_file is None else ONE,
         "reports": written,
+        **({"empty_lines_left_out": empty.total()} if empty else {}),
         "fingerprint": scheme.fingerprint,
         "payload_bytes": scheme.payload_bytes,
         "file_bytes": output.stat().st_size,
@@ -81,15 +94,19 @@ def aggregate(
         list[Path],
         typer.Argument(
             metavar="FILE...",
-            help="Reports (lines of JSON, also .gz) and counts, ours or google/rappor's .csv.",
+            help="Files of reports (lines of JSON, also .gz) and of counts; also google/rappor's.",
         ),
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Where to write counts; .csv: as google/rappor.")
+        Path,
+        typer.Option("--output", "-o", help="Where to write counts; .csv: as google/rappor does."),
     ],
     params: _telemetry_files.Parameters = None,
     forget_ids: Annotated[
-        bool, typer.Option("--forget-ids", help="Smaller; but a report sent again would count.")
+        bool,
+        typer.Option(
+            "--forget-ids", help="Write a smaller file, which counts a report sent again twice."
+        ),
     ] = False,
     force: Force = False,
     quiet: Quiet = False,
@@ -103,18 +120,20 @@ def aggregate(
     begin = time.perf_counter()
     with _show.progress("counting", hidden=quiet or json) as tell:
         total = _telemetry_reading.collected(COMMAND, files, scheme, tell)
-    if forget_ids or _telemetry_files.is_csv(output):  # a CSV has no place for ids
+    loose = any(map(_telemetry_files.is_csv, [*files, output]))  # a CSV has no place for ids
+    if forget_ids or loose:
         total = total.without_ids()
     _telemetry_files.write_counts(output, total)
     seconds = round(time.perf_counter() - begin, 3)
-    show_counts(total, output, json, seconds=seconds)
+    show_counts(total, output, json, seconds=seconds, **({"note": NO_IDS} if loose else {}))
 
 
 def show_counts(counts: Any, file: Path, as_json: bool, **more: Any) -> None:
     """Say what counts are, without a cell of them."""
     from sfumato.cli import _show
 
-    spread = counts.dispersion()
+    spread, refused = counts.dispersion(), sum(counts.refused.values())
+    reasons = ", ".join(f"{reason} {number:,}" for reason, number in counts.refused.items())
     told = {
         "file": str(file),
         "kind": "telemetry counts",
@@ -124,7 +143,9 @@ def show_counts(counts: Any, file: Path, as_json: bool, **more: Any) -> None:
         "cohorts": counts.scheme.cohorts,
         "cells": counts.scheme.cells,
         "accepted": len(counts),
-        "refused": {"all": sum(counts.refused.values()), **counts.refused},
+        "refused": {"all": refused, **counts.refused}
+        if as_json
+        else (f"{refused:,}: {reasons}" if refused else "none"),
         "bytes_per_report": counts.bytes_per_report,
         "finds_duplicates": counts.keep_ids,
         "file_bytes": file.stat().st_size,
@@ -134,16 +155,40 @@ def show_counts(counts: Any, file: Path, as_json: bool, **more: Any) -> None:
         print(f"Dispersion: {spread}")
 
 
-def _encoded(encoder: Any, columns: Iterator[Any], tell: Any) -> Iterator[Any]:
+def show_reports(fingerprint: str, file: Path, as_json: bool) -> None:
+    """Say that a file holds reports, and of which parameters the first is."""
+    from sfumato.cli import _show
+
+    told = {"file": str(file), "kind": "telemetry reports", "fingerprint": fingerprint or None}
+    _show.document({**told, "file_bytes": file.stat().st_size}, as_json)
+    if not as_json:
+        print("The fingerprint is that of the first report. telemetry aggregate counts them all.")
+
+
+def _encoded(
+    encoder: Any, columns: Iterator[tuple[str, int, Any]], unit: str, tell: Any
+) -> Iterator[Any]:
     done = 0
-    for column in columns:
+    for file, first, column in columns:
         try:
             yield encoder.encode_many(column)
         except (ValueError, TypeError) as error:
-            error.add_note(f"(Rows are counted from value {done + 1} of the input, as row 0.)")
-            raise
+            raise ValueError(_placed(str(error), file, first, unit)) from None
         done += len(column)
         tell(done, None)
+    if not done:
+        raise ValueError("telemetry encode: the input holds no value; give one a line.")
+
+
+def _placed(told: str, file: str, first: int, unit: str) -> str:
+    """The sentence with the place in the file, from 1 on, for a row of a batch, from 0 on."""
+    place = "stdin" if file == "-" else file
+    return re.sub(
+        r"\brow (\d+)( of the values)?",
+        lambda row: f"{unit} {first + int(row[1])} of {place}",
+        told,
+        count=1,
+    )
 
 
 def _secret(file: Path | None) -> bytes | None:

@@ -78,7 +78,7 @@ class Answer:
 
 
 def answered(task: Task, data: Any, method: str) -> Answer:
-    """What the method finds; zeros and a note where there are no reports."""
+    """What the method finds; zeros without errors and a note where there are no reports."""
     if not task.total:
         return _nothing(task)
     methods = {"weighted": _weighted, "lasso": _selected, "likelihood": _likely}
@@ -93,7 +93,10 @@ def answered(task: Task, data: Any, method: str) -> Answer:
 def _nothing(task: Task) -> Answer:
     task.notes.append("There are no reports: nothing is estimated.")
     zeros = np.zeros(len(task.design))
-    return Answer(zeros, zeros, zeros, np.ones(zeros.size), 0.0, 0.0, float("nan"))
+    unknown = np.full(zeros.size, np.nan)
+    return Answer(
+        zeros, zeros, zeros, np.ones(zeros.size), 0.0, np.nan, np.nan, errors_shown=unknown
+    )
 
 
 def _weighted(task: Task, _: Any) -> Answer:

@@ -14,6 +14,7 @@ from sfumato.telemetry._tests import adjusted
 
 __all__ = ["Joint", "Marginal", "joint_of"]
 
+LEAST, LEAST_A_CELL = 30, 3  # clients of a table that claims anything
 _COLUMNS = (
     "value_first",
     "value_second",
@@ -42,9 +43,12 @@ class Joint:
 
     Guarantee: intervals cover the count among the clients that reported at the rate 1 - level, as
     far as counts are normal; `detected` names cells, of two candidates, so that the expected share
-    of empty ones among them stays below the level (Benjamini and Hochberg 1995).
+    of empty ones among them stays below the level (Benjamini and Hochberg 1995). With fewer than 30
+    clients, or than 3 a cell, and for a cell whose standard error would be above all clients,
+    nothing is claimed: estimate is `likely`, std_error all clients (no error is larger), the
+    interval from 0 to all, p_value 1, and detected False.
     Columns, also by `result["estimate"]`: value_first, value_second (None is "other"), estimate
-    (unbiased, so it may fall below 0), likely (of most likelihood: none below 0, sums to
+    (else unbiased, so it may fall below 0), likely (of most likelihood: none below 0, sums to
     `reports`), std_error, low, high, p_value (of the count being 0), detected.
     `first` and `second` are the variables alone; `independence` tests whether they are unrelated;
     cramers_v (0 unrelated, 1 one tells the other) and mutual_information, in bits, are those of
@@ -113,8 +117,12 @@ def joint_of(
     notes: tuple[str, ...],
 ) -> Joint:
     """Write down a solved table of shares as counts."""
+    cells, unknown = _cells(values, solved, clients, level)
+    if unknown:
+        told = f"{unknown} of {solved.likely.size} cells cannot be told from {clients} clients: "
+        notes = (*notes, told + "their estimates are the likeliest, which may be far off.")
     return Joint(
-        **_cells(values, solved, clients, level),
+        **cells,
         likely=clients * solved.likely.ravel(),
         first=_marginal(values, solved, clients, 0),
         second=_marginal(values, solved, clients, 1),
@@ -126,16 +134,19 @@ def joint_of(
     )
 
 
-def _cells(values: list[list[Any]], solved: Solved, total: int, level: float) -> dict[str, Any]:
-    """The columns of the table, row after row."""
-    estimate = total * solved.free.ravel()
-    std_error = total * np.sqrt(np.maximum(np.diag(solved.covariance), 0))
-    reach = norm.isf(level / 2) * std_error
-    chance = _above_zero(estimate, std_error)
+def _cells(
+    values: list[list[Any]], solved: Solved, total: int, level: float
+) -> tuple[dict[str, Any], int]:
+    """The columns of the table, row after row, and how many rows nothing is claimed of."""
+    estimate, std_error, unknown = _claimed(
+        solved.free.ravel(), solved.likely.ravel(), np.diag(solved.covariance), total, solved
+    )
+    reach = np.where(unknown, total, norm.isf(level / 2) * std_error)
+    chance = np.where(unknown, 1.0, _above_zero(estimate, std_error))
     named = np.array([a is not None and b is not None for a in values[0] for b in values[1]])
     detected = np.zeros(len(named), bool)
     detected[named] = adjusted(chance[named], "benjamini-hochberg") <= level
-    return {
+    columns = {
         "value_first": [a for a in values[0] for _ in values[1]],
         "value_second": [b for _ in values[0] for b in values[1]],
         "estimate": estimate,
@@ -145,6 +156,18 @@ def _cells(values: list[list[Any]], solved: Solved, total: int, level: float) ->
         "p_value": chance,
         "detected": detected,
     }
+    return columns, int(unknown.sum())
+
+
+def _claimed(
+    free: np.ndarray, likely: np.ndarray, variance: np.ndarray, total: int, solved: Solved
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Counts and errors; where these would say nothing, the likeliest with the largest error."""
+    error = total * np.sqrt(np.maximum(variance, 0))
+    few = total < max(LEAST, LEAST_A_CELL * solved.likely.size)
+    unknown = (error > total) | few
+    estimate = total * np.where(unknown, likely, free)
+    return estimate, np.where(unknown, float(total), error), unknown
 
 
 def _above_zero(estimate: np.ndarray, std_error: np.ndarray) -> np.ndarray:
@@ -159,11 +182,9 @@ def _marginal(values: list[list[Any]], solved: Solved, total: int, side: int) ->
     shape = solved.free.shape
     four = solved.covariance.reshape(*shape, *shape)
     spread = four.sum(axis=(1 - side, 3 - side))
-    return Marginal(
-        values[side],
-        total * solved.free.sum(axis=1 - side),
-        total * np.sqrt(np.maximum(np.diag(spread), 0)),
-    )
+    free, likely = solved.free.sum(axis=1 - side), solved.likely.sum(axis=1 - side)
+    estimate, std_error, _ = _claimed(free, likely, np.diag(spread), total, solved)
+    return Marginal(values[side], estimate, std_error)
 
 
 def _measures(table: np.ndarray) -> dict[str, Any]:

@@ -19,7 +19,8 @@ class Decoded:
     Columns, by attribute or by name as `result["estimate"]`: value; estimate, never negative;
     std_error; low and high, of an interval that covers the true count with chance 1 - level;
     p_value, that the candidate is absent; detected, after the correction for many tests; bound, the
-    least standard error that a decoder of the same counts without bias can have.
+    least standard error that a decoder of the same counts without bias can have. Without reports
+    std_error and bound are NaN.
     `other` and `other_std_error` count the clients that have none of the candidates; `rank` is that
     of the design; `identified`, whether the cells can tell all candidates apart; `dispersion`, the
     residual chi-squared over its degrees of freedom, about 1 where noise explains the residuals;
@@ -70,7 +71,7 @@ class Decoded:
     def __str__(self) -> str:
         """The twenty largest, the rest of the clients, and the notes."""
         order = np.argsort(-self.estimate, kind="stable")[:20]
-        wide = max([len(str(self.value[row])) for row in order] + [5])
+        wide = max([len(str(self.value[row])) for row in order] + [len("(other)")])
         lines = [f"{'value':{wide}}  {'estimate':>12} {'std_error':>10} {'p_value':>9}"]
         for row in order:
             numbers = f"{self.estimate[row]:12,.0f} {self.std_error[row]:10,.0f}"

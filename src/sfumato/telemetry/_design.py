@@ -20,7 +20,8 @@ class Design:
     Guarantee: `matrix[j * cells + i, v]` is 1 exactly when cell i is in the set of candidate v in
     cohort j; no candidate stands twice.
     Parameters: scheme, whose `members` gives the sets; candidates, a column of text or integers, or
-    a published map (anything with `values` and `members`); at least one, all different.
+    a published map (anything with `values` and `members`); at least one, all different, each in a
+    bin of its own where the scheme has bins.
 
     >>> from sfumato.telemetry.params import Params
     >>> design = Design(Params(bits=16, hashes=2, cohorts=4, f=0.5), ["tea", "milk"])
@@ -43,6 +44,8 @@ class Design:
             raise ValueError(f"decode: members must be {wanted[0]} x {wanted[1]} x cells.")
         if self.members.size and not -1 <= self.members.min() <= self.members.max() < scheme.cells:
             raise ValueError("decode: the map has a cell that the scheme has not; check its bits.")
+        if (edges := getattr(scheme, "edges", None)) is not None:
+            _refuse_shared(edges, self.members[:, 0, 0])
 
     def __len__(self) -> int:
         return len(self.values)
@@ -142,4 +145,15 @@ def _refuse_repeated(values: list[Any]) -> None:
         raise ValueError(
             f"decode: candidates must be different, but {repeated} of {len(values)} stand twice; "
             "give each once, as by sorted(set(candidates))."
+        )
+
+
+def _refuse_shared(edges: tuple[float, ...], bins: np.ndarray) -> None:
+    """Numbers of one bin would each be given all of its reports."""
+    shared = bins[np.bincount(bins)[bins] > 1]
+    if shared.size:
+        bin_name = f"{edges[shared[0]]:.6g} to {edges[shared[0] + 1]:.6g}"
+        raise ValueError(
+            f"decode: candidates must lie in different bins, but {shared.size} of {bins.size} "
+            f"share one, as {bin_name}; give scheme.domain or leave candidates out."
         )

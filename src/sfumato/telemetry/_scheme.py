@@ -214,8 +214,8 @@ def read_scheme(text: str | bytes) -> Scheme:
         raise ValueError(f"parameters: {error}.") from None
     if mark != scheme.fingerprint:
         raise ValueError(
-            f"parameters: fingerprint must be {scheme.fingerprint!r}, not {mark!r}: the parameters "
-            "were changed; take the whole text from where it was made."
+            "parameters: fingerprint must be that of these parameters: the parameters were "
+            "changed; take the whole text from where it was made."
         )
     return scheme
 

@@ -219,7 +219,7 @@ class Counts:
         if shared := self._seen.common(other._seen):
             raise ValueError(
                 f"Counts: cannot merge, {shared} reports are in both, and counts cannot tell what "
-                "they marked; count the reports of the one into the other with `update`."
+                "they marked; count those reports into one of them instead of merging."
             )
 
     @classmethod

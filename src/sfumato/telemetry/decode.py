@@ -94,6 +94,7 @@ def _task(counts: Any, candidates: Any, other: bool) -> Task:
         raise ValueError("decode: candidates must be given: the scheme takes any string.")
     design = Design(scheme, domain if candidates is None else candidates)
     asked, values = np.arange(len(design)), design.values
+    twins = int((design.twins != asked).sum())
     if domain is not None:  # others of the domain have cells of their own, never these
         full = Design(scheme, domain)
         places = {row.tobytes(): place for place, row in enumerate(np.sort(full.members, axis=2))}
@@ -101,7 +102,7 @@ def _task(counts: Any, candidates: Any, other: bool) -> Task:
         design, closed = full, True
     else:
         closed = not other
-    if twins := int((design.twins != np.arange(len(design))).sum()):
+    if twins:
         notes.append(
             f"{twins} candidates have the same cells as another in all cohorts: each row of such "
             "candidates states the count of all of them together."
@@ -153,8 +154,10 @@ def _table(task: Task, answer: Answer, method: str, level: float, correction: st
 
 def _bounds(task: Task, answer: Answer, identified: bool, method: str) -> np.ndarray:
     """The least errors at the estimated counts; where candidates are too many, of each alone."""
+    if not task.total:
+        return np.full(len(task.design), np.nan)
     alone = not identified or len(task.design) > BOUND
-    if alone and task.total:
+    if alone:
         task.notes.append("Bounds are those of a candidate whose others are all known.")
     return cramer_rao(
         task.counts.scheme,

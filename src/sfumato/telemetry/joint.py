@@ -32,7 +32,8 @@ def associate(
     """The joint counts of two variables, where row r of both reports is one client.
 
     Guarantee: the table of most likelihood over pairs of reports, freed of its bias at 0, with
-    standard errors from the observed information against the counts of these very clients.
+    standard errors from the observed information against the counts of these very clients. Below
+    30 clients, or 3 a cell, nothing is claimed, and `notes` says so: see `Joint`.
     Parameters: first and second, reports of two schemes with a metric each, as long as each other;
     the candidates of each, for at most 1024 cells with "other"; other, whether a client may have a
     value that is no candidate; level, of intervals and of false detections, between 0 and 1.

@@ -18,6 +18,7 @@ __all__ = ["Plan", "PlanRow", "plan"]
 NEAR = 1.05  # of the standard error, for a smaller report
 ENVELOPE = 4 + ID_BYTES  # bytes of the cohort and the id of a report
 MOST_KNOWN = 2**16
+LEGEND = "Bytes of payload, cohort and id; k cells, h hashes, m cohorts."
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,9 @@ class Plan:
         title = (
             f"{self.n_reports} reports, epsilon {self.epsilon:.6g}, {self.dictionary_size} {domain}"
         )
-        head = f"{'scheme':<25}{'std error':>12}{'visible':>10}{'surely':>10}{'bytes':>7}"
-        lines = [title, head, *(_row_line(row) for row in self.rows)]
+        head = f"{'scheme':<25}{'std error':>12}{'visible':>10}{'surely':>10}"
+        head += f"{'bytes in all':>14}{'k/h/m':>14}"
+        lines = [title, head, *(_row_line(row) for row in self.rows), LEGEND]
         return "\n".join([*lines, f"Recommended: {self.recommended.name}. {self.why}"])
 
 
@@ -161,7 +163,7 @@ def _recommended(rows: list[PlanRow], longitudinal: bool) -> tuple[PlanRow, str]
         )
     near = [row for row in fit if row.std_error <= NEAR * least.std_error]
     best = min(near, key=lambda row: (row.bytes_per_report, row.std_error))
-    told = [_compared(best, least)]
+    told = [_compared(best, least, longitudinal)]
     if longitudinal:
         told.append(
             "Others are left out because a client sends the same noise each time, by which its "
@@ -173,12 +175,13 @@ def _recommended(rows: list[PlanRow], longitudinal: bool) -> tuple[PlanRow, str]
     return best, " ".join(told)
 
 
-def _compared(best: PlanRow, least: PlanRow) -> str:
+def _compared(best: PlanRow, least: PlanRow, longitudinal: bool) -> str:
+    among = " of those with fresh noise" if longitudinal else ""
     if best is least:
-        return f"It has the smallest standard error, {best.std_error:.4g}."
+        return f"It has the smallest standard error{among}, {best.std_error:.4g}."
     return (
-        f"Its standard error, {best.std_error:.4g}, is within {NEAR - 1:.0%} of the smallest "
-        f"({least.name}), in {best.bytes_per_report} bytes a report instead of "
+        f"Its standard error, {best.std_error:.4g}, is within {NEAR - 1:.0%} of the smallest"
+        f"{among} ({least.name}), in {best.bytes_per_report} bytes a report instead of "
         f"{least.bytes_per_report}."
     )
 
@@ -198,7 +201,10 @@ def _row_told(row: PlanRow) -> dict[str, Any]:
 
 
 def _row_line(row: PlanRow) -> str:
+    scheme = row.scheme
+    sizes = f"{scheme.cells}/{getattr(scheme, 'hashes', '-')}/{scheme.cohorts}"
+    sent = f"{row.bytes_per_report:>14}{sizes:>14}"
     if math.isinf(row.std_error):
-        return f"{row.name:<25}{'too few counts to tell apart':>32}{row.bytes_per_report:>7}"
+        return f"{row.name:<25}{'too few counts to tell apart':>32}{sent}"
     seen = f"{min(row.visible, 1):>10.3%}{min(row.surely_visible, 1):>10.3%}"
-    return f"{row.name:<25}{row.std_error:>12.4g}{seen}{row.bytes_per_report:>7}"
+    return f"{row.name:<25}{row.std_error:>12.4g}{seen}{sent}"
