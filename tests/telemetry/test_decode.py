@@ -256,3 +256,11 @@ def test_candidates_that_share_the_cell_of_all_others_are_told_to():
     table = decode(Counts(scheme).update(sent), ["tea", "gin", "rum"])
     assert table.estimate[1] == table.estimate[2]
     assert any("the count of all of them together" in note for note in table.notes)
+
+
+def test_the_printed_table_has_the_bound_beside_the_error():
+    sent = Encoder(ASKED, seed=4).encode_many(["tea"] * 900)
+    table = decode(Counts(ASKED).update(sent), ["tea"])
+    head, first = str(table).splitlines()[:2]
+    assert head.split() == ["value", "estimate", "std_error", "bound", "p_value"]
+    assert first.split()[3] == f"{table.bound[0]:,.0f}"

@@ -15,7 +15,7 @@ Output = Annotated[
     typer.Option("--output", "-o", help="Where to write the whole table: .csv, .parquet or .json."),
 ]
 TABLES = (".csv", ".parquet", ".json")
-NUMBERS = ("estimate", "std_error", "low", "high")
+NUMBERS = ("estimate", "std_error", "bound", "low", "high")
 
 
 def check(
@@ -52,9 +52,10 @@ def write(path: Path, found: Any) -> None:
 
 def row(found: Any, at: int) -> dict[str, Any]:
     """The numbers of one row for the screen: whole reports, and yes where it was found."""
-    numbers = {name: float(found[name][at]) for name in NUMBERS}
+    held = [name for name in NUMBERS if hasattr(found, name)]  # a joint table has no bound
+    numbers = {name: float(found[name][at]) for name in held}
     shown: dict[str, Any] = {
-        name: "-" if math.isnan(number) else f"{number:,.0f}" for name, number in numbers.items()
+        name: f"{number:,.0f}" if math.isfinite(number) else "-" for name, number in numbers.items()
     }
     shown["p_value"] = f"{float(found['p_value'][at]):.2g}"
     shown["found"] = "yes" if found["detected"][at] else ""

@@ -72,9 +72,11 @@ class Decoded:
         """The twenty largest, the rest of the clients, and the notes."""
         order = np.argsort(-self.estimate, kind="stable")[:20]
         wide = max([len(str(self.value[row])) for row in order] + [len("(other)")])
-        lines = [f"{'value':{wide}}  {'estimate':>12} {'std_error':>10} {'p_value':>9}"]
+        head = f"{'estimate':>12} {'std_error':>10} {'bound':>10} {'p_value':>9}"
+        lines = [f"{'value':{wide}}  {head}"]
         for row in order:
-            numbers = f"{self.estimate[row]:12,.0f} {self.std_error[row]:10,.0f}"
+            numbers = f"{self.estimate[row]:12,.0f} {self.std_error[row]:10,.0f} "
+            numbers += f"{self.bound[row]:10,.0f}"
             mark = "*" if self.detected[row] else ""
             text = str(self.value[row])
             lines.append(f"{text:{wide}}  {numbers} {self.p_value[row]:9.2g}{mark}")
