@@ -13,7 +13,7 @@ import numpy as np
 
 from sfumato.privacy._source import Source
 from sfumato.privacy._upward import UP
-from sfumato.privacy.loss import Loss, Pure
+from sfumato.privacy.loss import Loss
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.telemetry._permanent import Stream
 from sfumato.telemetry._values import Values, value_column
@@ -64,10 +64,6 @@ class Scheme:
         def high(self) -> Fraction: ...
         @property
         def low(self) -> Fraction: ...
-        @property
-        def epsilon_permanent(self) -> float: ...
-        @property
-        def epsilon_one(self) -> float: ...
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -144,7 +140,17 @@ class Scheme:
 
     def loss(self) -> Loss:
         """What a permanent response costs, as a description that composes."""
-        return Pure(self.epsilon_permanent, relation="replace")
+        raise NotImplementedError
+
+    @property
+    def epsilon_permanent(self) -> float:
+        """Of all reports of one value."""
+        return self.loss().epsilon
+
+    @property
+    def epsilon_one(self) -> float:
+        """Of one report: the same, where no fresh noise is added."""
+        return self.epsilon_permanent
 
     def sentence(self) -> str:
         """The mechanism in a few words."""

@@ -56,14 +56,6 @@ class SymbolScheme(Scheme):
         """Between two values a report is a function of one bit that was flipped."""
         return Flips(self.low / (self.high + self.low), relation="replace")
 
-    @property
-    def epsilon_permanent(self) -> float:
-        return self.loss().epsilon
-
-    @property
-    def epsilon_one(self) -> float:
-        return self.epsilon_permanent
-
     def respond(self, stream: Stream, members: np.ndarray) -> np.ndarray:
         """The cell that the first word of each row's stream leads to, as uint32, low byte first."""
         out = np.empty((members.shape[0], 4), np.uint8)

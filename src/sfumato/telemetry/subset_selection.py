@@ -124,14 +124,6 @@ class SubsetSelection(Scheme):
         odds = self.high * (self.cells - self.chosen) / ((1 - self.high) * self.chosen)
         return Flips(1 / (1 + odds), relation="replace")
 
-    @property
-    def epsilon_permanent(self) -> float:
-        return self.loss().epsilon
-
-    @property
-    def epsilon_one(self) -> float:
-        return self.epsilon_permanent
-
     def line(self) -> str:
         sizes = f"{self.cells}/{self.chosen}/{self.cohorts}/{self.kept}"
         mark = self.known.mark if self.known else "-"
