@@ -37,7 +37,9 @@ def decode(
     Guarantee: with the method "weighted" or "likelihood" and hundreds of reports a cell, an
     interval covers the true count with chance 1 - level (the fixed clients that reported; over
     their noise, their cohorts, and which cells unknown strings have), and the expected part of
-    absent candidates among those detected is at most level ("benjamini-hochberg").
+    absent candidates among those detected is at most level ("benjamini-hochberg"); tested by
+    simulation. Intervals of "likelihood" cover less where frequent values are no candidates:
+    93.6 to 94.1 instead of 95 % on the words of docs/rappor.md.
     Parameters: data, `Counts`, or `Reports` (the method "likelihood" needs these), of which those
     that `Counts` would refuse are left out, and a repeated id counts once; candidates, a
     column of different texts or integers, a published `Map`, or None for all values of a scheme

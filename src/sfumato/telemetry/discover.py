@@ -48,8 +48,7 @@ class Discovery:
 
     Guarantee: a client that reports one string is promised epsilon (replace-one): it sends either
     one report of the whole string, or two reports, each of half of epsilon, of its n-grams at two
-    positions; which, its secret decides for ever, and the string has no part in it. Of the strings
-    that `find` returns, the expected part that no client has stays below its level.
+    positions; which, its secret decides for ever, and the string has no part in it.
     How frequent a string must be falls as one over the root of the clients. Of 755,619 English
     words of up to 6 letters, every one with a share above 1.5 % was found at epsilon 2, above
     0.55 % at 4 and above 0.27 % at 6; `find` took 2 to 40 seconds (one run each).
@@ -169,8 +168,9 @@ class Discovery:
     def find(self, reports: DiscoveryReports, *, level: float = 0.05, limit: int = 2000) -> Found:
         """The strings that clients have, and how many have them.
 
-        Guarantee: of the strings found, the expected part that no client has stays below the
-        level: candidates come from other clients than those whose reports test them.
+        Of the strings found, the part that no client has is about the level or less: candidates
+        come from other clients than those whose reports test them, and the test is `decode`'s over
+        what a first look left (measured, not proved: docs/telemetry.md).
         Parameters: reports, of this discovery; level, between 0 and 1; limit, of candidates that
         are tested, 1 to 20,000. `notes` says where a limit left some out.
         """

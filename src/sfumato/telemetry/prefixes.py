@@ -42,8 +42,7 @@ class PrefixDiscovery:
 
     Guarantee: a client that reports one string is promised epsilon (replace-one): it sends one
     report, of the string or of one of its prefixes; which, its secret decides for ever, and the
-    string has no part in it. Of the strings that `find` returns, the expected part that no client
-    has stays below its level.
+    string has no part in it.
     Of 755,619 English words of up to 6 letters it found 20 and 21 at epsilon 2, 67 and 71 at 4, in
     15 to 40 seconds, where `Discovery` found 9 and 10, 44 and 46 (two seeds each).
     Parameters: epsilon, above 0; length, of a string, 2 to 64: longer ones are cut and shorter ones
@@ -136,8 +135,9 @@ class PrefixDiscovery:
     def find(self, reports: PrefixReports, *, level: float = 0.05, limit: int = 1000) -> Found:
         """The strings that clients have, and how many have them.
 
-        Guarantee: of the strings found, the expected part that no client has stays below the
-        level: candidates come from other clients than those whose reports test them.
+        Of the strings found, the part that no client has is about the level or less: candidates
+        come from other clients than those whose reports test them, and the test is `decode`'s over
+        what a first look left (measured, not proved: docs/telemetry.md).
         Parameters: reports, of this discovery; level, between 0 and 1; limit, of prefixes of a
         length that are extended, 1 to 20,000. `notes` says where it left some out.
         """
