@@ -16,6 +16,12 @@ THREADS ?= auto
 	$(PIP) -e ".[bench]"
 	touch .venv/bench
 
+# diffprivlib works with an older scikit-learn than ours only.
+.venv-peers/ready: benchmarks/peers.txt
+	$(PYTHON) -m venv .venv-peers || $(PYTHON) -m virtualenv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers.txt
+	touch .venv-peers/ready
+
 demo: .venv/ready
 	$(BIN)/sfumato demo
 
@@ -31,7 +37,7 @@ lint: .venv/ready
 soak: .venv/ready
 	$(BIN)/python -m pytest -m soak
 
-bench: .venv/bench
+bench: .venv/bench .venv-peers/ready
 	$(BIN)/python benchmarks/sketches.py
 	$(BIN)/python benchmarks/jaccard.py
 	$(BIN)/python benchmarks/engine.py
@@ -49,6 +55,8 @@ bench: .venv/bench
 	$(BIN)/python benchmarks/binary_factors.py
 	$(BIN)/python benchmarks/telemetry.py
 	$(BIN)/python benchmarks/telemetry_speed.py
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/density.py
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/density_speed.py
 
 docs: .venv/bench
 	$(BIN)/python docs/commands.py
@@ -57,7 +65,8 @@ docs: .venv/bench
 	$(BIN)/python docs/reconstruction.py
 	$(BIN)/python docs/codes.py
 	$(BIN)/python docs/rappor.py
+	$(BIN)/python docs/race.py
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from checks import KEYS
+from checks import KEYS, ROWS
 from sfumato.sketch import Release, load
 from sfumato.sketch._format import pack
 
@@ -23,6 +23,11 @@ NEEDED = {"heavy_hitters": ["candidates"]}  # no keys are remembered
 GIVEN = {
     "keys": KEYS[:20],
     "candidates": KEYS[:50],
+    "combine": "median",
+    "groups": 3,
+    "spread": 9.0,
+    "kernel": "gaussian",
+    "bandwidth": 25.0,
     "k": 3,
     "confidence": 0.9,
     "threshold": 0.5,
@@ -32,6 +37,10 @@ GIVEN = {
     "rows": [1],
     "n": 2,
     "measure": "jaccard",
+    "points": ROWS[:20],
+    "inside": ROWS[:20].clip(-3, 3),
+    "weights": [2] * 20,
+    "share": 0.1,
 }
 
 COUNTS = {"profile_epsilon": {"items": 3}}  # a number of items, not a column
@@ -75,6 +84,7 @@ def use(release: Release) -> Iterator[Any]:
         for names in (list(takes), needed + NEEDED.get(name, [])):
             for other in (release, another):
                 known = {**GIVEN, "other": other, "among": other}
+                known["queries"] = ROWS[:20, : getattr(release, "dimension", 12)]
                 known |= {"users": getattr(release, "users_", None), **COUNTS.get(name, {})}
                 yield name, asked(**{each: known[each] for each in names})
 
@@ -88,6 +98,8 @@ def leaves(value: Any) -> Any:
     """A value of plain types, arrays and records of them, as one that can be compared."""
     if isinstance(value, dict):
         return {name: leaves(inside) for name, inside in sorted(value.items())}
+    if isinstance(value, Release):
+        return value.to_bytes()
     if is_dataclass(value):
         return leaves(vars(value))
     if isinstance(value, np.ndarray):

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import sfumato.attack
 import sfumato.data
+import sfumato.density
 import sfumato.privacy.mechanisms
 import sfumato.profile
 import sfumato.recommend.metrics
@@ -34,6 +35,7 @@ def module(path):
     "name",
     [
         "README.md",
+        "docs/density.md",
         "docs/privacy.md",
         "docs/profiles.md",
         "docs/recommend.md",
@@ -70,6 +72,12 @@ def test_every_public_name_of_retrieval_is_explained():
 def test_every_public_name_of_telemetry_is_explained():
     text = (ROOT / "docs" / "telemetry.md").read_text()
     names = sfumato.telemetry.__all__
+    assert [name for name in names if not re.search(rf"`[^`\n]*\b{name}\b", text)] == []
+
+
+def test_every_public_name_of_density_is_explained():
+    text = (ROOT / "docs" / "density.md").read_text()
+    names = sfumato.density.__all__
     assert [name for name in names if not re.search(rf"`[^`\n]*\b{name}\b", text)] == []
 
 
@@ -111,6 +119,11 @@ def test_codes_page_is_the_measured_figures():
 def test_rappor_page_is_the_measured_figures():
     page = module(ROOT / "docs" / "rappor.py").page()
     assert (ROOT / "docs" / "rappor.md").read_text() == page, "run make docs"
+
+
+def test_race_page_is_the_measured_figures():
+    page = module(ROOT / "docs" / "race.py").page()
+    assert (ROOT / "docs" / "race.md").read_text() == page, "run make docs"
 
 
 def test_benchmarks_page_is_the_measured_figures():

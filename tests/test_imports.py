@@ -78,7 +78,21 @@ def test_only_kernels_compile(path):
 
 
 def test_import_is_light():
-    heavy = "numpy numba pyarrow duckdb scipy pandas polars matplotlib typer rich"
+    heavy = "numpy numba pyarrow duckdb scipy sklearn pandas polars matplotlib typer rich"
     code = f"import sys, sfumato; print([m for m in '{heavy}'.split() if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+def test_only_estimators_load_scikit_learn():
+    rooms = "data privacy sketch engine retrieve recommend profile telemetry attack density cli"
+    code = f"""
+import importlib, sys
+for room in "{rooms}".split():
+    importlib.import_module("sfumato." + room)
+loaded = "sklearn" in sys.modules
+sys.modules["sfumato.density"].SketchDensity
+print(loaded, "sklearn" in sys.modules)
+"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "False True"

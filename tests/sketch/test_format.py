@@ -18,6 +18,7 @@ import sfumato.sketch as kinds
 from checks import KEYS, SKETCHES, feed
 from sfumato.sketch import CountMin, Sketch, SketchFormatError, load
 from sfumato.sketch._format import checksum, pack, written_whole
+from sfumato.sketch.lsh import Euclidean
 
 MADE = [make for factories in SKETCHES.values() for make in factories]
 SAMPLES = [made.to_bytes() for make in MADE for made in (make(1), feed(make(1), slice(0, 50)))]
@@ -194,6 +195,9 @@ GOLDEN = {
     "JohnsonLindenstrauss": lambda: kinds.JohnsonLindenstrauss(2, kind="sign").update([1]),
     "FeatureHasher": lambda: kinds.FeatureHasher(4).update(["x"]),
     "TensorSketch": lambda: kinds.TensorSketch(2, dimension=2, degree=1).update([[1, 2]]),
+    "Race": lambda: kinds.Race(
+        4, 8, Euclidean(0.5, (0, 3), dimension=2), strata="independent"
+    ).update([[1, 2], [2.5, 0]]),
 }
 STORED = json.loads(Path(__file__).with_name("golden.json").read_text())
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from sfumato.cli import audit, budget, index, models, profiles, sketch, telemetry, tuning
+from sfumato.cli import audit, budget, density, index, models, profiles, sketch, telemetry, tuning
 from sfumato.cli._options import Json
 
 __all__ = ["app", "main"]
@@ -85,6 +85,7 @@ app.add_typer(budget.app, name="budget")
 app.add_typer(profiles.app, name="profiles")
 app.add_typer(index.app, name="index")
 app.add_typer(telemetry.app, name="telemetry")
+app.add_typer(density.app, name="density")
 app.command()(models.fit)
 app.command()(models.evaluate)
 app.command()(models.recommend)
@@ -115,7 +116,7 @@ def inspect(file: Annotated[Path, typer.Argument()], json: Json = False) -> None
     elif begin.startswith(b"{"):
         if not telemetry.shown(file, json):
             _show.answer(file, json)
-    elif not any(room.shown(file, json) for room in (telemetry, index, models)):
+    elif not any(room.shown(file, json) for room in (telemetry, index, density, models)):
         sketch.info(file, json)
 
 

@@ -8,6 +8,7 @@ __all__ = ["about", "compared", "heaviest", "overall"]
 
 def about(sketch: Any, keys: list[str], integers: bool = False) -> list[dict[str, Any]]:
     """One row for each key: its estimate, or whether the sketch contains it."""
+    _refuse_points(sketch)
     ask = getattr(sketch, "contains", None) or getattr(sketch, "estimate", None)
     if ask is None or not inspect.signature(ask).parameters:
         raise ValueError(f"{_name(sketch)}: cannot be asked about a key; give none.")
@@ -18,6 +19,7 @@ def about(sketch: Any, keys: list[str], integers: bool = False) -> list[dict[str
 
 def overall(sketch: Any) -> float:
     """The one number a sketch tells about all its keys: how many, or the norm of their weights."""
+    _refuse_points(sketch)
     for verb in ("estimate", "estimate_size", "norm"):
         ask = getattr(sketch, verb, None)
         if ask is not None and not inspect.signature(ask).parameters:
@@ -27,6 +29,7 @@ def overall(sketch: Any) -> float:
 
 def compared(left: Any, right: Any) -> dict[str, Any]:
     """What two sketches of one kind say about each other: similarity, inner product, distance."""
+    _refuse_points(left)
     found = {
         verb: float(getattr(left, verb)(right))
         for verb in ("similarity", "inner", "distance")
@@ -41,6 +44,7 @@ def heaviest(
     sketch: Any, k: int, among: list[str] | None = None, integers: bool = False
 ) -> list[dict[str, Any]]:
     """The k heaviest keys that the sketch tracked, or among those listed, heaviest first."""
+    _refuse_points(sketch)
     if among is not None and not hasattr(sketch, "heavy_hitters"):
         found = about(sketch, among, integers)
         return sorted(found, key=lambda row: -row.get("estimate", 0))[:k]
@@ -55,6 +59,16 @@ def heaviest(
         {"key": _readable(key), "estimate": float(estimate)}
         for key, estimate in zip(keys, estimates, strict=True)
     ]
+
+
+def _refuse_points(sketch: Any) -> None:
+    """What was learned from points knows no keys."""
+    if hasattr(sketch, "mean") or hasattr(sketch, "matrix"):
+        told = "the release of it" if not hasattr(sketch, "statement") else "it"
+        raise ValueError(
+            f"{_name(sketch)}: answers about points, not keys; ask {told} with sfumato density "
+            "query, or from Python."
+        )
 
 
 def _typed(sketch: Any, keys: list[str], integers: bool) -> list[Any]:

@@ -1,14 +1,13 @@
 """What stands behind `sfumato fit` and `recommend`: the model asked for, run under a bar, told."""
 
 import secrets
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from sfumato.cli import _ratings
-from sfumato.cli._releasing import is_charged, is_stored
+from sfumato.cli._releasing import is_stored, way_back
 
 __all__ = ["bar", "best", "make", "public", "release", "run", "told"]
 
@@ -92,17 +91,8 @@ def release(model: Any, train: Any, lists: dict[str, Any], options: dict[str, An
         return False
     given.setdefault("release_id", secrets.token_hex(16))
     stored = is_stored(given["ledger"], given["release_id"])
-    try:
+    with way_back(given["ledger"], given["release_id"]):
         model.fit(train, **lists, **given)
-    except BaseException as error:
-        if stored or not is_charged(given["ledger"], given["release_id"]):
-            raise
-        paid = f"--release-id {given['release_id']} was charged; with it the next run is free."
-        if isinstance(error, KeyboardInterrupt):
-            print(f"sfumato: stopped; {paid}", file=sys.stderr)
-            raise SystemExit(130) from None
-        error.add_note(paid)
-        raise
     return stored
 
 

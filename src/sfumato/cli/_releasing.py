@@ -1,10 +1,13 @@
 """A release on the command line: its options, and the ledger that pays for it, if any."""
 
 import inspect
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["is_charged", "is_stored", "released"]
+__all__ = ["is_charged", "is_stored", "released", "way_back"]
 
 
 def released(
@@ -35,6 +38,23 @@ def is_stored(ledger: Path | None, release_id: str | None) -> bool:
 def is_charged(ledger: Path | None, release_id: str | None) -> bool:
     """Whether a release of this id was paid, made or not."""
     return bool(_charges(ledger, release_id))
+
+
+@contextmanager
+def way_back(ledger: Path | None, release_id: str | None) -> Iterator[None]:
+    """Where the block fails or is stopped after its charge, tell how to have what was paid for."""
+    before = is_stored(ledger, release_id)
+    try:
+        yield
+    except BaseException as error:
+        if before or not is_charged(ledger, release_id):
+            raise
+        paid = f"--release-id {release_id} was charged; with it the next run is free."
+        if isinstance(error, KeyboardInterrupt):
+            print(f"sfumato: stopped; {paid}", file=sys.stderr)
+            raise SystemExit(130) from None
+        error.add_note(paid)
+        raise
 
 
 def _charges(ledger: Path | None, release_id: str | None) -> list[Any]:

@@ -10,7 +10,7 @@ from sfumato.cli._options import Json
 __all__ = ["app"]
 
 # Written out, so that --help need not load the ledger; a test compares them.
-UNITS = "event, item of a profile, user, basket, adjacency list"
+UNITS = "event, item of a profile, user, basket, adjacency list, edge"
 app = typer.Typer(
     help="Give data sets a privacy budget, and see what it was spent on.",
     no_args_is_help=False,

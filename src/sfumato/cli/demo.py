@@ -12,6 +12,7 @@ from rich.table import Table
 
 from sfumato import sketch
 from sfumato.attack import audit
+from sfumato.cli.demo_density import density
 from sfumato.cli.demo_models import models
 from sfumato.cli.demo_profiles import profiles
 from sfumato.cli.demo_retrieval import retrieval
@@ -52,9 +53,10 @@ def tour(
     rows += profiles(console)
     rows += retrieval(console)
     rows += telemetry(console)
+    rows += density(console)
     console.print(
         "Each sketch is as small after a billion events. Next: README.md, docs/recommend.md, "
-        "docs/profiles.md, docs/retrieval.md, docs/telemetry.md, docs/privacy.md"
+        "docs/profiles.md, docs/retrieval.md, docs/telemetry.md, docs/density.md, docs/privacy.md"
     )
     return rows
 

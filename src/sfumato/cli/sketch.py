@@ -217,6 +217,11 @@ def _load(file: Path) -> Any:
             raise SketchFormatError(
                 f"{file}: is a ledger? Look into it with budget show."
             ) from None
+        if "the bytes hold a" in str(error):
+            kind = str(error).split("'")[1]
+            raise SketchFormatError(
+                f"{file}: holds a {kind}, no sketch of keys; sfumato inspect tells about it."
+            ) from None
         raise SketchFormatError(f"{file}: {error}") from None
 
 

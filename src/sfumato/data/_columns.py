@@ -33,9 +33,9 @@ def as_ids(values: Any, name: str) -> np.ndarray | pa.ChunkedArray:
 
 
 def _text(array: Any, name: str) -> pa.Array:
-    if isinstance(array, pa.DictionaryArray):
-        array = array.dictionary_decode()
     try:
+        if isinstance(array, pa.DictionaryArray):  # maybe of views, which must be cast to be taken
+            return array.dictionary.cast(pa.string()).take(array.indices)
         return array.cast(pa.string())
     except pa.ArrowInvalid:
         raise ValueError(f"{name}: bytes as ids must be UTF-8 text.") from None

@@ -11,7 +11,15 @@ from sfumato.privacy import _cks
 from sfumato.privacy._laws import Digit, HalfGaussian, Law, SignedDigit, SizeOfLaplace, exp_bounds
 from sfumato.privacy._source import Source
 
-__all__ = ["GaussianSampler", "LaplaceSampler", "gaussian_sampler", "laplace_sampler"]
+__all__ = [
+    "CHUNK",
+    "GaussianSampler",
+    "LaplaceSampler",
+    "Table",
+    "gaussian_sampler",
+    "laplace_sampler",
+    "parts",
+]
 
 CHUNK = 1 << 14  # draws at a time: their words and numbers stay in the second cache
 BITS = 63  # of a word that choose an outcome; the lowest is a sign
@@ -20,7 +28,7 @@ STRIPS = 4096  # Gaussian sigma, with a table entry for every number
 DIGIT = 10  # bits of a Laplace digit
 
 
-class _Table:
+class Table:
     """The floors of a law, and where to start looking for each stretch of equal leading bits."""
 
     def __init__(self, law: Law) -> None:
@@ -49,21 +57,21 @@ class LaplaceSampler:
     def __init__(self, scale: Fraction) -> None:
         rate = 1 / scale
         if scale <= DIRECT:
-            self._tables = [_Table(SizeOfLaplace(rate))]
+            self._tables = [Table(SizeOfLaplace(rate))]
             return
         lower = -(-(scale / 128).__ceil__().bit_length() // DIGIT)
         base = 1 << DIGIT
-        self._tables = [_Table(SignedDigit(rate, base))]
+        self._tables = [Table(SignedDigit(rate, base))]
         for place in range(1, lower):
-            self._tables.append(_Table(Digit(rate * base**place, base)))
-        self._tables.append(_Table(Digit(rate * base**lower)))
+            self._tables.append(Table(Digit(rate * base**place, base)))
+        self._tables.append(Table(Digit(rate * base**lower)))
 
     def add(self, cells: np.ndarray, source: Source) -> None:
         """Add noise to every number of a one-dimensional int64 array."""
         bits = _cks.Bits(source)
         words, left_open = np.empty(CHUNK, np.uint64), np.empty(CHUNK, np.int64)
         digits = np.empty(CHUNK, np.int64)
-        for part in _parts(cells):
+        for part in parts(cells):
             if len(self._tables) == 1:
                 source.fill(words[: part.size])
                 self._direct(words[: part.size], left_open, bits, part)
@@ -111,7 +119,7 @@ class GaussianSampler:
         while variance > (STRIPS << self._place) ** 2:
             self._place += 1
         narrow = variance / 4**self._place
-        self._table = _Table(HalfGaussian(narrow, both=self._place == 0))
+        self._table = Table(HalfGaussian(narrow, both=self._place == 0))
         if self._place:
             self._slopes = self._doubts()
 
@@ -120,7 +128,7 @@ class GaussianSampler:
         bits = _cks.Bits(source)
         words, left_open = np.empty((CHUNK, 2), np.uint64), np.empty(CHUNK, np.int64)
         not_kept: list[int] = []
-        for number, part in enumerate(_parts(cells)):
+        for number, part in enumerate(parts(cells)):
             if self._place:
                 source.fill(words[: part.size])
                 again = self._by_strips(words[: part.size], left_open, bits, part)
@@ -184,7 +192,7 @@ def _below_exp(prefix: int, known: int, gamma: Fraction, bits: _cks.Bits) -> boo
         prefix, known = prefix << 64 | bits.take(64), known + 64
 
 
-def _parts(cells: np.ndarray) -> Iterator[np.ndarray]:
+def parts(cells: np.ndarray) -> Iterator[np.ndarray]:
     for start in range(0, cells.size, CHUNK):
         yield cells[start : start + CHUNK]
 

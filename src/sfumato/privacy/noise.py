@@ -13,6 +13,7 @@ import numpy as np
 from sfumato._require import rational, whole
 from sfumato.kernels import noise as kernels
 from sfumato.privacy import _cks
+from sfumato.privacy._share_tables import ShareSource
 from sfumato.privacy._source import InsecureSeededSource, Source, SystemSource
 from sfumato.privacy._tables import gaussian_sampler, laplace_sampler
 
@@ -44,7 +45,7 @@ def discrete_laplace(scale: Any, size: Any = None, *, source: Source | None = No
 
     Canonne, Kamath and Steinke 2020, section 5.
     """
-    scale = _scale("discrete_laplace", "scale", scale)
+    scale = noise_scale("discrete_laplace", "scale", scale)
     cells = np.zeros(() if size is None else size, np.int64)
     laplace_sampler(scale).add(cells.reshape(-1), source or SystemSource())
     return int(cells[()]) if size is None else cells
@@ -60,7 +61,7 @@ def discrete_gaussian(sigma: Any, size: Any = None, *, source: Source | None = N
 
     Canonne, Kamath and Steinke 2020, section 3.
     """
-    sigma = _scale("discrete_gaussian", "sigma", sigma)
+    sigma = noise_scale("discrete_gaussian", "sigma", sigma)
     cells = np.zeros(() if size is None else size, np.int64)
     gaussian_sampler(sigma**2).add(cells.reshape(-1), source or SystemSource())
     return int(cells[()]) if size is None else cells
@@ -68,14 +69,20 @@ def discrete_gaussian(sigma: Any, size: Any = None, *, source: Source | None = N
 
 def add_laplace(cells: np.ndarray, scale: Any, *, source: Source | None = None) -> None:
     """Add discrete Laplace noise to a contiguous int64 array, in place and in little memory."""
-    scale = _scale("add_laplace", "scale", scale)
-    laplace_sampler(scale).add(_flat("add_laplace", cells), source or SystemSource())
+    scale, flat = noise_scale("add_laplace", "scale", scale), flat_cells("add_laplace", cells)
+    if isinstance(source, ShareSource):
+        source.add_laplace(flat, scale)
+    else:
+        laplace_sampler(scale).add(flat, source or SystemSource())
 
 
 def add_gaussian(cells: np.ndarray, sigma: Any, *, source: Source | None = None) -> None:
     """Add discrete Gaussian noise to a contiguous int64 array, in place and in little memory."""
-    sigma = _scale("add_gaussian", "sigma", sigma)
-    gaussian_sampler(sigma**2).add(_flat("add_gaussian", cells), source or SystemSource())
+    sigma, flat = noise_scale("add_gaussian", "sigma", sigma), flat_cells("add_gaussian", cells)
+    if isinstance(source, ShareSource):
+        source.add_gaussian(flat, sigma**2)
+    else:
+        gaussian_sampler(sigma**2).add(flat, source or SystemSource())
 
 
 def coins(probability: Any, size: int, *, source: Source | None = None) -> np.ndarray:
@@ -136,14 +143,16 @@ def _flip(chance: Fraction, out: np.ndarray, source: Source) -> None:
                     out[j] |= np.uint64(1 << place)
 
 
-def _scale(owner: str, name: str, value: Any) -> Fraction:
+def noise_scale(owner: str, name: str, value: Any) -> Fraction:
+    """The scale of a noise, taken exactly, once it is within limits."""
     scale: Fraction = rational.check(owner, name, value)
     if scale > LARGEST:
         raise ValueError(f"{owner}: {name} must be at most 2**40, not {value!r}.")
     return scale
 
 
-def _flat(owner: str, cells: np.ndarray) -> np.ndarray:
+def flat_cells(owner: str, cells: np.ndarray) -> np.ndarray:
+    """An array that can take noise in place, seen as one-dimensional."""
     if cells.dtype != np.int64 or not cells.flags.c_contiguous or not cells.flags.writeable:
         raise TypeError(f"{owner}: cells must be a contiguous, writeable array of int64.")
     flat = cells.reshape(-1)

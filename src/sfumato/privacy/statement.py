@@ -12,7 +12,7 @@ from sfumato.privacy.loss import RELATIONS, Loss
 
 __all__ = ["SCHEMA", "PrivacyStatement"]
 
-UNITS = ("event", "item of a profile", "user", "basket", "adjacency list")
+UNITS = ("event", "item of a profile", "user", "basket", "adjacency list", "edge")
 UNACCOUNTED = "unaccounted"
 SYSTEM = "operating system"
 INSECURE = "insecure: seeded for tests, not private"

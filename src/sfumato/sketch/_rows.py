@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["LARGEST", "rows"]
+__all__ = ["LARGEST", "matrix_of", "rows"]
 
 LARGEST = 1e150  # products and squares of two numbers up to here stay finite
 
@@ -22,6 +22,19 @@ def rows(owner: str, values: Any, dimension: int | None = None) -> np.ndarray:
     array([[1., 2.],
            [3., 4.]])
     """
+    matrix = matrix_of(owner, values, dimension)
+    # A NaN fails both comparisons.
+    if matrix.size and not (matrix.min() >= -LARGEST and matrix.max() <= LARGEST):
+        row, column = np.argwhere(~(np.abs(matrix) <= LARGEST))[0]
+        raise ValueError(
+            f"{owner}: numbers must be finite and at most {LARGEST:g} in size; row {row}, column "
+            f"{column} is not."
+        )
+    return matrix
+
+
+def matrix_of(owner: str, values: Any, dimension: int | None = None) -> np.ndarray:
+    """A float64 matrix of these columns, whatever its numbers are; `rows` says from what."""
     matrix = _matrix(owner, values)
     if matrix.size == 0 and matrix.ndim in (1, 2) and len(matrix) == 0:
         return np.zeros((0, matrix.shape[-1] if dimension is None else dimension))
@@ -33,15 +46,7 @@ def rows(owner: str, values: Any, dimension: int | None = None) -> np.ndarray:
         raise ValueError(
             f"{owner}: rows must have {dimension} columns (its dimension), not {matrix.shape[1]}."
         )
-    matrix = np.ascontiguousarray(matrix, np.float64)
-    # A NaN fails both comparisons.
-    if matrix.size and not (matrix.min() >= -LARGEST and matrix.max() <= LARGEST):
-        row, column = np.argwhere(~(np.abs(matrix) <= LARGEST))[0]
-        raise ValueError(
-            f"{owner}: numbers must be finite and at most {LARGEST:g} in size; row {row}, column "
-            f"{column} is not."
-        )
-    return matrix
+    return np.ascontiguousarray(matrix, np.float64)
 
 
 def _matrix(owner: str, values: Any) -> np.ndarray:

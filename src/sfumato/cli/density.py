@@ -1,0 +1,37 @@
+"""`sfumato density`: one summary of a table, private when told so, and all that it answers."""
+
+from pathlib import Path
+
+import typer
+
+from sfumato.cli import density_ask, density_build, density_draw
+from sfumato.cli._density_files import load, told
+
+__all__ = ["app", "shown"]
+
+app = typer.Typer(
+    help="One summary of a table, private with --epsilon: density, class, number, anomaly, rows.",
+    no_args_is_help=False,
+    rich_markup_mode=None,
+)
+app.command()(density_build.build)
+app.command()(density_ask.query)
+app.command()(density_ask.classify)
+app.command()(density_ask.regress)
+app.command()(density_ask.anomalies)
+app.command()(density_draw.modes)
+app.command()(density_draw.sample)
+
+
+def shown(file: Path, json: bool) -> bool:
+    """Say what a model of `density build` in a file is; False where it holds something else."""
+    from sfumato.cli import _show
+    from sfumato.density._files import holds_model
+
+    if not file.is_file() or not holds_model(file.read_bytes()):
+        return False
+    model = load(file)
+    _show.document(told(model, file, json), json)
+    if not json and hasattr(model, "statement_"):
+        print(model.statement_)
+    return True

@@ -1,0 +1,290 @@
+"""What the estimators share: parameters, checks of data, fit-and-release, merge and files."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import validate_data
+
+from sfumato._require import Limit
+from sfumato.density import _files
+from sfumato.density._backend import Setting, choose, make
+from sfumato.density._limits import LIMITS
+from sfumato.privacy._source import Source
+from sfumato.sketch._points import Box, Pair
+from sfumato.sketch._rows import LARGEST
+
+__all__ = ["KernelEstimator", "noise_from"]
+
+_NOISE: ContextVar[Source | None] = ContextVar("sfumato-density-noise", default=None)
+UNREADABLE = {
+    "could not convert": "X must hold numbers, and a cell is text.",
+    "Complex data not supported": "X must hold real numbers. Complex data not supported.",
+    "Expected 2D array": "X must have rows and columns, and is no table. Expected 2D array. "
+    "Reshape your data: array.reshape(-1, 1) for one column, array.reshape(1, -1) for one row.",
+}
+OPTIONS = ("ledger", "dataset", "unit", "relation", "contributions", "release_id")
+
+
+@contextlib.contextmanager
+def noise_from(source: Source) -> Iterator[None]:
+    """Every private fit inside takes its noise from here: for tests only, its statement says so."""
+    token = _NOISE.set(source)
+    try:
+        yield
+    finally:
+        _NOISE.reset(token)
+
+
+class KernelEstimator(BaseEstimator):  # type: ignore[misc]
+    """The base of all estimators over kernel sums.
+
+    A subclass takes its parameters by keyword, stores them as given, and names the limits of those
+    it adds in `LIMITS`. Its `fit` begins with `_check` and `_train`, asks `_setting` for what is
+    public, fills one sketch or several from `_empty`, and hands each to `_kept`, which is the
+    sketch itself without privacy, and otherwise its release: the sketch is then forgotten.
+    What it holds goes to files by `_parts`, what else it learned by `_state`.
+    """
+
+    LIMITS: ClassVar[dict[str, Limit]] = LIMITS
+    KINDS: ClassVar[dict[str, type["KernelEstimator"]]] = {}
+    version: ClassVar[int] = 1  # of the parts' meaning; files of another version are refused
+
+    n_features_in_: int
+    bounds_: Pair
+    backend_: str
+    sketch_: Any
+    release_: Any
+    statement_: Any
+    clipped_: int
+
+    def __init__(
+        self,
+        *,
+        bandwidth: float = 1.0,
+        kernel: str = "p-stable",
+        backend: str = "auto",
+        rows: int | None = None,
+        width: int = 1024,
+        expected_size: int | None = None,
+        epsilon: float | None = None,
+        delta: float = 0.0,
+        bounds: Any = None,
+        ledger: Any = None,
+        dataset: str | None = None,
+        unit: str | None = None,
+        relation: str | None = None,
+        contributions: int | None = None,
+        release_id: str | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.bandwidth = bandwidth
+        self.kernel = kernel
+        self.backend = backend
+        self.rows = rows
+        self.width = width
+        self.expected_size = expected_size
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.ledger = ledger
+        self.dataset = dataset
+        self.unit = unit
+        self.relation = relation
+        self.contributions = contributions
+        self.release_id = release_id
+        self.random_state = random_state
+
+    def __init_subclass__(cls, *, in_files: bool = True, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if in_files:
+            KernelEstimator.KINDS[cls.__name__] = cls
+
+    @property
+    def _owner(self) -> str:
+        return type(self).__name__
+
+    def _check(self) -> dict[str, Any]:
+        """The parameters in their plain types, or ValueError naming the first that is wrong."""
+        given = self.get_params(deep=False)
+        plain = {
+            name: limit.check(self._owner, name, given[name])
+            for name, limit in self.LIMITS.items()
+            if name in given
+        }
+        if plain["epsilon"] is None and (plain["delta"] or plain["ledger"] is not None):
+            name = "delta" if plain["delta"] else "ledger"
+            raise ValueError(f"{self._owner}: {name} needs an epsilon; give both or neither.")
+        if plain["epsilon"] is not None and plain["bounds"] is None:
+            raise ValueError(
+                f"{self._owner}: bounds must be given with epsilon: public limits (low, high) of "
+                "the columns, never taken from private data."
+            )
+        return plain
+
+    def _train(self, X: Any, *, reset: bool = True) -> np.ndarray:
+        """Points to learn from: no NaN, and nothing infinite where no bounds could clip it."""
+        points = self._matrix(X, reset=reset)
+        self._refuse_nan(points, np.isnan(points), "NaN")
+        if self.bounds is None:
+            self._refuse_nan(points, np.isinf(points), "inf, which needs bounds to be clipped to")
+        return points
+
+    def _queries(self, X: Any) -> np.ndarray:
+        """Points to ask about, all finite, of as many columns as the estimator learned from."""
+        self._check_fitted()
+        points = self._matrix(X, reset=False)
+        self._refuse_nan(points, ~np.isfinite(points), "NaN or inf")
+        return points
+
+    def _matrix(self, X: Any, *, reset: bool) -> np.ndarray:
+        try:
+            checked = validate_data(
+                self, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False
+            )
+        except ValueError as error:
+            # Some sentences of scikit-learn and NumPy hold cells, which may be a person's.
+            for start, ours in UNREADABLE.items():
+                if str(error).startswith(start):
+                    raise ValueError(f"{self._owner}: {ours}") from None
+            raise
+        return np.asarray(checked)
+
+    def _refuse_nan(self, points: np.ndarray, wrong: np.ndarray, what: str) -> None:
+        if wrong.any():
+            row, column = np.argwhere(wrong)[0]
+            raise ValueError(
+                f"{self._owner}: X must be finite; row {row}, column {column} holds {what}. "
+                "Drop or fill such rows first."
+            )
+
+    def _weights(self, sample_weight: Any, rows: int) -> np.ndarray | None:
+        """Whole weights as int64, None for ones; with privacy only ones."""
+        if sample_weight is None:
+            return None
+        weights = np.asarray(sample_weight)
+        if weights.shape != (rows,):
+            raise ValueError(
+                f"{self._owner}: sample_weight must have one number per row, {rows}, not the shape "
+                f"{weights.shape}."
+            )
+        numbers = weights if weights.dtype.kind in "iuf" else np.full(rows, -1)
+        with np.errstate(invalid="ignore"):
+            whole = numbers.astype(np.int64)
+        if not (whole == numbers).all() or whole.min() < 0:
+            raise ValueError(f"{self._owner}: sample_weight must be whole numbers from 0 up.")
+        if not whole.any():
+            raise ValueError(f"{self._owner}: every sample_weight is zero; one must be above.")
+        if self.epsilon is not None and not (whole == 1).all():
+            raise ValueError(
+                f"{self._owner}: sample_weight must be ones with epsilon, which hides one event of "
+                "weight 1; repeat rows and give contributions, or release a sketch yourself."
+            )
+        return whole
+
+    def _setting(
+        self, plain: dict[str, Any], points: np.ndarray, weights: np.ndarray | None = None
+    ) -> Setting:
+        """What is public of a fit; with epsilon the points give nothing but their columns."""
+        dimension = points.shape[1]
+        if plain["bounds"] is not None:
+            bounds = Box.of(self._owner, plain["bounds"], dimension).bounds
+        else:
+            used = points if weights is None else points[weights > 0]
+            bounds = _bounds_of(self._owner, used, plain["bandwidth"])
+        names = ("backend", "kernel", "bandwidth", "rows", "width", "epsilon", "delta")
+        asked = {name: plain[name] for name in (*names, "expected_size", "contributions")}
+        return choose(self._owner, **asked, bounds=bounds, seed=_seed(plain["random_state"]))
+
+    def _empty(self, setting: Setting) -> Any:
+        """An empty sketch of this setting."""
+        return make(setting)
+
+    def _kept(self, sketch: Any, plain: dict[str, Any], **more: Any) -> Any:
+        """The sketch without privacy, else its release: charged before any noise is drawn."""
+        if plain["epsilon"] is None:
+            return sketch
+        options = {name: plain[name] for name in OPTIONS if plain[name] is not None}
+        if _NOISE.get() is not None:
+            options["source"] = _NOISE.get()
+        return sketch.release(plain["epsilon"], plain["delta"], **{**options, **more})
+
+    def _check_fitted(self) -> None:
+        if not self._parts():
+            raise NotFittedError(f"{self._owner}: not fitted yet; call fit first.")
+
+    def _parts(self) -> dict[str, Any]:
+        """The sketches or releases that the estimator holds, by name; empty before fit."""
+        return {
+            name: getattr(self, name) for name in ("sketch_", "release_") if hasattr(self, name)
+        }
+
+    def _restore_parts(self, parts: dict[str, Any]) -> None:
+        """Take over the sketches or releases of a file."""
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def _state(self) -> dict[str, Any]:
+        """What else was learned and may be saved, as plain JSON values."""
+        names = [str(name) for name in getattr(self, "feature_names_in_", ())]
+        return dict(
+            columns=self.n_features_in_, names=names, bounds=self.bounds_, backend=self.backend_
+        )
+
+    def _restore_state(self, state: dict[str, Any]) -> None:
+        """Take over what `_state` told."""
+        self.n_features_in_ = int(state["columns"])
+        if state["names"]:
+            self.feature_names_in_ = np.array(state["names"], object)
+        self.bounds_ = Box.of(self._owner, state["bounds"], self.n_features_in_).bounds
+        self.backend_ = str(state["backend"])
+
+    def to_bytes(self) -> bytes:
+        """The estimator as bytes with a checksum; a private one holds its releases only."""
+        self._check_fitted()
+        return _files.to_bytes(self)
+
+    @classmethod
+    def from_bytes(cls, data: Any) -> Self:
+        """The estimator in these bytes; SketchFormatError when they are not a whole, intact one."""
+        return _files.read(data, cls)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the estimator to a file that is either complete or not there."""
+        _files.write_whole(Path(path), self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The estimator in a file; SketchFormatError when it is not a whole, intact one."""
+        return cls.from_bytes(Path(path).read_bytes())
+
+
+def _bounds_of(owner: str, points: np.ndarray, bandwidth: float) -> Pair:
+    """The box of the points, with at least a bandwidth and some digits between its sides."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    far = np.maximum(np.abs(low), np.abs(high))
+    if far.max() > LARGEST / 2:
+        column = int(far.argmax())
+        raise ValueError(
+            f"{owner}: X must be within {LARGEST / 2:g}; column {column} is not. Rescale it, or "
+            "give bounds to clip it to."
+        )
+    flat = np.maximum(np.maximum(bandwidth, far * 2.0**-50) - (high - low), 0) / 2
+    return tuple(map(float, low - flat)), tuple(map(float, high + flat))
+
+
+def _seed(random_state: Any) -> int:
+    """The seed of all hashes; 0 unless told, so that two estimators can merge."""
+    if random_state is None:
+        return 0
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31))
+    return int(random_state)

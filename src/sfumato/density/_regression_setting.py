@@ -1,0 +1,98 @@
+"""What is public of a regression: its method, degree, bounds, and the sketch that follows."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sfumato.density._surrogate import lifted, surrogate_sketch
+from sfumato.sketch._points import Box, Pair
+from sfumato.sketch._polynomials import Polynomials
+from sfumato.sketch.moments import CELLS, Moments
+
+__all__ = [
+    "BITS",
+    "BITS_PRIVATE",
+    "METHODS",
+    "Degree",
+    "RegressionSetting",
+    "around",
+    "chosen",
+    "scaled",
+]
+
+METHODS = ("statistics", "surrogate")
+QUADRATIC = 16  # sums for each unit of epsilon up to which squares and products are worth them
+BITS, BITS_PRIVATE = 18, 14  # of a number; with noise, fewer leave room for it
+
+
+class Degree:
+    """1, 2 or "auto"."""
+
+    def check(self, owner: str, name: str, value: Any) -> Any:
+        if isinstance(value, str) and value == "auto":
+            return value
+        if (
+            not isinstance(value, int | np.integer)
+            or isinstance(value, bool)
+            or value not in (1, 2)
+        ):
+            raise ValueError(f"{owner}: {name} must be 1, 2 or 'auto', not {value!r}.")
+        return int(value)
+
+    def bad(self) -> list[Any]:
+        return [0, 3, 1.5, None, True, "cubic"]
+
+
+@dataclass(frozen=True)
+class RegressionSetting:
+    """Everything public that decides a sketch of the regression."""
+
+    backend: str
+    degree: int
+    bounds: Pair
+    target: tuple[float, float]
+    rows: int
+    seed: int
+    bits: int
+
+    def empty(self) -> Any:
+        if self.backend == "surrogate":
+            return surrogate_sketch(len(self.bounds[0]) + 1, self.rows, self.seed)
+        (low, high), (least, most) = self.bounds, self.target
+        return Moments(((*low, least), (*high, most)), self.degree, bits=self.bits)
+
+    def fed(self, table: np.ndarray) -> tuple[np.ndarray, int]:
+        """Rows as the sketch takes them, and how many of them were outside (if it does not say)."""
+        if self.backend == "statistics":
+            return table, 0
+        (low, high), (least, most) = self.bounds, self.target
+        inside, outside = Box((*low, least), (*high, most)).clip(table)
+        return lifted(scaled(inside, ((*low, least), (*high, most)))), outside
+
+
+def chosen(plain: dict[str, Any], columns: int) -> tuple[str, int]:
+    """Method and degree, by the number of columns and epsilon alone."""
+    method, degree, epsilon = plain["method"], plain["degree"], plain["epsilon"]
+    if method == "auto":
+        least = 1 if degree == "auto" else degree
+        method = "statistics" if Polynomials.count(columns, least) <= CELLS else "surrogate"
+    if degree == "auto":
+        quadratic = epsilon is not None and method == "statistics"
+        enough = quadratic and Polynomials.count(columns, 2) <= QUADRATIC * epsilon
+        degree = 2 if enough else 1
+    if method == "surrogate" and degree == 2:
+        raise ValueError("SketchRegressor: degree must be 1 for the surrogate, which is linear.")
+    return method, degree
+
+
+def around(table: np.ndarray) -> Pair:
+    """The box of the points; a column of one value gets a unit of room."""
+    low, high = table.min(axis=0), table.max(axis=0)
+    flat = np.where(high > low, 0.0, 0.5)
+    return tuple(map(float, low - flat)), tuple(map(float, high + flat))
+
+
+def scaled(points: np.ndarray, bounds: Pair) -> np.ndarray:
+    low, high = (np.array(side) for side in bounds)
+    return np.asarray(np.clip(2 * (points - low) / (high - low) - 1, -1.0, 1.0))

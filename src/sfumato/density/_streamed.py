@@ -1,0 +1,56 @@
+"""Estimators of points alone, which may come in parts: data larger than memory."""
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+from sfumato.density._backend import described
+from sfumato.density._single import SingleSketch
+
+__all__ = ["Streamed"]
+
+
+class Streamed(SingleSketch, in_files=False):
+    """An estimator that can learn from batches, of which it holds one at a time."""
+
+    def fit_batches(self, batches: Iterable[Any]) -> Self:
+        """Learn as `fit` does from all the batches together; bounds must be given.
+
+        Guarantee: the same model as `fit` on all rows, byte for byte without epsilon, and one
+        release for all batches with it: the budget is charged once, after the last of them, so that
+        a batch which fails or is stopped costs nothing.
+        Parameters: batches, each a table of points as `fit` takes it; those without rows are left
+        out.
+
+        >>> from sfumato.density import SketchDensity
+        >>> parts = ([[x], [x + 1.0]] for x in (0.0, 5.0))
+        >>> SketchDensity(bounds=(0, 10)).fit_batches(parts).sketch_.total
+        4
+        """
+        plain = self._check()
+        if plain["bounds"] is None:
+            raise ValueError(
+                f"{self._owner}: bounds must be given to learn from batches; the first does not "
+                "know the others'."
+            )
+        sketch: Any = None
+        for number, part in enumerate(batches):
+            if not len(part):
+                continue
+            try:
+                points = self._train(part, reset=sketch is None)
+            except ValueError as error:
+                error.add_note(f"(rows of batch {number}, the first being 0)")
+                raise
+            if sketch is None:
+                setting = self._setting(plain, points)
+                sketch = self._empty(setting)
+            sketch.update(points)
+        if sketch is None:
+            raise ValueError(f"{self._owner}: batches must hold at least one row.")
+        self._take(self._kept(sketch, plain), setting)
+        return self
+
+    def _learned(self) -> None:
+        super()._learned()
+        if described(self._told).dimension != self.n_features_in_:  # of a file that was forged
+            raise ValueError(f"{self._owner}: the columns are not those of what was learned.")

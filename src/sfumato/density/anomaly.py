@@ -1,0 +1,238 @@
+"""Anomalies: points that are strange to histograms which can be told with nobody's data."""
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import OutlierMixin
+from sklearn.utils.metaestimators import available_if
+
+from sfumato._require import Limit, whole
+from sfumato.density._class_joint import Planned, refuse_told
+from sfumato.density._estimator import KernelEstimator, _seed
+from sfumato.density._single import SingleSketch
+from sfumato.density._slice_release import ReleasedSliceTable, described_slices, planned_slices
+from sfumato.density._slice_table import SliceTable
+from sfumato.density._surprise import Surprise
+from sfumato.sketch._points import Box
+from sfumato.sketch._release import Release
+
+__all__ = ["SketchAnomalyDetector"]
+
+MOST = 0.1  # of the points may be past the threshold of contamination="auto"
+
+
+class _Contamination:
+    """ "auto", or a share above 0 up to one half."""
+
+    def check(self, owner: str, name: str, value: Any) -> Any:
+        if isinstance(value, str) and value == "auto":
+            return value
+        number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        if not number or not 0 < value <= 0.5:
+            wanted = "'auto' or a number above 0 up to 0.5"
+            raise ValueError(f"{owner}: {name} must be {wanted}, not {value!r}.")
+        return float(value)
+
+    def bad(self) -> list[Any]:
+        return ["many", 0, 0.6, -0.1, None, True, float("nan")]
+
+
+class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
+    """Unsupervised anomaly detection from histograms of slices, private when epsilon is given.
+
+    Guarantee: with epsilon, the estimator keeps nothing but one release, so that the whole object,
+    its file, its scores and its threshold are (epsilon, delta)-private as `statement_` says.
+    Without, it keeps a table that merges bit for bit.
+
+    What `score_samples` tells: minus the root mean square, over slices, of the surprise (the
+    negative log of a cell's share of the points, in nats) past the slice's entropy; the lower, the
+    stranger. Slices are all columns, with half of the weight, and `projections` sums of two
+    columns; cells that hold less than their noise count as that.
+
+    The threshold: contamination is the share of the points that is past it, by the points' scores;
+    with epsilon, by a noisy histogram of them, which takes a tenth of the budget. "auto", not
+    with epsilon, is 3.2 (the root of 10) times the root mean square score, so that at most a tenth
+    is past it (Markov); the table alone tells it, and so `merge` and `partial_fit` are possible.
+
+    Parameters: contamination, above 0 up to 0.5, or "auto"; projections, from 0; bins, cells of a
+    histogram, from 2; epsilon, delta, bounds, ledger, dataset, unit, relation, contributions,
+    release_id, random_state as in `SketchDensity`; bounds may be wide, if only they are public.
+
+    Learned: release_ and statement_ with epsilon, else sketch_ and clipped_; offset_, bounds_,
+    n_features_in_.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> usual = rng.normal(size=(20_000, 4))
+    >>> told = SketchAnomalyDetector(epsilon=1, bounds=(-10, 10), contamination=0.01).fit(usual)
+    >>> told.predict([[0, 0, 0, 0], [6, -6, 6, 6]]).tolist()
+    [1, -1]
+
+    After LODA: Pevny 2016.
+    """
+
+    LIMITS: dict[str, Limit] = {  # type: ignore[misc]
+        **{
+            name: limit
+            for name, limit in KernelEstimator.LIMITS.items()
+            if name not in ("bandwidth", "kernel", "backend", "rows", "width", "expected_size")
+        },
+        "contamination": _Contamination(),
+        "projections": whole(0, 2**16),
+        "bins": whole(2, 2**12),
+    }
+    offset_: float
+
+    def __init__(
+        self,
+        *,
+        contamination: Any = 0.1,
+        projections: int = 32,
+        bins: int = 64,
+        epsilon: float | None = None,
+        delta: float = 0.0,
+        bounds: Any = None,
+        ledger: Any = None,
+        dataset: str | None = None,
+        unit: str | None = None,
+        relation: str | None = None,
+        contributions: int | None = None,
+        release_id: str | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.contamination = contamination
+        self.projections = projections
+        self.bins = bins
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.ledger = ledger
+        self.dataset = dataset
+        self.unit = unit
+        self.relation = relation
+        self.contributions = contributions
+        self.release_id = release_id
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from points, one a row; with epsilon, release the table and forget it.
+
+        y is not used; sample_weight, whole numbers, must be ones with epsilon.
+        """
+        plain = self._check()
+        points = self._train(X)
+        weights = self._weights(sample_weight, len(points))
+        bounds = self._box(plain, points, weights)
+        table = SliceTable(
+            bounds,
+            projections=plain["projections"],
+            bins=plain["bins"],
+            seed=_seed(plain["random_state"]),
+        ).update(points, weights)
+        inside = table.box.clip(points)[0]
+        if plain["epsilon"] is not None:
+            planned = Planned(self._owner, lambda terms: planned_slices(table, inside, terms))
+            self._take_table(self._kept(planned, plain))
+            return self
+        self._take_table(table)
+        if plain["contamination"] != "auto":
+            self._set_offset(-self._surprise.scores(inside), weights, plain["contamination"])
+        return self
+
+    @available_if(lambda self: self.contamination == "auto" and self.epsilon is None)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from further points; only with contamination "auto" and without epsilon."""
+        return super().partial_fit(X, y, sample_weight)
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Minus the surprise of every point: the lower, the stranger."""
+        inside = self._told.box.clip(self._queries(X))[0]
+        return np.asarray(-self._surprise.scores(inside))
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """The score less the threshold: below 0 for anomalies."""
+        return np.asarray(self.score_samples(X) - self.offset_)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """-1 for anomalies, 1 for all others."""
+        return np.where(self.decision_function(X) < 0, -1, 1)
+
+    @classmethod
+    def from_release(cls, release: Release, **parameters: Any) -> Self:
+        """The detector that answers from a release of another, at no further cost."""
+        if not isinstance(release, ReleasedSliceTable):
+            kind = type(release).__name__
+            raise TypeError(f"{cls.__name__}: from_release takes a release of one, not {kind}.")
+        told = release.statement
+        given = {
+            **described_slices(release),
+            "epsilon": told.epsilon,
+            "delta": told.delta,
+        }
+        refuse_told(cls.__name__, parameters, given)
+        model = cls(**{**given, **parameters})
+        model._check()
+        model.n_features_in_ = len(release.bounds[0])
+        model._take_table(release)
+        return model
+
+    @property
+    def _surprise(self) -> Surprise:
+        told = self._told
+        if isinstance(told, ReleasedSliceTable):
+            return told.surprise
+        return Surprise(told, told._table, 0.0)
+
+    def _take_table(self, kept: Any) -> None:
+        for name in ("release_", "statement_", "sketch_", "clipped_", "offset_"):
+            self.__dict__.pop(name, None)
+        self.bounds_, self.backend_ = kept.bounds, "slices"
+        self._restore_parts({"release_" if isinstance(kept, Release) else "sketch_": kept})
+
+    def _check(self) -> dict[str, Any]:
+        plain = super()._check()
+        if plain["epsilon"] is not None and plain["contamination"] == "auto":
+            raise ValueError(
+                f"{self._owner}: contamination must be a number with epsilon, not 'auto', which "
+                "needs histograms without noise."
+            )
+        return plain
+
+    def _learned(self) -> None:
+        super()._learned()
+        if hasattr(self, "release_"):
+            self.offset_ = -self.release_.threshold(float(self.contamination))
+        elif self.contamination == "auto":
+            self.offset_ = -float(np.sqrt(self._surprise.mean_square / MOST))
+
+    def _set_offset(
+        self, scores: np.ndarray, weights: np.ndarray | None, contamination: float
+    ) -> None:
+        if weights is not None:
+            scores = np.repeat(scores, weights)
+        self.offset_ = float(np.percentile(scores, 100 * contamination))
+
+    def _refuse_private(self, verb: str, plain: dict[str, Any]) -> None:
+        super()._refuse_private(verb, plain)
+        if plain["contamination"] != "auto":
+            raise ValueError(
+                f"{self._owner}: {verb} needs contamination 'auto': any other threshold is of the "
+                "scores of all points, which are not kept."
+            )
+
+    def _box(
+        self, plain: dict[str, Any], points: np.ndarray, weights: np.ndarray | None
+    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Public bounds, or without epsilon those of the points."""
+        if plain["bounds"] is not None:
+            return Box.of(self._owner, plain["bounds"], points.shape[1]).bounds
+        used = points if weights is None else points[weights > 0]
+        low, high = used.min(axis=0), used.max(axis=0)
+        return tuple(map(float, low)), tuple(map(float, np.where(high > low, high, low + 1)))
+
+    def _state(self) -> dict[str, Any]:
+        return {**super()._state(), "offset": self.offset_}
+
+    def _restore_state(self, state: dict[str, Any]) -> None:
+        super()._restore_state(state)
+        self.offset_ = float(state["offset"])

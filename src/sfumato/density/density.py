@@ -1,0 +1,91 @@
+"""A density that is learned in one pass, merges, and can be told without telling anyone's data."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import DensityMixin
+
+from sfumato._require import one_of, whole
+from sfumato.density._backend import described
+from sfumato.density._field import log_integral
+from sfumato.density._sampling import by_population, by_rejection, generator
+from sfumato.density._streamed import Streamed
+
+__all__ = ["SketchDensity"]
+
+LAST_DIGIT = 2.0**-52  # a mean of kernels that are at most 1 has no smaller part
+METHODS = {"rejection": by_rejection, "mcmc": by_population}
+
+
+class SketchDensity(DensityMixin, Streamed):  # type: ignore[misc]
+    """Kernel density estimation from a sketch, private when epsilon is given.
+
+    Guarantee: without epsilon, answers come from a mergeable sketch whose size does not grow with
+    the data. With epsilon, the estimator keeps nothing but the sketch's release, so that the whole
+    object, its file and all its answers are (epsilon, delta)-private as `statement_` says.
+
+    What `score_samples` tells: the logarithm of the mean over the data of k(x, q), divided by the
+    kernel's integral over R^d where that is finite ("gaussian", "exponential"), so that it is a log
+    density; the "p-stable" kernel falls as 1 / distance and has none, and its mean stays as it is,
+    a number up to 1. A mean below `floor_` counts as `floor_`: the standard deviation of the noise
+    of one answer over the (noisy) number of points with epsilon, at most 1, else 2**-52; and none
+    counts for more than 1, which no mean exceeds but by error. So no answer is infinite.
+
+    Parameters: bandwidth, in the units of the data, above 0; kernel, "p-stable", "gaussian" or
+    "exponential"; backend, "auto" (by a rule of public numbers, see `density._backend`), "race",
+    "grid", "slices" or "fourier"; rows and width of the sketch (None: by that rule); expected_size,
+    a public guess of the number of points for it; epsilon above 0, or None for no privacy; delta
+    from 0 to 1; bounds, public (low, high), each a number or one per column, required with epsilon,
+    otherwise those of the data: points outside are clipped to them; ledger, dataset, unit,
+    relation, contributions, release_id: as in `release` (docs/privacy.md); random_state, of hashes
+    and samples, never of noise (None: hashes of seed 0, so that estimators merge).
+
+    Learned: release_ and statement_ with epsilon, else sketch_ and clipped_ (how many points were
+    outside the bounds: for the curator only); backend_, bounds_, floor_, n_features_in_.
+
+    >>> import numpy as np
+    >>> points = np.random.default_rng(0).normal(size=(20_000, 2))
+    >>> told = SketchDensity(bandwidth=0.5, epsilon=1, bounds=(-4, 4)).fit(points)
+    >>> bool(told.score_samples([[0, 0]])[0] > told.score_samples([[3, 3]])[0])
+    True
+    >>> told.statement_.epsilon, hasattr(told, "sketch_"), told.sample(5).shape
+    (1.0, False, (5, 2))
+
+    Coleman and Shrivastava 2021, sections 3 and 4; each backend cites its own.
+    """
+
+    floor_: float
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """The log density at each point, or the log mean kernel value for "p-stable"."""
+        mean = np.clip(self._mean(self._queries(X)), self.floor_, 1.0)
+        setting = described(self._told)  # as it was learned, whatever the parameters are by now
+        whole = log_integral(setting.kernel, setting.bandwidth, setting.dimension)
+        return np.asarray(np.log(mean) - whole)
+
+    def density(self, X: Any) -> np.ndarray:
+        """The density at each point: what `score_samples` is the logarithm of."""
+        return np.asarray(np.exp(self.score_samples(X)))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The sum of `score_samples`; y is not used."""
+        return float(np.sum(self.score_samples(X)))
+
+    def sample(
+        self, n_samples: int = 1, *, method: str = "rejection", random_state: Any = None
+    ) -> np.ndarray:
+        """Points drawn from the density's positive part within the bounds, at no further cost.
+
+        method: "rejection", independent points, for a few dimensions; "mcmc", a population that
+        follows the density, for any. random_state: that of the estimator unless given.
+        """
+        count = whole(0).check(self._owner, "n_samples", n_samples)
+        self._check_fitted()
+        draw = METHODS[one_of(tuple(METHODS)).check(self._owner, "method", method)]
+        state = self.random_state if random_state is None else random_state
+        return draw(self._mean, self.bounds_, count, generator(state))
+
+    def _learned(self) -> None:
+        super()._learned()
+        noise = self.release_.noise_error() / self._size if hasattr(self, "release_") else 0.0
+        self.floor_ = min(max(float(noise), LAST_DIGIT), 1.0)

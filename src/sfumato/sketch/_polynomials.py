@@ -1,0 +1,181 @@
+"""Products of Chebyshev polynomials in whole numbers: which sums a polynomial regression needs.
+
+A product is named by the columns it multiplies, in order: (0, 0, 3) is T_2(x_0) T_1(x_3). Every one
+is between -1 and 1 on the box, where 2**(power - 1) is the largest leading coefficient there is: no
+other basis tells powers with less noise for the same reach.
+"""
+
+from collections import Counter
+from functools import lru_cache
+from itertools import combinations_with_replacement
+
+import numpy as np
+
+__all__ = ["Polynomials"]
+
+Product = tuple[int, ...]
+
+
+class Polynomials:
+    """The sums that least squares needs: of inputs up to twice the degree, and with the target.
+
+    Parameters: columns of the input, 1 or more; degree of the regression, 1 or 2.
+    inputs: products of the input whose sums are told; features: those that predict.
+
+    >>> Polynomials(2, 1).inputs
+    [(), (0,), (1,), (0, 0), (0, 1), (1, 1)]
+    """
+
+    def __init__(self, columns: int, degree: int) -> None:
+        self.columns, self.degree = columns, degree
+        self.features = _products(columns, degree)
+        self.inputs = _products(columns, 2 * degree)
+        self._place = {name: i for i, name in enumerate(self.inputs)}
+        self._split = [_halves(name) for name in self.inputs]
+        needed = {half for pair in self._split for half in pair} | set(self.features)
+        self._columns = sorted(needed, key=lambda name: (len(name), name))
+        self._at = {name: i for i, name in enumerate(self._columns)}
+
+    @staticmethod
+    @lru_cache(32)
+    def of(columns: int, degree: int) -> "Polynomials":
+        """The same object for the same numbers."""
+        return Polynomials(columns, degree)
+
+    @property
+    def targets(self) -> int:
+        """How many sums hold the target: with every feature, and its own T_2."""
+        return len(self.features) + 1
+
+    @staticmethod
+    def count(columns: int, degree: int) -> int:
+        """How many sums there are in all, without listing them."""
+        inputs = targets = 1
+        for i in range(1, 2 * degree + 1):
+            inputs = inputs * (columns + i) // i
+        for i in range(1, degree + 1):
+            targets = targets * (columns + i) // i
+        return inputs + targets + 1
+
+    def sums(
+        self, steps: np.ndarray, weights: np.ndarray | None, most: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Sums over rows of inputs and targets, each product of two whole numbers up to `most`.
+
+        steps: whole numbers from -most to most, the target in the last column; exact in float64.
+        """
+        made = self._evaluated(steps[:, :-1], most)
+        target = steps[:, -1:]
+        double = _rounded(2 * target * target - most * most, most)
+        right = np.hstack([made, target, double])
+        left = right if weights is None else right * weights[:, None]
+        gram = np.rint(left.T @ right).astype(np.int64)
+        pairs = np.array([(self._at[a], self._at[b]) for a, b in self._split])
+        told = [self._at[name] for name in self.features]
+        end = len(self._columns)
+        return gram[pairs[:, 0], pairs[:, 1]], np.append(gram[told, end], gram[0, end + 1])
+
+    def values(self, points: np.ndarray) -> np.ndarray:
+        """Every feature at points scaled to -1 .. 1."""
+        powers = _chebyshev(points, self.degree)
+        out = np.ones((len(points), len(self.features)))
+        for j, name in enumerate(self.features):
+            for column, power in Counter(name).items():
+                out[:, j] *= powers[power][:, column]
+        return out
+
+    def matrix(self, inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Sums of products of all pairs of features, the target being the last of them.
+
+        T_p T_q = (T_(p + q) + T_|p - q|) / 2 in each column.
+        """
+        rows, columns, places, shares = self._expanded
+        size = len(self.features)
+        out = np.zeros((size + 1, size + 1))
+        np.add.at(out, (rows, columns), inputs[places] * shares)
+        out[:size, size] = targets[:-1]
+        out[size, size] = (inputs[0] + targets[-1]) / 2
+        return np.asarray(np.triu(out) + np.triu(out, 1).T)
+
+    @property
+    def _expanded(self) -> tuple[np.ndarray, ...]:
+        return _expanded(self.columns, self.degree)
+
+    def _evaluated(self, steps: np.ndarray, most: int) -> np.ndarray:
+        powers = _whole_chebyshev(steps, max(len(name) for name in self._columns), most)
+        out = np.empty((len(steps), len(self._columns)))
+        for j, name in enumerate(self._columns):
+            column = np.full(len(steps), float(most))
+            for place, power in Counter(name).items():
+                column = _rounded(column * powers[power][:, place], most)
+            out[:, j] = column
+        return out
+
+
+def _products(columns: int, degree: int) -> list[Product]:
+    return [
+        name
+        for length in range(degree + 1)
+        for name in combinations_with_replacement(range(columns), length)
+    ]
+
+
+def _halves(name: Product) -> tuple[Product, Product]:
+    """Two products without a column in common that multiply to this one."""
+    parts = sorted(Counter(name).items(), key=lambda part: -part[1])
+    left: list[int] = []
+    while parts and 2 * len(left) < len(name):
+        column, power = parts.pop(0)
+        left += [column] * power
+    right = [column for column, power in parts for _ in range(power)]
+    return tuple(sorted(left)), tuple(sorted(right))
+
+
+def _rounded(products: np.ndarray, most: int) -> np.ndarray:
+    """Products of two whole numbers up to `most`, as one such number; the same on any machine."""
+    return np.asarray(np.clip(np.rint(products / most), -most, most))
+
+
+def _whole_chebyshev(steps: np.ndarray, degree: int, most: int) -> list[np.ndarray]:
+    told = [np.full_like(steps, float(most)), steps]
+    for power in range(2, degree + 1):
+        half = power // 2  # by halves, since errors of rounding then stay small
+        product = 2 * told[half] * told[power - half] - most * told[power % 2]
+        told.append(_rounded(product, most))
+    return told
+
+
+def _chebyshev(points: np.ndarray, degree: int) -> list[np.ndarray]:
+    told = [np.ones_like(points), points]
+    for _ in range(degree - 1):
+        told.append(2 * points * told[-1] - told[-2])
+    return told
+
+
+@lru_cache(32)
+def _expanded(columns: int, degree: int) -> tuple[np.ndarray, ...]:
+    made = Polynomials.of(columns, degree)
+    entries = [
+        (i, j, made._place[name], share)
+        for i, one in enumerate(made.features)
+        for j, other in enumerate(made.features[i:], i)
+        for name, share in _multiplied(one, other).items()
+    ]
+    rows, across, places, shares = zip(*entries, strict=True)
+    whole = [np.array(each) for each in (rows, across, places)]
+    return *whole, np.array(shares)
+
+
+def _multiplied(one: Product, other: Product) -> dict[Product, float]:
+    """A product of two products, as shares of products."""
+    mine, yours = Counter(one), Counter(other)
+    terms: dict[Product, float] = {(): 1.0}
+    for column in sorted({*mine, *yours}):
+        p, q = mine[column], yours[column]
+        powers = [p + q, abs(p - q)] if p and q else [p + q]
+        terms = {
+            (*name, *[column] * power): share / len(powers)
+            for name, share in terms.items()
+            for power in powers
+        }
+    return terms

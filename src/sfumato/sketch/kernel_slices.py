@@ -1,0 +1,212 @@
+"""Slices: kernel sums of many bandwidths from histograms of the points along directions."""
+
+import math
+from typing import Any, Self, Unpack
+
+import numpy as np
+
+from sfumato._require import DELTA, fraction, positive, whole
+from sfumato.kernels import slices
+from sfumato.sketch._base import Cells, Sketch
+from sfumato.sketch._columns import whole_weights
+from sfumato.sketch._heaviest import WEIGHT, bounded_weight, check_heaviest, heaviest
+from sfumato.sketch._kernel_sums import kernel_sums
+from sfumato.sketch._noisy_cells import Reach, planned_cells
+from sfumato.sketch._points import points
+from sfumato.sketch._radial import profile
+from sfumato.sketch._release import Options, Terms
+from sfumato.sketch._slice_answers import SliceAnswers
+from sfumato.sketch._slice_lines import UNIT
+from sfumato.sketch.released_kernel_slices import ReleasedKernelSlices, count_weight
+
+__all__ = ["KernelSlices"]
+
+MASS = whole(0, 2**46)  # so many points, of UNIT shares each, stay below 2**62
+
+
+class KernelSlices(SliceAnswers, Sketch):
+    """Sums of a kernel over all points, from histograms of their projections on lines.
+
+    Guarantee: over seeds, the mean of an estimate is the sum of kernel(|x - q| / bandwidth), but
+    for what bins of finite width smooth away: k(|z|) is the mean over directions of a function of
+    the projection of z alone, with which each histogram is folded. A point adds to two neighbouring
+    bins of every line whole numbers that sum to 16, the same on every machine: sketches merge bit
+    for bit. At a query on top of a heavy single place a fifth of what that place adds may be
+    smoothed away; a higher resolution leaves less.
+    Parameters: bandwidth, in the unit of the points; bounds, (low, high), each a number or one for
+    each column: public; points outside are clipped and counted in `clipped`; rows, lines, up to
+    2**20; kernel, "p-stable", "gaussian" or "exponential"; resolution, bins in a bandwidth, 1.25
+    sqrt(dimension) unless told; seed, of directions and offsets; strata, "stratified" to spread
+    them evenly, or "independent". Any kernel and bandwidth may be asked for. A negative weight
+    removes a point that was added.
+
+    >>> sketch = KernelSlices(1.0, ([0, 0], [9, 9]), kernel="gaussian").update([[1, 2], [3, 4]])
+    >>> sketch.estimate([[2, 3]]).round(2), sketch.exact([[1, 2], [3, 4]], [[2, 3]]).round(2)
+    (array([0.74]), array([0.74]))
+
+    Slicing of radial kernels: Hertrich 2024.
+    """
+
+    total: int
+    clipped: int
+    heaviest: int
+    mass: int
+    _table: np.ndarray
+    _scalars = {"total": 0, "clipped": 0, "heaviest": 0, "mass": 0}
+
+    def __init__(
+        self,
+        bandwidth: float,
+        bounds: Any,
+        *,
+        rows: int = 1024,
+        kernel: str = "p-stable",
+        resolution: float | None = None,
+        seed: int = 0,
+        strata: str = "stratified",
+    ) -> None:
+        self._set_parameters(
+            bandwidth=bandwidth,
+            bounds=bounds,
+            rows=rows,
+            kernel=kernel,
+            resolution=resolution,
+            seed=seed,
+            strata=strata,
+        )
+        self._allocate()
+
+    @staticmethod
+    def suggest_rows(
+        density: float,
+        points: int,
+        epsilon: float,
+        delta: float = 0.0,
+        *,
+        dimension: int,
+        most: int = 2048,
+    ) -> int:
+        """The rows that make the error of a release about least, from public guesses alone.
+
+        It is the R with the least sum of the variance of the noise, 2 R / epsilon**2 at delta 0,
+        and a guess of that of the directions: (4 f / R)**2 on a spiral (up to three dimensions),
+        and beyond (f / 2)**2 / R, whose factor differs with data and dimension; f is the sum at a
+        usual query. With a delta the noise of an estimate does not grow with R: then `most`.
+        Parameters: density, a guess of the mean of the kernel at a usual query, from 0 to 1;
+        points, a guess of how many there are; epsilon and delta, of the release; dimension, of the
+        points; most, the largest answer.
+
+        >>> KernelSlices.suggest_rows(0.03, 245_057, epsilon=0.1, dimension=3)
+        205
+        """
+        owner = "KernelSlices.suggest_rows"
+        usual = fraction.check(owner, "density", density) * whole(1).check(owner, "points", points)
+        heard = usual * positive.check(owner, "epsilon", epsilon)
+        most = whole(1, 2**20).check(owner, "most", most)
+        if DELTA.check(owner, "delta", delta):
+            return most
+        if whole(1).check(owner, "dimension", dimension) <= 3:
+            best = (4 * heard) ** (2 / 3)
+        else:
+            best = heard / math.sqrt(8)
+        return int(max(1, min(most, round(best))))
+
+    def update(self, data: Any, weights: Any = None) -> Self:
+        """Add every point, by its whole weight or once."""
+        column = points("KernelSlices", data, self.dimension)
+        weighted = whole_weights("KernelSlices", weights, len(column), low=-WEIGHT.high)
+        sizes = None if weighted is None else np.abs(weighted)
+        added = len(column) if weighted is None else int(weighted.sum())
+        if self.total + added < 0:
+            raise ValueError("KernelSlices: weights must not remove more than was added.")
+        # No cell exceeds UNIT times the mass, so guarding the mass keeps cells from wrapping.
+        more = len(column) if sizes is None else int(sizes.sum())
+        self.mass = MASS.check("KernelSlices", "mass", self.mass + more)
+        inside, moved = self._lines.box.clip(column)
+        each = np.ones(len(column), np.int64) if weighted is None else weighted
+        for lines, part, positions in self._lines.positions(inside):
+            slices.share(positions, each[part], UNIT, self._table[lines])
+        self.total += added
+        self.clipped += moved
+        self.heaviest = max(self.heaviest, heaviest(sizes, len(column)))
+        self._kept.clear()
+        return self
+
+    def size(self) -> float:
+        """The weight of all points."""
+        return float(self.total)
+
+    def exact(self, data: Any, queries: Any) -> np.ndarray:
+        """The sums that `estimate` estimates, of these points clipped to the bounds, one by one."""
+        inside, _ = self._lines.box.clip(points("KernelSlices", data, self.dimension))
+        asked, _ = self._lines.box.clip(points("KernelSlices", queries, self.dimension))
+        return kernel_sums(inside, asked, lambda ratio: profile(self.kernel, ratio), self.bandwidth)
+
+    def release(
+        self,
+        epsilon: float,
+        delta: float = 0.0,
+        *,
+        weight: int = 1,
+        noise: str | None = None,
+        **options: Unpack[Options],
+    ) -> ReleasedKernelSlices:
+        """A private copy with noise on every bin, and on one cell that counts the points.
+
+        Guarantee: (epsilon, delta)-private for one unit: a point of weight w adds to each of R
+        lines two non-negative whole numbers that sum to exactly 16 w, and c w to the count. So L1 =
+        (16 R + c) w; and as squares of such numbers sum to no more than the square of their sum,
+        L2**2 <= (256 R + c**2) w**2. A point exchanged for another moves 16 w off and 16 w onto a
+        line, and leaves the count to one of both: L1 <= (32 R + c) w, L2**2 <= (512 R + c**2) w**2.
+        c follows from R alone. At delta 0 the noise is discrete Laplace, else whichever of that and
+        discrete Gaussian has the smaller variance.
+        Parameters: epsilon above 0; delta from 0 to 1; weight, the most that one point weighs,
+        public, refused where the sketch holds a heavier one; noise, "laplace" or "gaussian",
+        whichever is smaller unless told; options: ledger and dataset, unit, relation,
+        contributions, release_id (docs/privacy.md).
+
+        >>> told = KernelSlices(1.0, (0, 9)).update([[1], [2]]).release(epsilon=1)
+        >>> told.statement.epsilon, told.statement.ledger
+        (1.0, 'unaccounted')
+        """
+        weight = bounded_weight("KernelSlices", weight, self.heaviest)
+        terms = Terms.of("KernelSlices", epsilon, delta, options)
+        count, lines = count_weight(self.rows), UNIT * self.rows
+        square = UNIT * lines
+        reach = Reach(
+            lines + count,
+            square + count**2,
+            2 * lines + count,
+            2 * square + count**2,
+            weight=weight,
+        )
+        arrays = {"_table": self._table, "_count": np.array([count * self.total])}
+        what = f"{self.rows} x {self._lines.width} bins and a count"
+        return planned_cells(
+            ReleasedKernelSlices, self.parameters, arrays, terms, reach, noise, what
+        ).publish(terms)
+
+    def _masses(self) -> np.ndarray:
+        return self._table / UNIT
+
+    def _layout(self) -> dict[str, Cells]:
+        return {"_table": Cells(np.int64, (self.rows, self._lines.width))}
+
+    def _join(self, other: Self) -> None:
+        mass = MASS.check("KernelSlices", "mass", self.mass + other.mass)
+        self._table += other._table
+        self.mass = mass
+        self.total += other.total
+        self.clipped += other.clipped
+        self.heaviest = max(self.heaviest, other.heaviest)
+        self._kept.clear()
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        MASS.check("state", "mass", self.mass)
+        if self.clipped < 0 or not 0 <= self.total <= self.mass:
+            raise ValueError("a count is out of range.")
+        most = self.mass * UNIT
+        if self._table.max() > most or self._table.min() < -most:
+            raise ValueError("a cell holds more than was added.")
+        check_heaviest(self.heaviest, self.mass)

@@ -1,0 +1,85 @@
+"""Jaccard: hash functions of sets that collide as often as the sets are alike."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sfumato._require import checked, whole
+from sfumato.hashing import hash_column
+from sfumato.kernels import set_codes
+from sfumato.kernels.set_codes import ROWS
+from sfumato.sketch.lsh._family import Draw, Family, Points
+from sfumato.sketch.lsh._set_column import Sets, jaccard, jaccard_sums, sets_of
+
+__all__ = ["Jaccard"]
+
+
+@dataclass(frozen=True)
+class Jaccard(Family):
+    """Sets by the share of members that they have in common.
+
+    Guarantee: a code is made of the first members of the set in `hashes` random orders, so
+    P(code(A) = code(B)) = (|A and B| / |A or B|) ** hashes, up to hashes / 2**32 for codes and
+    members of 32 bits. Two empty sets are equal (1), an empty and a full one have nothing in common
+    (0). Rows are independent; strata make no difference.
+    Parameters: hashes, 1 to 64. Sets come as a pair (offsets, members), as rows of a SciPy sparse
+    matrix, or as a column of lists (Arrow, pandas, polars, a list of lists); members are whole
+    numbers or text.
+
+    >>> Jaccard().kernel([[1, 2, 3], []], [[2, 3, 4], []])
+    array([[0.5, 0. ],
+           [0. , 1. ]])
+
+    Broder 1997; Broder, Charikar, Frieze and Mitzenmacher 2000.
+    """
+
+    hashes: int = 1
+    name = "jaccard"
+
+    def __post_init__(self) -> None:
+        checked(self, {"hashes": whole(1, 64)})
+
+    @property
+    def dimension(self) -> int:
+        return 0
+
+    def read(self, owner: str, data: Any) -> Points:
+        """The sets of any container."""
+        sets = sets_of(owner, data)
+        return Points((sets,), len(sets))
+
+    def kernel(self, points: Any, queries: Any) -> np.ndarray:
+        """The Jaccard similarity to the power of `hashes`, for sets (down) and queries (across)."""
+        return np.asarray(jaccard(_sets(points), _sets(queries)) ** self.hashes)
+
+    def sums(self, points: Any, queries: Any, weights: Any = None) -> np.ndarray:
+        """The exact kernel sum over all sets at every query; what nothing shares takes no room."""
+        sets = _sets(points)
+        weights = np.ones(len(sets)) if weights is None else np.asarray(weights)
+        return jaccard_sums(sets, _sets(queries), weights, self.hashes)
+
+    def codes(self, points: Points, draw: Draw, rows: slice) -> np.ndarray:
+        """32 bits of each set in each of the rows."""
+        sets: Sets = points.parts[0]
+        first, last, _ = rows.indices(draw.rows)
+        members = sets.hashed(draw.seed)
+        out = np.empty((last - first, points.size), np.int64)
+        for start in range(0, last - first, ROWS):
+            words = _words(draw, self.hashes, first + start)
+            set_codes.minima(members, sets.bounds, words, out[start : start + ROWS])
+        return out.T
+
+
+def _sets(data: Any) -> Sets:
+    return sets_of("Jaccard", data)
+
+
+def _words(draw: Draw, hashes: int, start: int) -> np.ndarray:
+    """What draws the orders of rows start to start + 16: k, a, b and c of each hash and row."""
+    # The seed is not that of the members: a member that is also a row's k would always be first.
+    first = 2 * hashes * start
+    wide = hash_column(range(first, first + 2 * hashes * ROWS), draw.child(0).seed)
+    words = wide.astype("<u8").view("<u4").astype(np.uint32).reshape(ROWS, hashes, 4)
+    words[:, :, 1:] |= np.uint32(1)
+    return np.ascontiguousarray(words.transpose(1, 2, 0))

@@ -1,0 +1,224 @@
+"""RACE: kernel sums over all points at any query, from counts of locality-sensitive hashes."""
+
+import math
+from typing import Any, Self, Unpack
+
+import numpy as np
+
+from sfumato._require import between, fraction, positive, whole
+from sfumato.sketch._base import Cells, Sketch
+from sfumato.sketch._columns import whole_weights
+from sfumato.sketch._heaviest import bounded_weight, check_heaviest, heaviest
+from sfumato.sketch._noisy_cells import Reach, planned_cells
+from sfumato.sketch._race_bounds import best_rows
+from sfumato.sketch._race_table import GROUPS, RaceTable
+from sfumato.sketch._release import Options, Terms
+from sfumato.sketch.lsh._family import Family
+from sfumato.sketch.released_race import ReleasedRace
+
+__all__ = ["Race"]
+
+WIDEN = 2**31  # weights that sum to this need 64-bit cells
+LIGHTEST = 1 - 2**31
+A_COUNT = 64  # rows for each cell that only counts the points: 1.6 % more noise at most
+FEW = 16  # below so many rows a further cell would cost too much
+
+
+class Race(RaceTable, Sketch):
+    """Counts of points in random buckets: a query's kernel sum is its mean count.
+
+    Guarantee: over seeds, each row's cell at q counts f(q) = sum of k(x, q) over all points x, on
+    average, with variance at most (sum of sqrt(k(x, q)))**2; so does their mean, with 1 / rows of
+    that where rows are independent. A row whose buckets all fit into the width holds nothing else;
+    the others are hashed to all cells, and (cell - N / W) / (1 - 1 / W) takes off what collides:
+    no width is too small, a smaller one is only less exact. Cells are the same for any order,
+    split or machine, so that merging is exact, and so is removal.
+    Parameters: rows, hash functions, up to 2**20; width, cells of a row, from 2; kernel, a family
+    of `sfumato.sketch.lsh` with its public bounds: points outside are moved to the nearest point
+    inside, and `clipped` tells how many; seed, of all hashes; strata, "stratified" rows (each of
+    the same law, spread evenly: smaller errors, no proved bound) or "independent" ones.
+    Weights are whole numbers; negative ones remove what was added, never more than all of it.
+
+    >>> from sfumato.sketch.lsh import Euclidean
+    >>> family = Euclidean(bandwidth=2.0, bounds=(0, 10), dimension=2)
+    >>> race = Race(1000, 64, family).update([[1, 1], [1, 2], [9, 9]])
+    >>> race.exact([[1, 1], [1, 2], [9, 9]], [[1, 1]]).round(2), race.size()
+    (array([1.68]), 3.0)
+    >>> bool(abs(race.estimate([[1, 1]])[0] - 1.68) < 0.1)
+    True
+
+    Coleman and Shrivastava 2020; Datar, Immorlica, Indyk and Mirrokni 2004.
+    """
+
+    total: int
+    clipped: int
+    heaviest: int
+    mass: int
+    _scalars = {"total": 0, "clipped": 0, "heaviest": 0, "mass": 0}
+
+    def __init__(
+        self,
+        rows: int,
+        width: int,
+        kernel: Family,
+        *,
+        seed: int = 0,
+        strata: str = "stratified",
+    ) -> None:
+        self._set_parameters(rows=rows, width=width, kernel=kernel, seed=seed, strata=strata)
+        self._allocate()
+
+    @staticmethod
+    def suggest_rows(
+        density: float, points: int, epsilon: float, delta: float = 0.0, *, most: int = 4096
+    ) -> int:
+        """The rows that make the error of a release least, from public guesses alone.
+
+        Guarantee: at delta 0, the R with the least f~**2 / R + 2 R / epsilon**2, the variance of a
+        mean of independent rows, which is ceil(f~ epsilon / sqrt(2)). With a delta the noise of the
+        mean does not grow with R: then so many that hashing adds a tenth to it.
+        Parameters: density, from 0 to 1, a guess of the mean of sqrt(k(x, q)) over points x at a
+        usual query; points, a guess of how many there are; f~ is their product; epsilon and delta,
+        of the release; most, the largest answer.
+
+        >>> Race.suggest_rows(0.01, 245_057, epsilon=1)
+        1733
+
+        Coleman and Shrivastava 2020, corollary 3.5.
+        """
+        owner = "Race.suggest_rows"
+        spread = between(0, 1, above=True).check(owner, "density", density)
+        spread *= whole(1).check(owner, "points", points)
+        epsilon = positive.check(owner, "epsilon", epsilon)
+        delta = between(0, 1).check(owner, "delta", delta)
+        return best_rows(spread, epsilon, delta, whole(1, 2**20).check(owner, "most", most))
+
+    def update(self, points: Any, weights: Any = None) -> Self:
+        """Count every point, by its whole weight or by one."""
+        read = self.kernel.read("Race", points)
+        weighted = whole_weights("Race", weights, read.size, low=LIGHTEST)
+        sizes = None if weighted is None else np.abs(weighted)
+        added = read.size if weighted is None else int(weighted.sum())
+        mass = read.size if sizes is None else int(sizes.sum())
+        if self.total + added < 0:
+            raise ValueError("Race: weights must not remove more than was added.")
+        # No cell exceeds the mass, so guarding the mass keeps every cell from wrapping.
+        self._grow(whole(0).check("Race", "mass", self.mass + mass))
+        self._hashes.tally(read, weighted, self._table)
+        self.total += added
+        self.clipped += read.clipped
+        self.heaviest = max(self.heaviest, heaviest(sizes, read.size))
+        return self
+
+    def size(self) -> float:
+        """How many points there are, by weight."""
+        return float(self.total)
+
+    def exact(self, points: Any, queries: Any, weights: Any = None) -> np.ndarray:
+        """The true kernel sums of these points at every query, pair by pair: for tests, slow."""
+        return self.kernel.sums(points, queries, weights)
+
+    def error_bound(
+        self,
+        confidence: float = 0.99,
+        *,
+        spread: float | None = None,
+        combine: str = "mean",
+        groups: int = GROUPS,
+    ) -> float:
+        """What an estimate may be off by, with this probability for each query.
+
+        Parameters: confidence between 0 and 1; spread, the sum of sqrt(k(x, q)) over all points
+        (the largest, in a weighted sum of kernels), or a bound of it; unless known, the number of
+        points, which no spread exceeds; combine and groups, as in `estimate`. Stratified rows and
+        weighted sums are better than their bound, by Chebyshev from one row alone, tells.
+        """
+        miss = 1 - fraction.check("Race", "confidence", confidence)
+        return self._bound(miss, self.size(), 0.0, None, spread, combine, groups)
+
+    def release(
+        self,
+        epsilon: float,
+        delta: float = 0.0,
+        *,
+        weight: int = 1,
+        noise: str | None = None,
+        moved: int | None = None,
+        **options: Unpack[Options],
+    ) -> ReleasedRace:
+        """A private copy with noise on every cell, and on a few that count the points.
+
+        Guarantee: (epsilon, delta)-private for one unit: an event of weight at most w changes one
+        cell in each row, and each of c counts, by at most w: L1 = (R + c) w, L2 = sqrt(R + c) w.
+        One exchanged for another changes two cells in a row: (2 R + c) w and sqrt(2 R + c) w. A
+        removal is an event of its own, and is exchanged for a removal only. c is 0 where the sums
+        of the rows tell the number of points as well, else R / 64. At delta 0 the noise is discrete
+        Laplace, else whichever of that and discrete Gaussian has the smaller variance.
+        Parameters: epsilon above 0; delta from 0 to 1; weight, the most that one event weighs,
+        public, refused where the sketch holds a heavier one; noise, "laplace" or "gaussian",
+        whichever is smaller unless told; moved, where a unit is no point itself but may exchange,
+        add or remove so many, as an edge of a graph does with two adjacency lists: None where a
+        unit is a point; options: ledger and dataset, unit, relation, contributions, release_id
+        (docs/privacy.md).
+
+        >>> from sfumato.sketch.lsh import Euclidean
+        >>> race = Race(100, 64, Euclidean(bandwidth=2.0, bounds=(0, 10)))
+        >>> told = race.update([[1], [2], [9]]).release(epsilon=1)
+        >>> told.statement.epsilon, told.statement.ledger
+        (1.0, 'unaccounted')
+
+        Coleman and Shrivastava 2020, lemma 3.1 and theorem 3.2.
+        """
+        weight = bounded_weight("Race", weight, self.heaviest)
+        terms = Terms.of("Race", epsilon, delta, options)
+        touched = self.rows + (counts := self._count_cells())
+        both = touched + self.rows
+        reach = Reach(touched, touched, both, both, ones=True, weight=weight)
+        if moved is not None:
+            reach = _moved(whole(1, 2**20).check("Race", "moved", moved), self.rows, both, weight)
+        arrays = {"_table": self._table, "_counts": np.full(counts, self.total, np.int64)}
+        parameters = {**self.parameters, "counts": counts}
+        what = f"{self.rows} x {self.width} counters and {counts} counts of all points"
+        return planned_cells(ReleasedRace, parameters, arrays, terms, reach, noise, what).publish(
+            terms
+        )
+
+    def _count_cells(self) -> int:
+        """How many cells count the points: none where row sums are as good, from public numbers."""
+        counts = math.ceil(self.rows / A_COUNT) if self.rows >= FEW else 0
+        return 0 if float((1 / self._hashes.used).sum()) >= counts else counts
+
+    def _layout(self) -> dict[str, Cells]:
+        dtype = np.int32 if self.mass < WIDEN else np.int64
+        return {"_table": Cells(dtype, (self.rows, self.width))}
+
+    def _grow(self, mass: int) -> None:
+        """Set the mass, widening the cells first where it needs that."""
+        if self._table.dtype == np.int32 and mass >= WIDEN:
+            self._table = self._table.astype(np.int64)
+        self.mass = mass
+
+    def _join(self, other: Self) -> None:
+        mass = whole(0).check("Race", "mass", self.mass + other.mass)
+        theirs = other._table.copy() if other is self else other._table
+        self._grow(mass)
+        self._table += theirs
+        self.total += other.total
+        self.clipped += other.clipped
+        self.heaviest = max(self.heaviest, other.heaviest)
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        largest = max(int(self._table.max()), -int(self._table.min()))
+        if self.clipped < 0 or not 0 <= self.total <= self.mass or largest > self.mass:
+            raise ValueError("a cell holds more than was added.")
+        check_heaviest(self.heaviest, self.mass)
+
+
+def _moved(points: int, rows: int, both: int, weight: int) -> Reach:
+    """What a unit changes that exchanges so many points: all of them may share two cells of a row.
+
+    Weights of 1 leave the counts as they are, or else change one cell in a row less.
+    """
+    each = both if weight > 1 else 2 * rows
+    return Reach(points * each, points**2 * each, ones=points == 1, weight=weight)

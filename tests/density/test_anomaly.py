@@ -1,0 +1,187 @@
+"""SketchAnomalyDetector finds what is strange, merges exactly, and keeps only what it released."""
+
+import pathlib
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from sklearn.ensemble import IsolationForest
+from sklearn.metrics import roc_auc_score
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from sfumato.density import SketchAnomalyDetector, load
+from sfumato.density._estimator import noise_from
+from sfumato.density._slice_release import planned_slices
+from sfumato.density._slice_table import BITS, SliceTable
+from sfumato.density._surprise import Surprise
+from sfumato.privacy import Ledger
+from sfumato.privacy.noise import InsecureSeededSource
+from sfumato.sketch._release import Terms
+
+SMTP = pathlib.Path(__file__).parents[3] / "shared/data/adbench/34_smtp.npz"
+RNG = np.random.default_rng(0)
+USUAL = RNG.normal(size=(20_000, 4)) @ RNG.normal(size=(4, 4))
+STRANGE = RNG.normal(size=(200, 4)) * 6
+PRIVATE = dict(epsilon=1.0, bounds=(-30, 30), contamination=0.01)
+
+
+def seeded(seed, **options):
+    with noise_from(InsecureSeededSource(seed)):
+        return SketchAnomalyDetector(**{**PRIVATE, **options}).fit(USUAL)
+
+
+def test_scikit_learns_checks_pass():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for contamination in (0.1, "auto"):
+            model = SketchAnomalyDetector(contamination=contamination)
+            for estimator, check in estimator_checks_generator(model):
+                if check.func.__name__ != "check_array_api_input":  # needs a setting of SciPy
+                    check(estimator)
+
+
+def test_strange_points_are_found_with_privacy_as_without():
+    points = np.vstack([USUAL, STRANGE])
+    truth = np.repeat([0, 1], [len(USUAL), len(STRANGE)])
+    found = {}
+    for epsilon in (None, 1.0):
+        model = SketchAnomalyDetector(epsilon=epsilon, bounds=(-30, 30))
+        with noise_from(InsecureSeededSource(1)):
+            model.fit(points)
+        found[epsilon] = roc_auc_score(truth, -model.score_samples(points))
+    forest = IsolationForest(random_state=0).fit(points)
+    peer = roc_auc_score(truth, -forest.score_samples(points))
+    assert found[None] > peer - 0.03
+    assert found[1.0] > peer - 0.03
+
+
+@pytest.mark.parametrize("share", [0.01, 0.1, 0.3])
+def test_the_asked_share_of_points_is_past_the_threshold(share):
+    # Noise of 1 % of the points at most, by scale 10 in 32 cells; seeds are fixed.
+    bare = SketchAnomalyDetector(contamination=share).fit(USUAL)
+    assert abs((bare.predict(USUAL) == -1).mean() - share) < 0.002
+    told = seeded(2, contamination=share)
+    assert abs((told.predict(USUAL) == -1).mean() - share) < 0.3 * share + 0.01
+
+
+def test_the_automatic_threshold_is_of_the_mean_square_and_flags_at_most_a_tenth():
+    model = SketchAnomalyDetector(contamination="auto").fit(USUAL)
+    scores = model.score_samples(USUAL)
+    assert -model.offset_ == pytest.approx(np.sqrt((scores**2).mean() / 0.1))
+    for world in (USUAL, np.exp(USUAL), np.repeat(STRANGE, 9, axis=0)):
+        model = SketchAnomalyDetector(contamination="auto").fit(world)
+        assert (model.predict(world) == -1).mean() <= 0.1
+
+
+def test_scores_are_surprise_past_entropy():
+    # Brute force over one column: no sums of columns.
+    points = USUAL[:, :1]
+    model = SketchAnomalyDetector(bounds=(-8, 8), bins=16).fit(points)
+    place = np.floor((np.clip(points[:, 0], -8, 8) + 8) / 16 * 16).clip(0, 15).astype(int)
+    share = np.maximum(np.bincount(place, minlength=16), 0.5) / len(points)
+    usual = -(share / share.sum() * np.log(share)).sum()
+    expected = -np.maximum(-np.log(share[place]) - usual, 0)
+    assert (np.abs(model.score_samples(points) - expected) < 1e-9).mean() > 0.9999
+
+
+def test_cells_are_those_of_exact_fractions():
+    table = SliceTable(((-1.0, 0.0, 2.0), (1.0, 0.5, 9.0)), projections=8, bins=10, seed=3)
+    points = np.random.default_rng(4).uniform((-1, 0, 2), (1, 0.5, 9), (200, 3))
+    steps = table.box.steps(points, BITS).astype(int).tolist()
+    top = 2**BITS - 1
+    for row, codes in zip(steps, table.codes(points).tolist(), strict=True):
+        for factors, code in zip(table.factors.tolist(), codes, strict=True):
+            least = sum(min(f, 0) for f in factors) * top
+            reach = sum(map(abs, factors)) * top + 1
+            assert code == Fraction(sum(map(int.__mul__, factors, row)) - least, reach) * 10 // 1
+
+
+def test_parts_of_the_data_merge_bit_for_bit():
+    make = lambda: SketchAnomalyDetector(contamination="auto", bounds=(-30, 30))  # noqa: E731
+    whole = make().fit(USUAL)
+    halves = [make().fit(USUAL[i::2]) for i in (0, 1)]
+    merged = halves[0].merge(halves[1])
+    assert merged.sketch_ == whole.sketch_
+    assert merged.offset_ == whole.offset_
+    bits = make().partial_fit(USUAL[:7]).partial_fit(USUAL[7:])
+    assert (bits.score_samples(STRANGE) == whole.score_samples(STRANGE)).all()
+    with pytest.raises(ValueError, match="merge needs contamination 'auto'"):
+        SketchAnomalyDetector().fit(USUAL).merge(SketchAnomalyDetector().fit(USUAL))
+
+
+def test_one_point_changes_one_cell_in_each_slice_and_one_of_the_scores():
+    table = SliceTable(((-30.0,) * 4, (30.0,) * 4)).update(USUAL)
+    noisy = table._table + np.random.default_rng(5).integers(-90, 90, table._table.shape)
+    seen = Surprise(table, noisy, 2 * 40.0**2)
+    for point in (*STRANGE[:50], np.full(4, 1e300), np.zeros(4)):
+        inside = table.box.clip(point[None])[0]
+        change = table.counted(inside, None)
+        assert (change.sum(axis=1) == 1).all()
+        assert set(change.ravel().tolist()) == {0, 1}
+        assert seen.counted(seen.scores(inside)).sum() == 1
+    terms = Terms.of("test", 0.7, 0.0, {})
+    plan = planned_slices(table, USUAL, terms)
+    scales = plan.parameters["scale"], plan.parameters["score_scale"]
+    assert table.slices / scales[0] + 1 / scales[1] == pytest.approx(0.7, rel=1e-12)
+    twice = planned_slices(table, USUAL, Terms.of("test", 0.7, 0.0, {"relation": "replace"}))
+    assert twice.parameters["scale"] == pytest.approx(2 * scales[0])
+
+
+def test_every_released_cell_has_noise_of_the_stated_scale():
+    # 36 x 64 cells: absolute noise has the mean scale up to 1 / 48; 6 deviations; seeds fixed.
+    told = seeded(6).release_
+    bare = SketchAnomalyDetector(bounds=(-30, 30)).fit(USUAL).sketch_
+    assert told.scale == pytest.approx(36 / 0.9)
+    assert np.abs(told._table - bare._table).mean() == pytest.approx(told.scale, rel=6 / 48)
+    assert told.score_scale == pytest.approx(10)
+    scores = told.surprise.counted(told.surprise.scores(told.box.clip(USUAL)[0]))
+    assert np.abs(told._scores - scores).mean() == pytest.approx(10, abs=6 * 10 / np.sqrt(32))
+    assert (told._scores != scores).any()
+
+
+def test_nothing_but_the_release_is_kept(tmp_path):
+    ledger = Ledger(tmp_path / "budget")
+    ledger.create("people", epsilon=1.0)
+    model = SketchAnomalyDetector(**PRIVATE, ledger=ledger, dataset="people").fit(USUAL)
+    assert ledger.spent("people").epsilon == pytest.approx(1.0)
+    assert {name for name in vars(model) if name.endswith("_")} == {
+        *("release_", "statement_", "offset_", "bounds_", "backend_", "n_features_in_")
+    }
+    twins = SketchAnomalyDetector.from_release(model.release_, contamination=0.01)
+    for twin in (twins, load(model.to_bytes())):
+        assert (twin.decision_function(STRANGE) == model.decision_function(STRANGE)).all()
+    with pytest.raises(AttributeError):
+        _ = model.partial_fit
+
+
+def test_wrong_parameters_are_refused():
+    with pytest.raises(ValueError, match="contamination must be a number with epsilon"):
+        seeded(7, contamination="auto")
+    with pytest.raises(ValueError, match="bounds must be given"):
+        seeded(7, bounds=None)
+    for name, limit in SketchAnomalyDetector.LIMITS.items():
+        for value in limit.bad():
+            with pytest.raises((ValueError, TypeError)):
+                SketchAnomalyDetector(**{**PRIVATE, name: value}).fit(USUAL[:50])
+
+
+@pytest.mark.skipif(not SMTP.exists(), reason="the data set is not here")
+def test_mail_connections_are_found_within_wide_bounds():
+    # Logarithms of counts of 32 bits; measured 0.90, as an isolation forest without privacy.
+    data = np.load(SMTP)
+    with noise_from(InsecureSeededSource(8)):
+        model = SketchAnomalyDetector(epsilon=1, bounds=(np.log(0.1), 31 * np.log(2)))
+        model.fit(data["X"])
+    assert roc_auc_score(data["y"], -model.score_samples(data["X"])) > 0.87
+
+
+def test_scores_do_not_depend_on_the_rows_beside():
+    model = seeded(3)
+    together = model.score_samples(USUAL[:999])
+    assert all(model.score_samples(USUAL[row : row + 1])[0] == together[row] for row in range(99))
+
+
+def test_more_cells_than_memory_are_refused():
+    with pytest.raises(ValueError, match="more than 2\\*\\*27 cells"):
+        SketchAnomalyDetector(bins=4096, projections=2**16).fit(USUAL)

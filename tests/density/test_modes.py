@@ -1,0 +1,96 @@
+"""Modes of known mixtures are found where they are; noise alone makes none."""
+
+import numpy as np
+import pytest
+
+from sfumato.density import SketchDensity, find_modes
+from sfumato.density._backend import Setting, make
+from sfumato.density._estimator import noise_from
+from sfumato.density._limits import BACKENDS
+from sfumato.privacy.noise import InsecureSeededSource
+
+BOX = (-5.0, 5.0)
+TWO = np.array([[-2.5, -2.0], [2.0, 2.5]])
+SIX = np.array([[3, 3, -2, 0, 1, -3], [-2, -3, 3, 1, -2, 2], [0, 0, 0, -3, 3, 3]], float)
+
+
+def mixture(centres, shares, size, seed=0):
+    rng = np.random.default_rng(seed)
+    chosen = rng.choice(len(centres), size, p=shares)
+    return centres[chosen] + rng.normal(0, 0.7, (size, centres.shape[1]))
+
+
+def farthest(centres, places):
+    """How far the worst served centre is from the nearest mode."""
+    return max(np.linalg.norm(places - centre, axis=1).min() for centre in centres)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("epsilon", [None, 1.0])
+def test_two_modes_are_found_in_order_by_every_backend(backend, epsilon):
+    kernel = "p-stable" if backend == "race" else "gaussian"
+    with noise_from(InsecureSeededSource(1)):
+        model = SketchDensity(
+            backend=backend, kernel=kernel, bandwidth=1.0, epsilon=epsilon, bounds=BOX
+        ).fit(mixture(TWO, [0.7, 0.3], 20_000))
+    places, values = find_modes(model, random_state=0)
+    assert len(places) == 2
+    assert np.linalg.norm(places - TWO, axis=1).max() < 0.5
+    assert values[0] > values[1]
+    np.testing.assert_allclose(values, model.density(places))
+
+
+def test_three_modes_in_six_dimensions():
+    with noise_from(InsecureSeededSource(1)):
+        model = SketchDensity(bandwidth=1.5, epsilon=2.0, bounds=BOX, rows=512)
+        model.fit(mixture(SIX, [0.4, 0.3, 0.3], 20_000))
+    places, _ = find_modes(model, 3, random_state=0)
+    assert len(places) == 3
+    assert farthest(SIX, places) < 1.0
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_noise_alone_makes_no_mode(backend):
+    # A release of one point: values are noise. A false mode had a chance of about 1 in 30.
+    setting = Setting(backend, "p-stable", 1.0, ((-5.0,) * 2, (5.0,) * 2), 64, 64, 0)
+    for seed in range(3):
+        told = make(setting).update([[0, 0]]).release(0.5, source=InsecureSeededSource(seed))
+        assert find_modes(told, random_state=seed)[0].shape == (0, 2)
+        assert len(find_modes(told, threshold=0, random_state=seed)[0]) > 0
+
+
+def test_a_shoulder_within_the_noise_is_not_told_as_a_mode_of_its_own():
+    near = np.array([[-0.6, 0.0], [0.6, 0.0]])  # one mode once smoothed with bandwidth 1
+    with noise_from(InsecureSeededSource(1)):
+        model = SketchDensity(kernel="gaussian", bandwidth=1.0, epsilon=0.5, bounds=BOX)
+        model.fit(mixture(near, [0.5, 0.5], 5000))
+    assert len(find_modes(model, random_state=0)[0]) == 1
+
+
+def test_a_plateau_is_one_mode_however_noise_ripples_it():
+    points = np.random.default_rng(0).uniform(-2, 2, (4000, 1))
+    with noise_from(InsecureSeededSource(1)):
+        model = SketchDensity(kernel="gaussian", bandwidth=0.4, epsilon=0.05, bounds=BOX)
+        model.fit(points)
+    assert len(find_modes(model, random_state=0)[0]) == 1
+    assert len(find_modes(model, threshold=0.1, random_state=0)[0]) > 1
+
+
+def test_bounds_and_number_limit_what_is_told():
+    model = SketchDensity(kernel="gaussian", bandwidth=1.0, bounds=BOX)
+    model.fit(mixture(TWO, [0.7, 0.3], 5000))
+    assert len(find_modes(model, 1, random_state=0)[0]) == 1
+    places, _ = find_modes(model, bounds=(0, 5), random_state=0)
+    assert len(places) == 1
+    assert np.linalg.norm(places[0] - TWO[1]) < 0.3
+    again = find_modes(model.sketch_, random_state=0)
+    np.testing.assert_array_equal(again[0], find_modes(model, random_state=0)[0])
+
+
+def test_what_has_no_density_is_refused():
+    with pytest.raises(TypeError, match="find_modes: source must be an estimator, a sketch or a"):
+        find_modes(3)
+    for wrong, name in ((dict(n_modes=0), "n_modes"), (dict(threshold=-1), "threshold")):
+        model = SketchDensity(bounds=BOX).fit(TWO)
+        with pytest.raises(ValueError, match=f"find_modes: {name} must be"):
+            find_modes(model, **wrong)
