@@ -5,7 +5,7 @@ Every one takes points and queries in the unit box, the kernel as a function of 
 here to be compared with, not to be used.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from math import comb, log, sqrt
 
@@ -23,10 +23,18 @@ class Task:
     epsilon: float
     delta: float
     rng: np.random.Generator
+    memo: dict = field(default_factory=dict)  # sums without noise, for further runs on these points
 
     @property
     def dimension(self):
         return self.points.shape[1]
+
+    def known(self, places):
+        """Kernel sums of the points at places that are the same in every run."""
+        key = places.tobytes()
+        if key not in self.memo:
+            self.memo[key] = self.sums(places)
+        return self.memo[key]
 
     def sums(self, places, points=None):
         """Kernel sums of the points (or others) at some places."""
@@ -69,11 +77,9 @@ def trigonometric(task, degrees=(24, 8, 5)):
     far = np.sqrt(sum(axis**2 for axis in np.meshgrid(*[ticks] * d, indexing="ij")))
     spectrum = np.fft.fftn(task.kernel(far)).real / side**d
     weights = spectrum[tuple(waves.T % side)] * np.where(waves.any(1), 2, 1)
-    sums = np.zeros((2, len(waves)))
-    for start in range(0, len(task.points), 4096):
-        angles = np.pi * task.points[start : start + 4096] @ waves.T
-        sums += np.cos(angles).sum(0), np.sin(angles).sum(0)
-    sums += task.laplace(sqrt(2) * len(waves), sums.shape)
+    if "waves" not in task.memo:
+        task.memo["waves"] = _wave_sums(task.points, waves)
+    sums = task.memo["waves"] + task.laplace(sqrt(2) * len(waves), (2, len(waves)))
 
     def mean(queries):
         angles = np.pi * queries @ waves.T
@@ -83,12 +89,20 @@ def trigonometric(task, degrees=(24, 8, 5)):
     return mean
 
 
+def _wave_sums(points, waves):
+    sums = np.zeros((2, len(waves)))
+    for start in range(0, len(points), 4096):
+        angles = np.pi * points[start : start + 4096] @ waves.T
+        sums += np.cos(angles).sum(0), np.sin(angles).sum(0)
+    return sums
+
+
 def bernstein(task, degrees=(24, 10, 6), iterations=3):
     """Noisy values on a grid, joined by iterated Bernstein polynomials (Alda, Rubinstein 2017)."""
     degree, d = degrees[task.dimension - 1], task.dimension
     ticks = np.arange(degree + 1) / degree
     places = np.array(list(product(ticks, repeat=d)))
-    values = task.sums(places) + task.laplace(len(places), len(places))
+    values = task.known(places) + task.laplace(len(places), len(places))
     basis = lambda t: np.stack(  # noqa: E731
         [comb(degree, k) * t**k * (1 - t) ** (degree - k) for k in range(degree + 1)], -1
     )
@@ -119,7 +133,7 @@ def functional(task, sides=(256, 24, 9), ridge=1e-5):
     # One point moves the function by the smoothed kernel at its place; this is its longest norm.
     norms = ((vectors * shrink) ** 2 * values).sum(1)
     noise = vectors @ (np.sqrt(values) * task.rng.normal(size=len(values)))
-    smoothed = vectors @ (shrink * (vectors.T @ task.sums(places)))
+    smoothed = vectors @ (shrink * (vectors.T @ task.known(places)))
     scale = sqrt(norms.max()) * sqrt(2 * log(2 / task.delta)) / task.epsilon
     return interpolated((smoothed + scale * noise).reshape((side,) * d), len(task.points))
 
@@ -172,7 +186,7 @@ def weights_updated(task, sides=(128, 24), rounds=20, passes=50):
     """MWEM: a distribution on a grid, mended where it is worst (Hardt, Ligett, McSherry 2012)."""
     side, d = sides[task.dimension - 1], task.dimension
     places = lattice(side, d)
-    answers, truth = task.between(places, places), task.sums(places)
+    answers, truth = task.between(places, places), task.known(places)
     count, each = len(task.points), task.epsilon / (2 * rounds)
     weights, asked = np.full(len(places), 1 / len(places)), []
     for _ in range(rounds):

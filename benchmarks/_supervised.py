@@ -1,7 +1,7 @@
 """Classes and numbers told from releases, beside diffprivlib, unprivate and trivial models.
 
-diffprivlib's logistic regression is given every norm of NORMS, and the best one on the test rows is
-what is reported: a favour that ours does not get.
+diffprivlib's logistic regression clips rows to a norm. It is given that of the public box, and each
+of NORMS, of which the best on the test rows is reported: a favour that ours does not get.
 """
 
 import time
@@ -12,7 +12,7 @@ from _density_data import NUMERIC, census, magic, regression, skin
 from _diffprivlib import scores
 
 EPSILONS, DRAWS, SPLITS = (0.1, 0.5, 1.0, 10.0), 10, 10
-NORMS = (1.0, 2.0, 4.0, 8.0)
+NORMS = (1.0, 2.0, 4.0)
 # airfoil is centred; these are its published means, and its published ranges, the target last.
 AIRFOIL_MEANS = (2886.38, 6.7823, 0.13655, 50.8607, 0.01114, 124.8359)
 AIRFOIL = (200, 0, 0.0254, 31.7, 0.0004, 103), (20_000, 22.2, 0.3048, 71.3, 0.0585, 141)
@@ -137,12 +137,14 @@ def _trivial(name, parts):
 def _peers(name, parts, box, draws):
     low, high = (np.asarray(side, float) for side in box)
     shrink = (high - low).max() / 8 if name != "census" else 1.0
+    # A row of census has 33 ones and 8 numbers up to 1; the other boxes are cubes of side 8.
+    whole = np.sqrt(41.0) if name == "census" else 4 * np.sqrt(parts[0][0][0].shape[1])
     found = {}
     for train, test in parts:
         moved = [
             ((x - (low + high) / 2 * (name != "census")) / shrink, y) for x, y in (train, test)
         ]
-        for norm in (2.0, 4.0, np.sqrt(41.0)) if name == "census" else NORMS:
+        for norm in (*NORMS[name == "census" :], whole):
             told = scores("logistic", *moved, EPSILONS, draws, norm=norm)
             if "missing" in told:
                 return [dict(table=name, name="diffprivlib", **told)]
@@ -150,10 +152,10 @@ def _peers(name, parts, box, draws):
                 found.setdefault((epsilon, float(norm)), []).extend(runs)
     rows = []
     for epsilon in EPSILONS:
-        norm = max((n for e, n in found if e == epsilon), key=lambda n: np.mean(found[epsilon, n]))
-        runs = found[epsilon, norm]
-        more = dict(norm=norm)
-        rows.append(said(name, "diffprivlib logistic regression", epsilon, 0.0, runs, **more))
+        best = max((n for e, n in found if e == epsilon), key=lambda n: np.mean(found[epsilon, n]))
+        for way, norm in (("norm of the box", float(whole)), ("best norm on test", best)):
+            runs, told = found[epsilon, norm], f"diffprivlib logistic, {way}"
+            rows.append(said(name, told, epsilon, 0.0, runs, norm=norm))
     return rows
 
 
@@ -198,12 +200,12 @@ def _regressed(name, parts, low, high):
     rows = []
     bounds, ends = (low[:-1], high[:-1]), (low[-1], high[-1])
     budgets = [(epsilon, delta) for epsilon in (0.1, 1.0, 10.0) for delta in (0.0, 1e-6)]
-    for method in ("statistics", "surrogate"):
+    for method in ("statistics", "angles", "surrogate"):
         for epsilon, delta in [*budgets, (None, 0.0)]:
             given = dict(method=method, epsilon=epsilon, delta=delta, bounds=bounds)
             make = partial(SketchRegressor, target_bounds=ends, **given)
-            draws = 1 if epsilon is None or method == "surrogate" else DRAWS
-            used = parts[:3] if method == "surrogate" else parts
+            draws = DRAWS if epsilon is not None and method == "statistics" else 1
+            used = parts if method == "statistics" else parts[:3]
             found = [
                 fitted(partial(make, random_state=seed), *part)
                 for part in used

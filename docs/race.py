@@ -207,7 +207,7 @@ def page():
         "",
         "## Every way to release a function (figure 3)",
         "",
-        "Mean relative error at held-out points; means of 2 runs (baselines 3). Stand-ins for the",
+        "Mean relative error at held-out points; means of 2 runs. Stand-ins for the",
         "paper's tables are named; PFDA and the kernel mean embedding need a delta.",
         "",
         "![Relative error over epsilon](race_functions.png)",

@@ -11,7 +11,9 @@ import time
 import numpy as np
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
+from sfumato.cli import app
 from sfumato.cli.demo_density import density
 from sfumato.density import SketchDensity
 from sfumato.privacy import Ledger
@@ -114,6 +116,33 @@ def test_a_heat_map_is_drawn_in_the_form_asked_for(folder, place, begins, column
     shown = run(folder, "density", "query", "map.d", "--plot", place, "--json")
     assert json.loads(shown) == {"plot": place}
     assert (folder / place).read_bytes().startswith(begins)
+
+
+def test_a_heat_map_is_confirmed_beside_answers(folder):
+    run(folder, "density", "build", "t.csv", *PRIVATE, *WIDE, "-o", "beside.d", "--quiet")
+    words = ["density", "query", "beside.d", "--at", "50,50", "--plot", "beside.png", "--force"]
+    assert run(folder, *words).splitlines()[-1] == "beside.png: a heat map."
+    shown = json.loads(run(folder, *words, "--json"))
+    assert (shown["plot"], len(shown["rows"])) == ("beside.png", 1)
+    assert (folder / "beside.png").exists()
+
+
+def test_rows_drawn_are_like_those_learned(folder):
+    draw = np.random.default_rng(7)
+    np.save(folder / "two.npy", draw.normal([[30], [70]], 3, (2, 2000)).reshape(-1, 1))
+    run(folder, "density", "build", "two.npy", *PRIVATE, *WIDE, "-o", "two.d", "--quiet")
+    run(folder, "density", "sample", "two.d", "-n", "2000", "--seed", "0", "-o", "two.csv")
+    drawn = np.loadtxt(folder / "two.csv", delimiter=",", skiprows=1)
+    assert (np.abs(np.abs(drawn - 50) - 20) < 12).mean() > 0.9
+
+
+def test_a_warning_is_one_line_beside_the_document(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    words = ["density", "build", "t.csv", "--epsilon", "0.001", "--bounds", "0,100", *WIDE]
+    result = CliRunner().invoke(app, [*words, "-o", "faint.d", "--json"])
+    assert json.loads(result.stdout)["private"]
+    assert result.stderr.startswith("sfumato: SketchDensity: epsilon 0.001 is too small here")
+    assert result.stderr.count("\n") == 1
 
 
 def drawn(model, monkeypatch):

@@ -185,3 +185,21 @@ def test_scores_do_not_depend_on_the_rows_beside():
 def test_more_cells_than_memory_are_refused():
     with pytest.raises(ValueError, match="more than 2\\*\\*27 cells"):
         SketchAnomalyDetector(bins=4096, projections=2**16).fit(USUAL)
+
+
+@pytest.mark.parametrize(
+    ("options", "warned"),
+    [({}, 0), ({"epsilon": 0.05}, 1), ({"contamination": 0.001}, 1), ({"bins": 1024}, 1)],
+)
+def test_a_threshold_or_slices_within_the_noise_are_told_once(options, warned):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model = seeded(4, **options)
+    assert len(told) == warned
+    if warned:
+        words = f"SketchAnomalyDetector: epsilon {model.statement_.epsilon:g} is too small here"
+        assert str(told[0].message).startswith(words)
+        given = {"contamination": options.get("contamination", 0.01)}
+        with pytest.warns(UserWarning, match="too small") as again:
+            SketchAnomalyDetector.from_release(model.release_, **given)
+        assert str(again[0].message) == str(told[0].message)

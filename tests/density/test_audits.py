@@ -58,6 +58,8 @@ CASES = {
     ).fit(v),
     "NodeDensity": lambda v, e: NodeDensity(rows=1, width=8, epsilon=e).fit(edges(v)),
 }
+# A unit that moves several cells at once is seldom far out in all of them: more trials find it.
+SPREAD = dict.fromkeys(("KernelSlices", "KernelFourier"), 3000)
 FIRST = {"SketchClassifier": 4, "SketchAnomalyDetector": 4}  # cells of their first, largest step
 
 
@@ -89,7 +91,7 @@ def measured(name, epsilon, change=lambda cells, value: cells):
     return audit(
         mechanism,
         values,
-        TRIALS // 2 if name in FIRST else TRIALS,
+        TRIALS // 2 if name in FIRST else SPREAD.get(name, TRIALS),
         confidence=0.99,
         source=InsecureSeededSource(11),
         score=likelihood(run, values, FIRST.get(name)),
@@ -103,17 +105,12 @@ def test_release_is_as_private_as_it_says(name):
 
 
 # Half the noise, and less where one point does not reach the worst that the sketch must allow for.
-TOO_LITTLE = {
-    "KernelGrid": 4.0,
-    "KernelSlices": 3.0,
-    "KernelFourier": 3.0,
-    **dict.fromkeys(FIRST, 4),
-}
+TOO_LITTLE = {"KernelGrid": 4.0, **dict.fromkeys(FIRST, 4.0)}
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_too_little_noise_is_found(name):
-    assert not measured(name, float(TOO_LITTLE.get(name, 2)))
+    assert not measured(name, TOO_LITTLE.get(name, 2.0))
 
 
 def test_noise_divided_by_the_number_of_points_is_found():

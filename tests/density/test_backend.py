@@ -34,6 +34,7 @@ def test_nothing_of_the_data_can_reach_the_choice():
     assert set(inspect.signature(choose).parameters) == public
 
 
+@pytest.mark.filterwarnings("ignore:SketchDensity. epsilon .* is too small here:UserWarning")
 @pytest.mark.parametrize("kernel", ["p-stable", "gaussian"])
 @pytest.mark.parametrize("dimension", [2, 5])
 def test_a_private_fit_asks_for_the_same_sketch_whatever_the_data(kernel, dimension, monkeypatch):
@@ -98,9 +99,24 @@ def test_a_setting_is_told_again_by_its_sketch_and_release(backend):
         assert again.dimension == 2
 
 
+@pytest.mark.filterwarnings("ignore:SketchDensity. epsilon .* is too small here:UserWarning")
 def test_a_tiny_epsilon_takes_a_backend_whose_noise_fits():
     points = np.full((50, 3), 7.0)
     for more in (dict(epsilon=1e-3), dict(epsilon=0.1, unit="user", contributions=50)):
         model = SketchDensity(bandwidth=8, bounds=(0, 255), **more).fit(points)
         assert model.backend_ == "slices"
     assert SketchDensity(bandwidth=8, bounds=(0, 255), epsilon=0.1).fit(points).backend_ == "grid"
+
+
+@pytest.mark.filterwarnings("ignore:SketchDensity. epsilon .* is too small here:UserWarning")
+def test_slices_that_would_not_fit_leave_the_place_to_race_or_fourier():
+    wide = dict(bounds=((0.0, 0.0), (400.0, 40_000.0)), bandwidth=3.0, epsilon=1.0)
+    assert chosen(**wide).backend == "race"
+    assert chosen(**wide, kernel="gaussian").backend == "fourier"
+    assert chosen(**wide, rows=16).backend == "slices"
+    points = np.column_stack([RNG.uniform(18, 90, 200), RNG.uniform(0, 200_000, 200)])
+    model = SketchDensity(bandwidth=3, epsilon=1, bounds=([18, 0], [90, 200_000])).fit(points)
+    assert np.isfinite(model.score_samples(points)).all()
+    model.set_params(kernel="gaussian", epsilon=None)
+    with pytest.raises(ValueError, match=r"^SketchDensity: .*rescale the columns or widen"):
+        model.fit(points)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.stats import kstest, norm
+from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import KernelDensity
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
@@ -84,6 +85,7 @@ def test_no_score_is_below_the_floor_of_the_noise(backend):
     np.testing.assert_allclose(told, np.log(np.maximum(raw, floor)))
 
 
+@pytest.mark.filterwarnings("ignore:SketchDensity. epsilon 0.01 is too small:UserWarning")
 def test_almost_no_data_and_much_noise_still_give_finite_scores():
     for seed in range(20):
         with noise_from(InsecureSeededSource(seed)):
@@ -122,8 +124,25 @@ def test_samples_come_from_the_release_alone_and_repeat_by_seed():
     )
     assert model.sample(0).shape == (0, 2)
     assert not np.array_equal(model.sample(5), model.sample(5))
-    with pytest.raises(ValueError, match="method must be one of 'rejection', 'mcmc'"):
+    with pytest.raises(ValueError, match="method must be one of 'matched', 'rejection', 'mcmc'"):
         model.sample(5, method="guess")
+
+
+def test_samples_are_like_the_data_unless_the_smoothed_density_is_asked_for():
+    rows = RNG.normal([[30, 30], [70, 60]], 6, (10_000, 2, 2)).reshape(-1, 2)
+    with noise_from(InsecureSeededSource(2)):
+        model = SketchDensity(bandwidth=5, epsilon=1, bounds=(0, 100)).fit(rows)
+
+    def near(points):  # of three deviations 98.9 % of the rows are
+        return (np.hypot(*(points[:, None] - [[30, 30], [70, 60]]).T) < 18).any(axis=0).mean()
+
+    assert near(model.sample(4000, random_state=0)) > 0.9
+    assert near(model.sample(4000, method="rejection", random_state=0)) < 0.5
+
+
+def test_samples_of_nothing_learned_are_refused():
+    with pytest.raises(NotFittedError):
+        SketchDensity().sample(5)
 
 
 def test_rejection_that_cannot_work_says_what_can():
@@ -133,7 +152,7 @@ def test_rejection_that_cannot_work_says_what_can():
     ).fit(points)
     model.sketch_.estimate = lambda asked: norm.pdf(asked / 0.05).prod(axis=1)
     with pytest.raises(RuntimeError, match="take method='mcmc'"):
-        model.sample(50, random_state=0)
+        model.sample(50, method="rejection", random_state=0)
 
 
 def test_answers_are_of_the_bandwidth_that_was_learned():

@@ -221,7 +221,7 @@ def test_a_clone_is_unfitted_and_equal_in_parameters():
     [
         ([7.25, 7.5], "Reshape your data"),
         (np.array([[7.25 + 1j]]), "Complex data not supported"),
-        ([["7.25 Main Street"]], "a cell is text"),
+        ([["7.25 Main Street"]], "column 0 holds text"),
         ([[7.25e200], [0.0]], "column 0 is not"),
     ],
 )

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from sfumato import density
 from sfumato.density import SketchDensity, grid_values
 
 POINTS = np.random.default_rng(0).normal(size=(2000, 2))
@@ -39,3 +40,8 @@ def test_three_columns_or_no_cells_are_refused():
 def test_a_shape_that_does_not_fit_is_refused(shape):
     with pytest.raises(ValueError, match="grid_values: shape must be one number or 2"):
         grid_values(SketchDensity().fit(POINTS), shape=shape)
+
+
+def test_no_module_looks_like_a_function_that_draws():
+    assert grid_values.__module__ == "sfumato.density._heat_map"
+    assert "heat_map" not in dir(density)

@@ -1,5 +1,7 @@
 """Modes of known mixtures are found where they are; noise alone makes none."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -49,6 +51,7 @@ def test_three_modes_in_six_dimensions():
     assert farthest(SIX, places) < 1.0
 
 
+@pytest.mark.filterwarnings("ignore:find_modes. .* modes at the bounds:UserWarning")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_noise_alone_makes_no_mode(backend):
     # A release of one point: values are noise. A false mode had a chance of about 1 in 30.
@@ -69,8 +72,8 @@ def test_a_shoulder_within_the_noise_is_not_told_as_a_mode_of_its_own():
 
 def test_a_plateau_is_one_mode_however_noise_ripples_it():
     points = np.random.default_rng(0).uniform(-2, 2, (4000, 1))
-    with noise_from(InsecureSeededSource(1)):
-        model = SketchDensity(kernel="gaussian", bandwidth=0.4, epsilon=0.05, bounds=BOX)
+    with noise_from(InsecureSeededSource(0)):
+        model = SketchDensity(kernel="gaussian", bandwidth=0.4, epsilon=0.03, bounds=BOX)
         model.fit(points)
     assert len(find_modes(model, random_state=0)[0]) == 1
     assert len(find_modes(model, threshold=0.1, random_state=0)[0]) > 1
@@ -94,3 +97,33 @@ def test_what_has_no_density_is_refused():
         model = SketchDensity(bounds=BOX).fit(TWO)
         with pytest.raises(ValueError, match=f"find_modes: {name} must be"):
             find_modes(model, **wrong)
+
+
+def test_modes_at_the_bounds_are_told_where_rows_may_have_been_clipped():
+    rows = mixture(TWO, [0.7, 0.3], 5000)
+    options = dict(kernel="gaussian", bandwidth=0.5, epsilon=1.0)
+    with noise_from(InsecureSeededSource(1)):
+        wrong = SketchDensity(**options, bounds=(-5, 5)).fit(1000 * rows)
+        right = SketchDensity(**options, bounds=(-5, 5)).fit(rows)
+    words = "modes at the bounds: are the bounds in the unit of the data"
+    with pytest.warns(UserWarning, match=words) as told:
+        find_modes(wrong, random_state=0)
+    assert len(told) == 1
+    assert told[0].filename == __file__
+    low = np.append(np.zeros(5000), np.linspace(0, 10, 1000))[:, None]
+    bare = SketchDensity(kernel="gaussian", bandwidth=0.5).fit(low)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        find_modes(right, random_state=0)
+        assert find_modes(bare, 1, random_state=0)[0][0, 0] < 0.25  # at a side, and none clipped
+    clipped = SketchDensity(kernel="gaussian", bandwidth=0.5, bounds=(-5, 5)).fit(1000 * rows)
+    with pytest.warns(UserWarning, match=words):
+        find_modes(clipped, random_state=0)
+
+
+def test_a_box_narrower_than_its_bandwidth_still_has_a_middle():
+    rows = np.random.default_rng(0).normal(0.5, 0.05, (5000, 1)).clip(0.1)
+    model = SketchDensity(kernel="gaussian", bandwidth=1.2, epsilon=5.0, bounds=(0, 1)).fit(rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        find_modes(model, threshold=0, random_state=0)

@@ -111,6 +111,7 @@ def test_every_backend_is_shared_and_combined(make, delta):
     assert told.noise_error() < combine(apart).noise_error()
 
 
+@pytest.mark.filterwarnings("ignore:SketchDensity. epsilon .* is too small here:UserWarning")
 @pytest.mark.parametrize("make", BACKENDS.values(), ids=BACKENDS)
 def test_estimators_modes_and_pictures_answer_from_combined_releases(make):
     both = combine([make().update(part).release(2.0) for part in PARTS], disjoint=True)
@@ -124,6 +125,7 @@ def test_estimators_modes_and_pictures_answer_from_combined_releases(make):
         model.to_bytes()
 
 
+@pytest.mark.filterwarnings("ignore:SketchSampler. epsilon .* is too small here:UserWarning")
 def test_a_release_that_is_no_kernel_sum_is_refused_with_a_sentence():
     angular = Race(8, 8, Angular(2, 3))
     for other, kind in ((CountMin(64), "ReleasedCountMin"), (angular, "Race over Angular")):

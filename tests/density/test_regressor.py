@@ -12,9 +12,9 @@ from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sfumato.density import SketchRegressor, load
+from sfumato.density._angles import _Slopes, angle_sketch, lifted, minimised
 from sfumato.density._estimator import noise_from
 from sfumato.density._moments import least_squares
-from sfumato.density._surrogate import _Slopes, lifted, minimised, surrogate_sketch
 from sfumato.privacy import Ledger
 from sfumato.privacy.noise import InsecureSeededSource
 from sfumato.sketch import Moments
@@ -124,6 +124,14 @@ def test_degree_and_method_are_chosen_by_public_numbers():
     assert SketchRegressor(**PRIVATE).fit(POINTS[:9], TARGET[:9]).method_ == "statistics"
 
 
+def test_smallest_budgets_of_whole_users_still_fit_into_cells():
+    # 14 bits for the usual ones; fewer where a sum and its noise would not fit into 64.
+    user = dict(unit="user", contributions=50, relation="replace")
+    for epsilon, terms, bits in ((1e-4, user, 9), (1e-3, {}, 14), (1.0, user, 14)):
+        model = SketchRegressor(**{**PRIVATE, "epsilon": epsilon}, **terms).fit(POINTS, TARGET)
+        assert model.release_.bits == bits
+
+
 def test_ledger_is_charged_once(tmp_path):
     ledger = Ledger(tmp_path / "budget.db")
     ledger.create("shop", 2.0, 1e-5)
@@ -140,7 +148,7 @@ BAD = [
     (dict(PRIVATE, target_bounds=([0, 1], [2, 3])), "two numbers"),
     (dict(PRIVATE, degree=3), "degree must be 1, 2 or 'auto'"),
     (dict(PRIVATE, method="storm"), "method must be one of"),
-    (dict(method="surrogate", degree=2), "degree must be 1"),
+    (dict(method="angles", degree=2), "degree must be 1 for 'angles'"),
     (dict(delta=1e-6), "needs an epsilon"),
 ]
 
@@ -149,6 +157,15 @@ BAD = [
 def test_what_cannot_be_is_refused_with_a_reason(parameters, said):
     with pytest.raises(ValueError, match=said):
         SketchRegressor(**parameters).fit(POINTS, TARGET)
+
+
+@pytest.mark.parametrize("method", ["statistics", "angles"])
+def test_numbers_too_large_or_too_close_are_told_without_repeating_them(method):
+    with pytest.raises(ValueError, match="SketchRegressor: X and y must be numbers up to") as told:
+        SketchRegressor(method=method, rows=64).fit(POINTS * 3.25e300, TARGET)
+    assert "e+300" not in str(told.value)
+    model = SketchRegressor(method=method, rows=64).fit(POINTS * 1e-300, TARGET)
+    assert np.isfinite(model.predict(POINTS)).all()
 
 
 def test_private_fit_takes_no_more_rows_and_no_weights():
@@ -178,24 +195,24 @@ def test_agreements_of_normal_rows_and_their_slopes_are_those_told():
 
 
 @pytest.mark.parametrize("rows", [POINTS, RNG.normal(0, 1, (3000, 4))], ids=["even", "normal"])
-def test_surrogate_without_privacy_comes_near_least_squares(rows):
+def test_angles_without_privacy_comes_near_least_squares(rows):
     # Least squares scores 0.8; seen for ten other seeds of hashes and rows each: within 0.01.
     target = rows @ [1.0, -2.0, 0.5, 0.0]
     target = 7 + target + RNG.normal(0, 0.5 * target.std(), 3000)
     best = LinearRegression().fit(rows, target).score(rows, target)
-    model = SketchRegressor(method="surrogate", rows=1024).fit(rows, target)
+    model = SketchRegressor(method="angles", rows=1024).fit(rows, target)
     assert best - 0.02 < model.score(rows, target) <= best
 
 
-def test_surrogate_fits_releases_and_keeps_calm():
+def test_angles_fit_releases_and_keep_calm():
     # A row is one point of the sketch, not two: the noise is that of R, not 2 R. Means of five fits
     # were above 0.55 at epsilon 1 in 30 groups of five; least squares has 0.86.
     told = []
     with noise_from(InsecureSeededSource(5)):
         for _ in range(5):
-            model = SketchRegressor(**PRIVATE, method="surrogate").fit(POINTS, TARGET)
+            model = SketchRegressor(**PRIVATE, method="angles").fit(POINTS, TARGET)
             told.append(model.score(POINTS, TARGET))
-        lost = SketchRegressor(**{**PRIVATE, "epsilon": 0.01}, method="surrogate")
+        lost = SketchRegressor(**{**PRIVATE, "epsilon": 0.01}, method="angles")
         assert lost.fit(POINTS[:50], TARGET[:50]).score(POINTS, TARGET) > -1
     assert np.mean(told) > 0.4
     assert model.statement_.epsilon == 1
@@ -205,8 +222,8 @@ def test_surrogate_fits_releases_and_keeps_calm():
     np.testing.assert_array_equal(twin.predict(POINTS[:5]), model.predict(POINTS[:5]))
 
 
-def test_surrogate_of_no_rows_or_of_one_is_calm():
-    empty = surrogate_sketch(3, 64, 0)
+def test_angles_of_no_rows_or_of_one_are_calm():
+    empty = angle_sketch(3, 64, 0)
     assert np.abs(minimised(empty)).max() < 1
     assert np.isfinite(minimised(empty.update(lifted(np.ones((1, 3)))))).all()
 

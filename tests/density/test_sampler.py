@@ -71,9 +71,13 @@ def test_points_come_from_the_release_alone():
     assert np.abs(drawn).max() <= 5
 
 
-def test_draws_without_matching_are_those_of_the_density():
+def test_draws_by_every_method_are_those_of_the_density():
     model = told(2, "rejection")
     density = SketchDensity.from_release(model.release_)
     np.testing.assert_array_equal(
-        model.sample(30, random_state=2), density.sample(30, random_state=2)
+        model.sample(30, random_state=2), density.sample(30, method="rejection", random_state=2)
+    )
+    ours = SketchSampler.from_release(model.release_)
+    np.testing.assert_array_equal(
+        ours.sample(30, random_state=2), density.sample(30, random_state=2)
     )

@@ -1,5 +1,7 @@
 """Learning from batches is learning from all rows at once, and is paid for once."""
 
+import warnings
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -78,3 +80,39 @@ def test_bounds_rows_and_the_batch_of_an_error_are_told():
     with pytest.raises(ValueError, match="row 1, column 0 holds NaN") as caught:
         SketchDensity(bounds=(0, 10)).fit_batches([ROWS, [[1, 2], [np.nan, 2]]])
     assert caught.value.__notes__ == ["(rows of batch 1, the first being 0)"]
+
+
+@pytest.mark.parametrize("kind", [SketchDensity, SketchSampler])
+@pytest.mark.parametrize(("epsilon", "warned"), [(1.0, 0), (0.001, 1)])
+def test_noise_that_drowns_the_answers_is_told_once(kind, epsilon, warned):
+    model = kind(bandwidth=2.0, bounds=(0, 10), epsilon=epsilon)
+    fits = (
+        lambda: model.fit(ROWS),
+        lambda: model.fit_batches(parts()),
+        lambda: kind.from_release(model.release_),
+    )
+    for fit in fits:
+        with noise_from(InsecureSeededSource(3)), warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            fit()
+        assert len(told) == warned
+        for each in told:
+            assert each.category is UserWarning
+            assert each.filename == __file__
+            assert f"{kind.__name__}: epsilon 0.001 is too small here" in str(each.message)
+            assert "A larger epsilon, more data" in str(each.message)
+
+
+def test_a_warning_of_noise_tells_released_numbers_only():
+    releases = []
+    for rows in (ROWS, ROWS[:1]):
+        with (
+            noise_from(InsecureSeededSource(3)),
+            pytest.warns(UserWarning, match="too small") as told,
+        ):
+            model = SketchDensity(bandwidth=2.0, bounds=(0, 10), epsilon=0.001).fit(rows)
+        with pytest.warns(UserWarning, match="too small") as again:
+            SketchDensity.from_release(model.release_)
+        assert str(told[0].message) == str(again[0].message)
+        releases.append(model.release_)
+    assert releases[0].noise_error() == releases[1].noise_error()

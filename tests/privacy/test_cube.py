@@ -46,26 +46,17 @@ def test_every_point_has_the_chance_that_its_largest_number_tells(cells):
 
 def test_radius_of_many_cells_follows_its_law():
     # 60 cells: the law of the largest number, in ten parts of about equal chance. p < 1e-6 to fail.
-    source, scale, cells = InsecureSeededSource(7), Fraction(40), 60
+    source, scale, cells = InsecureSeededSource(7), Fraction(10), 60
     drawn = [int(np.abs(discrete_cube(scale, cells, source=source)).max()) for _ in range(400)]
     r = np.arange(20_000.0)
     inside = np.exp(cells * (np.log(2 * r - 1, where=r > 0, out=r - r) - np.log(2 * r + 1)))
-    logs = cells * np.log(2 * r + 1) - r / 40 + np.log1p(-np.where(r > 0, inside, 0.0))
+    logs = cells * np.log(2 * r + 1) - r / 10 + np.log1p(-np.where(r > 0, inside, 0.0))
     law = np.cumsum(np.exp(logs - logs.max()))
     law /= law[-1]
     cuts = np.searchsorted(law, np.arange(1, 10) / 10)
     parts = np.diff([0.0, *law[cuts], 1.0])
     seen = np.bincount(np.searchsorted(cuts, drawn), minlength=10)
     assert chisquare(seen, 400 * parts).pvalue > 1e-6
-
-
-def test_no_neighbour_is_likelier_by_more_than_epsilon():
-    # By counting, for two cells: the ratio of chances at n and at n - change is at most exp(c / s),
-    # c the largest change, and reaches it.
-    scale, change = 3.0, np.array([2, -1])
-    points = np.array(list(itertools.product(range(-9, 10), repeat=2)))
-    loss = (np.abs(points - change).max(axis=1) - np.abs(points).max(axis=1)) / scale
-    assert np.abs(loss).max() == pytest.approx(2 / scale)
 
 
 def test_numbers_are_uniform_within_the_largest():

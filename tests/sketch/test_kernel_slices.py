@@ -124,3 +124,10 @@ def test_suggested_rows_follow_public_guesses_alone():
     assert rows == [44, 205, 953, 2048]
     assert KernelSlices.suggest_rows(0.03, 245_057, 0.1, 1e-6, dimension=3) == 2048
     assert KernelSlices.suggest_rows(0.03, 1000, 0.1, dimension=9) == 1
+
+
+def test_bins_that_no_memory_answers_from_are_refused_with_the_remedy():
+    for low, high, rows in (([18, 0], [90, 200_000], 1024), ([0, 0], [2e6, 2e6], 1)):
+        with pytest.raises(ValueError, match="rescale the columns or widen the bandwidth"):
+            KernelSlices(3.0, (low, high), rows=rows)
+    assert KernelSlices(50.0, ([18, 0], [90, 200_000]), rows=64)._table.size < 2**23

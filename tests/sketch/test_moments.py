@@ -9,6 +9,7 @@ from numpy.polynomial import chebyshev
 from sfumato.privacy.noise import InsecureSeededSource
 from sfumato.sketch import Moments
 from sfumato.sketch._polynomials import Polynomials
+from sfumato.sketch.released_moments import ReleasedMoments
 
 RNG = np.random.default_rng(1)
 BOUNDS = ([-1, 0, 5], [1, 4, 6])
@@ -127,6 +128,13 @@ def test_release_is_unbiased_with_the_deviation_it_tells():
         assert np.abs(noise.mean(axis=0)).max() < 5 * deviation / 20
         assert abs((noise**2).mean() / deviation**2 - 1) < 0.2
     assert abs(np.mean([one.size() for one in told]) - 300) < told[0].noise_error()[0] / 4
+
+
+def test_release_of_too_many_sums_is_refused_before_they_are_listed():
+    told = Moments(BOUNDS).release(1)
+    wide = dict(told.parameters, bounds=([0.0] * 3000, [1.0] * 3000), degree=2)
+    with pytest.raises(ValueError, match="at most 65536 sums"):
+        ReleasedMoments._make(wide, {}, told.statement)
 
 
 BAD = [

@@ -72,3 +72,21 @@ def test_steps_are_whole_and_each_depends_on_its_point_alone(bits):
     half = box.widths / (2**bits - 1) / 2
     # 1e6 has 2**-33 of rounding, far below half of any of these steps.
     assert (np.abs(box.values(steps, bits) - data) <= half * (1 + 1e-2)).all()
+
+
+@pytest.mark.parametrize(
+    ("pairs", "right"),
+    [
+        ([(18, 90), (60, 200)], "([18, 60], [90, 200])"),
+        ([(18, 90)], "([18], [90])"),
+        (((0, 1), (0, 2), (0, 3)), "([0, 0, 0], [1, 2, 3])"),
+        (np.array([[0, 1], [0, 2], [0, 3]]), "([0, 0, 0], [1, 2, 3])"),
+    ],
+    ids=repr,
+)
+def test_a_pair_for_each_column_is_refused_with_the_right_form(pairs, right):
+    with pytest.raises(ValueError, match="Owner: bounds must be a pair") as error:
+        Box.of("Owner", pairs)
+    assert f"lows first: {right}." in str(error.value)
+    assert Box.of("Owner", [[18, 60], [90, 200]]) == Box.of("Owner", ((18, 60), (90, 200)))
+    assert Box.of("Owner", [(0, 0, 0), (1, 2, 3)]).high == (1, 2, 3)

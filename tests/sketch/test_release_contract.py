@@ -25,7 +25,7 @@ SAMPLES = [data for data in SAMPLES if len(data) < 30_000]
 
 def test_every_public_release_has_joined():
     kinds = {c.__name__ for c in PUBLIC if isinstance(c, type) and issubclass(c, Release)}
-    assert kinds - {"Release"} == set(RELEASES)
+    assert kinds - {"Release"} <= set(RELEASES)  # there are more, of the models
     assert all(
         type(case.release()).__name__ == name for name in RELEASES for case in RELEASES[name]
     )

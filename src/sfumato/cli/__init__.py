@@ -1,6 +1,7 @@
 """The `sfumato` command: every expected error is one line and exit code 2, Ctrl-C is 130."""
 
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -44,7 +45,9 @@ class _OneLineErrors(TyperGroup):
     def main(self, *args: Any, **options: Any) -> NoReturn:
         options["standalone_mode"] = False
         try:
-            code = super().main(*args, **options)
+            with warnings.catch_warnings():
+                warnings.showwarning = _one_line(warnings.showwarning)
+                code = super().main(*args, **options)
         except KeyboardInterrupt:
             code = 130
         except Exception as error:
@@ -55,6 +58,18 @@ class _OneLineErrors(TyperGroup):
         if code == 130:
             print("sfumato: stopped; nothing was written.", file=sys.stderr)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _one_line(usual: Any) -> Any:
+    """How a warning to the user is shown: as errors are. Those to programmers stay as usual."""
+
+    def show(message: Any, category: Any, *where: Any) -> None:
+        if category is UserWarning:
+            print(f"sfumato: {message}", file=sys.stderr)
+        else:
+            usual(message, category, *where)
+
+    return show
 
 
 def _sentence(error: Any) -> str:

@@ -54,7 +54,10 @@ def query(
             return
     asked, _ = _density_files.asked(model, points, at, columns, None)
     logs = model.score_samples(asked)
-    _tell(asked, {"density": np.exp(logs), "log_density": logs}, output, json)
+    drawn = {"plot": str(plot)} if plot is not None and json else None
+    _tell(asked, {"density": np.exp(logs), "log_density": logs}, output, json, drawn)
+    if plot is not None and not json:
+        print(f"{plot}: a heat map.")
 
 
 def classify(

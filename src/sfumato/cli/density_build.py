@@ -76,8 +76,8 @@ def build(
     method: Annotated[
         str | None,
         typer.Option(
-            help="classifier: columns, kernel; regressor: statistics, surrogate; sampler: matched, "
-            "rejection, mcmc."
+            help="classifier: columns, kernel; regressor: statistics, angles, surrogate; "
+            "sampler: matched, rejection, mcmc."
         ),
     ] = None,
     contamination: Annotated[

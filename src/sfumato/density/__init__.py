@@ -19,7 +19,7 @@ _HOMES = {
     "SketchSampler": "sampler",
     "combine": "parties",
     "find_modes": "modes",
-    "grid_values": "heat_map",
+    "grid_values": "_heat_map",
     "load": "_files",
     "neighbourhoods": "_neighbours",
     "sum_shares": "shares",

@@ -8,10 +8,12 @@ import numpy as np
 
 from sfumato.density.parties import Combined
 from sfumato.sketch._points import Pair
+from sfumato.sketch._slice_answers import bins_fit, usual_resolution
 
-__all__ = ["Setting", "choose", "described", "hash_error", "make", "suggested_rows"]
+__all__ = ["TYPES", "Setting", "choose", "described", "hash_error", "make", "suggested_rows"]
 
 NAMES = {"Race": "race", "KernelGrid": "grid", "KernelSlices": "slices", "KernelFourier": "fourier"}
+TYPES = {backend: name for name, backend in NAMES.items()}
 GRID_DIMENSIONS = 3
 NODES_PER_BANDWIDTH = (12.0, 3.0, 3.0)  # by the dimensions
 NODES = 2**22  # of a grid, at most: 32 MiB
@@ -69,7 +71,8 @@ def choose(
     """The setting that these public numbers ask for; "auto" and rows None are decided here."""
     if backend == "auto":
         each = math.inf if epsilon is None else epsilon / (2 * (contributions or 1))
-        backend = _best(kernel, bandwidth, bounds, each)
+        lines = rows or suggested_rows("slices", epsilon, delta, expected_size or USUAL_SIZE)
+        backend = _best(kernel, bandwidth, bounds, each, lines)
     if backend == "race" and kernel != "p-stable":
         raise ValueError(
             f"{owner}: backend 'race' has the kernel 'p-stable' only, not {kernel!r}; take 'auto'."
@@ -95,18 +98,20 @@ def suggested_rows(backend: str, epsilon: float | None, delta: float, size: int)
     return min(max(best, FEWEST), most)
 
 
-def _best(kernel: str, bandwidth: float, bounds: Pair, epsilon: float) -> str:
+def _best(kernel: str, bandwidth: float, bounds: Pair, epsilon: float, lines: int) -> str:
     """The backend of the smallest error, as it was measured on mixtures of Gaussians.
 
     Mean kernel values of 20,000 and 40,000 points were off by 0.01 / sqrt(rows) with slices and by
     0.04 with race in 3 dimensions; by 0.04 with both in 5 and 10, where race is faster; of the
-    smoother kernels, slices and fourier are alike there, and fourier is faster. epsilon: of one
-    row, where a unit may exchange its rows.
+    smoother kernels, slices and fourier are alike there, and fourier is faster. Columns of very
+    different scale take these too, where slices would have too many bins. epsilon: of one row,
+    where a unit may exchange its rows; lines: of slices.
     """
     roomy = len(bounds[0]) < GRID_DIMENSIONS or kernel == "gaussian" or epsilon >= LEAST
     if roomy and _nodes(bandwidth, bounds) <= NODES:
         return "grid"
-    if len(bounds[0]) <= GRID_DIMENSIONS:
+    step = bandwidth / usual_resolution(len(bounds[0]))
+    if len(bounds[0]) <= GRID_DIMENSIONS and bins_fit(step, bounds, lines):
         return "slices"
     return "race" if kernel == "p-stable" else "fourier"
 

@@ -9,7 +9,7 @@ import numpy as np
 from sfumato._require import whole
 from sfumato.sketch._points import Pair
 
-__all__ = ["COLUMNS", "LEVELS", "Bins", "levels_of"]
+__all__ = ["COLUMNS", "LEVELS", "Bins", "column_places", "levels_of"]
 
 
 class _Levels:
@@ -28,14 +28,19 @@ LEVELS = _Levels()
 
 
 class _Columns:
-    """None, or the numbers of columns."""
+    """None, or the numbers or names of columns."""
 
-    def check(self, owner: str, name: str, value: Any) -> tuple[int, ...] | None:
+    def check(self, owner: str, name: str, value: Any) -> tuple[int | str, ...] | None:
         if value is None:
             return None
         if isinstance(value, str) or not np.iterable(value):
-            raise ValueError(f"{owner}: {name} must be None or numbers of columns, not {value!r}.")
-        return tuple(whole(0).check(owner, name, one) for one in value)
+            raise ValueError(
+                f"{owner}: {name} must be None or a list of columns, by number or name, not "
+                f"{value!r}."
+            )
+        return tuple(
+            str(one) if isinstance(one, str) else whole(0).check(owner, name, one) for one in value
+        )
 
     def bad(self) -> list[Any]:
         return [3, "all", [-1], [0.5]]
@@ -104,6 +109,24 @@ class Bins:
     def spread(self, columns: np.ndarray) -> np.ndarray:
         """A number per column as one per cell, along the last axis."""
         return np.repeat(columns, self.sizes, axis=-1)
+
+
+def column_places(
+    owner: str, categorical: Any, names: list[str], columns: int
+) -> tuple[int, ...] | None:
+    """The numbers of these columns, where each is given by its number or by its name in X."""
+    if categorical is None:
+        return None
+    unknown = [one for one in categorical if isinstance(one, str) and one not in names]
+    if unknown:
+        known = "has no such column" if names else "has no names of columns; give its number"
+        raise ValueError(f"{owner}: categorical names {unknown[0]!r}, and X {known}.")
+    return tuple(
+        names.index(one)
+        if isinstance(one, str)
+        else whole(0, columns - 1).check(owner, "categorical", one)
+        for one in categorical
+    )
 
 
 def levels_of(owner: str, categorical: Any, bounds: Pair) -> tuple[int, ...]:

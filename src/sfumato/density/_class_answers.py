@@ -61,7 +61,7 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):  # type: i
         model = cls(**{**given, **parameters})
         model.bounds_ = public["bounds"]
         model.n_features_in_ = len(model.bounds_[0])
-        model.backend_ = public.get("backend", "auto")
+        model.backend_ = public.get("backend", "columns")
         model.classes_ = np.array(release.labels)
         model.method_ = "columns" if isinstance(release, ReleasedClassColumns) else "kernel"
         model._restore_parts({"release_": release})
@@ -71,7 +71,8 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):  # type: i
         for name in ("release_", "statement_", "tables_", "sketches_", "clipped_"):
             self.__dict__.pop(name, None)
         self.classes_, self.method_ = classes, method
-        self.bounds_, self.backend_ = setting.bounds, setting.backend
+        self.bounds_ = setting.bounds
+        self.backend_ = setting.backend if method == "kernel" else "columns"
         if isinstance(kept, Release):
             self._restore_parts({"release_": kept})
         elif method == "columns":

@@ -3,8 +3,9 @@
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-__all__ = ["LABELS", "labels_of", "places_of"]
+__all__ = ["LABELS", "labels_of", "places_of", "refuse_missing"]
 
 
 class _Labels:
@@ -34,11 +35,28 @@ def labels_of(classes: np.ndarray) -> tuple[Any, ...]:
     return tuple(np.asarray(classes).tolist())
 
 
+def refuse_missing(owner: str, y: Any) -> None:
+    """Raise where a row has no label: None, NaN or a null of pandas or Arrow."""
+    try:
+        told = pa.array(y, from_pandas=True).is_null(nan_is_null=True)
+    except (pa.ArrowException, TypeError, ValueError):
+        return  # no column of one type, which is refused elsewhere
+    missing = np.asarray(told)
+    if missing.any():
+        raise ValueError(
+            f"{owner}: y must hold a label in every row; row {int(missing.argmax())} holds NaN or "
+            "none. Drop such rows or give them a label first."
+        )
+
+
 def places_of(owner: str, y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """The place of every row's class in the list."""
     places = np.searchsorted(classes, y)
     known = places < len(classes)
     known[known] = classes[places[known]] == y[known]
     if not known.all():
-        raise ValueError(f"{owner}: y holds a label that is not in classes; name all of them.")
+        raise ValueError(
+            f"{owner}: y holds a label that is not in classes, at row {int(known.argmin())}; name "
+            "all of them, or drop such rows first."
+        )
     return np.asarray(places)

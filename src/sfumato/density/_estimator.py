@@ -14,8 +14,10 @@ from sklearn.utils.validation import validate_data
 
 from sfumato._require import Limit
 from sfumato.density import _files
-from sfumato.density._backend import Setting, choose, make
+from sfumato.density._backend import TYPES, Setting, choose, make
 from sfumato.density._limits import LIMITS
+from sfumato.density._naming import naming
+from sfumato.density._unreadable import why_unreadable
 from sfumato.privacy._source import Source
 from sfumato.sketch._points import Box, Pair
 from sfumato.sketch._rows import LARGEST
@@ -23,12 +25,6 @@ from sfumato.sketch._rows import LARGEST
 __all__ = ["KernelEstimator", "noise_from"]
 
 _NOISE: ContextVar[Source | None] = ContextVar("sfumato-density-noise", default=None)
-UNREADABLE = {
-    "could not convert": "X must hold numbers, and a cell is text.",
-    "Complex data not supported": "X must hold real numbers. Complex data not supported.",
-    "Expected 2D array": "X must have rows and columns, and is no table. Expected 2D array. "
-    "Reshape your data: array.reshape(-1, 1) for one column, array.reshape(1, -1) for one row.",
-}
 OPTIONS = ("ledger", "dataset", "unit", "relation", "contributions", "release_id")
 
 
@@ -149,11 +145,10 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
                 self, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False
             )
         except ValueError as error:
-            # Some sentences of scikit-learn and NumPy hold cells, which may be a person's.
-            for start, ours in UNREADABLE.items():
-                if str(error).startswith(start):
-                    raise ValueError(f"{self._owner}: {ours}") from None
-            raise
+            ours = why_unreadable(error, X)
+            if ours is None:
+                raise
+            raise ValueError(f"{self._owner}: {ours}") from None
         return np.asarray(checked)
 
     def _refuse_nan(self, points: np.ndarray, wrong: np.ndarray, what: str) -> None:
@@ -204,7 +199,8 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _empty(self, setting: Setting) -> Any:
         """An empty sketch of this setting."""
-        return make(setting)
+        with naming(self._owner, TYPES[setting.backend]):
+            return make(setting)
 
     def _kept(self, sketch: Any, plain: dict[str, Any], **more: Any) -> Any:
         """The sketch without privacy, else its release: charged before any noise is drawn."""
@@ -213,7 +209,8 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
         options = {name: plain[name] for name in OPTIONS if plain[name] is not None}
         if _NOISE.get() is not None:
             options["source"] = _NOISE.get()
-        return sketch.release(plain["epsilon"], plain["delta"], **{**options, **more})
+        with naming(self._owner, type(sketch).__name__):
+            return sketch.release(plain["epsilon"], plain["delta"], **{**options, **more})
 
     def _check_fitted(self) -> None:
         if not self._parts():

@@ -16,6 +16,16 @@ if TYPE_CHECKING:
 __all__ = ["holds_model", "load", "read", "to_bytes", "write_whole"]
 
 E = TypeVar("E", bound="KernelEstimator")
+RELEASED = {  # what answers from a release
+    "ReleasedClassColumns": "SketchClassifier",
+    "ReleasedClassKernels": "SketchClassifier",
+    "ReleasedKernelFourier": "SketchDensity",
+    "ReleasedKernelGrid": "SketchDensity",
+    "ReleasedKernelSlices": "SketchDensity",
+    "ReleasedMoments": "SketchRegressor",
+    "ReleasedRace": "SketchDensity",
+    "ReleasedSliceTable": "SketchAnomalyDetector",
+}
 PAYING = ("ledger", "dataset", "release_id")  # of a fit that is over; the statement names them
 
 
@@ -49,7 +59,7 @@ def read(data: Any, wanted: type[E]) -> E:
     packed = Packed(data)
     kind = _class_of(packed.kind)
     if kind is None or not issubclass(kind, wanted):
-        raise SketchFormatError(f"{wanted.__name__}: the bytes hold a {packed.kind!r}.")
+        raise SketchFormatError(f"{_reader(wanted)}: the bytes hold a {_what(packed.kind)}.")
     if packed.version != kind.version:
         raise SketchFormatError(
             f"{packed.kind}: version {packed.version} of the format cannot be read, only "
@@ -59,6 +69,29 @@ def read(data: Any, wanted: type[E]) -> E:
         return _restored(kind, packed)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         raise SketchFormatError(f"{packed.kind}: damaged content: {error}") from None
+
+
+def _reader(wanted: type[Any]) -> str:
+    """Whom errors name: the estimator that was asked for, or the room where any would do."""
+    from sfumato.density._estimator import KernelEstimator
+
+    return "density.load" if wanted is KernelEstimator else wanted.__name__
+
+
+def _what(kind: str) -> str:
+    """The kind in a file, and how it is read if it is no estimator."""
+    import sfumato.sketch  # so that every kind of sketch is known
+    from sfumato import density
+
+    model = RELEASED.get(kind)
+    if model is not None:
+        getattr(density, model)  # so that its releases are known, to sketch.load as well
+    stored = Stored.KINDS.get(kind)
+    if stored is None:
+        return repr(kind)
+    what = "release" if issubclass(stored, Release) else "sketch"
+    remedy = f" and take {model}.from_release(release)" if model else ""
+    return f"{kind!r}, a {what}; read it with {sfumato.sketch.__name__}.load{remedy}"
 
 
 def _class_of(kind: str) -> type[Any] | None:

@@ -1,29 +1,33 @@
 """What is public of a regression: its method, degree, bounds, and the sketch that follows."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from sfumato.density._surrogate import lifted, surrogate_sketch
+from sfumato.density._angles import angle_sketch, lifted
 from sfumato.sketch._points import Box, Pair
-from sfumato.sketch._polynomials import Polynomials
-from sfumato.sketch.moments import CELLS, Moments
+from sfumato.sketch._polynomials import CELLS, Polynomials
+from sfumato.sketch._rows import LARGEST
+from sfumato.sketch.moments import Moments
 
 __all__ = [
     "BITS",
-    "BITS_PRIVATE",
     "METHODS",
     "Degree",
     "RegressionSetting",
     "around",
     "chosen",
+    "number_bits",
     "scaled",
 ]
 
-METHODS = ("statistics", "surrogate")
+METHODS = ("statistics", "angles", "surrogate")
 QUADRATIC = 16  # sums for each unit of epsilon up to which squares and products are worth them
 BITS, BITS_PRIVATE = 18, 14  # of a number; with noise, fewer leave room for it
+LEAST = 8
+ROOM = 39  # bits of a scale, squares of numbers among them
 
 
 class Degree:
@@ -57,8 +61,8 @@ class RegressionSetting:
     bits: int
 
     def empty(self) -> Any:
-        if self.backend == "surrogate":
-            return surrogate_sketch(len(self.bounds[0]) + 1, self.rows, self.seed)
+        if self.backend != "statistics":
+            return angle_sketch(len(self.bounds[0]) + 1, self.rows, self.seed)
         (low, high), (least, most) = self.bounds, self.target
         return Moments(((*low, least), (*high, most)), self.degree, bits=self.bits)
 
@@ -76,20 +80,31 @@ def chosen(plain: dict[str, Any], columns: int) -> tuple[str, int]:
     method, degree, epsilon = plain["method"], plain["degree"], plain["epsilon"]
     if method == "auto":
         least = 1 if degree == "auto" else degree
-        method = "statistics" if Polynomials.count(columns, least) <= CELLS else "surrogate"
+        method = "statistics" if Polynomials.count(columns, least) <= CELLS else "angles"
     if degree == "auto":
         quadratic = epsilon is not None and method == "statistics"
         enough = quadratic and Polynomials.count(columns, 2) <= QUADRATIC * epsilon
         degree = 2 if enough else 1
-    if method == "surrogate" and degree == 2:
-        raise ValueError("SketchRegressor: degree must be 1 for the surrogate, which is linear.")
+    if method != "statistics" and degree == 2:
+        raise ValueError(f"SketchRegressor: degree must be 1 for {method!r}, which is linear.")
     return method, degree
 
 
+def number_bits(plain: dict[str, Any]) -> int:
+    """Bits of a number: fewer where epsilon is so small that noise would not fit into a cell."""
+    if plain["epsilon"] is None:
+        return BITS
+    events = 2 * (plain["contributions"] or 1)  # of one unit, where it is exchanged
+    room = ROOM + math.floor(math.log2(plain["epsilon"] / events))
+    return min(max(room // 2, LEAST), BITS_PRIVATE)
+
+
 def around(table: np.ndarray) -> Pair:
-    """The box of the points; a column of one value gets a unit of room."""
+    """The box of the points; a column of (nearly) one value gets a unit of room."""
     low, high = table.min(axis=0), table.max(axis=0)
-    flat = np.where(high > low, 0.0, 0.5)
+    if max(-low.min(), high.max()) > LARGEST:  # told here, where no sentence repeats a number
+        raise ValueError(f"SketchRegressor: X and y must be numbers up to {LARGEST:g}; scale them.")
+    flat = np.where(high - low >= 1 / LARGEST, 0.0, 0.5)
     return tuple(map(float, low - flat)), tuple(map(float, high + flat))
 
 

@@ -1,12 +1,15 @@
 """Estimators of points alone, which may come in parts: data larger than memory."""
 
+import warnings
 from collections.abc import Iterable
 from typing import Any, Self
 
-from sfumato.density._backend import described
+from sfumato.density._backend import Setting, described
 from sfumato.density._single import SingleSketch
 
 __all__ = ["Streamed"]
+
+DROWNED = 30  # mean kernel values are some tenths: noise of this part is a tenth of them
 
 
 class Streamed(SingleSketch, in_files=False):
@@ -49,6 +52,24 @@ class Streamed(SingleSketch, in_files=False):
             raise ValueError(f"{self._owner}: batches must hold at least one row.")
         self._take(self._kept(sketch, plain), setting)
         return self
+
+    def _take(self, kept: Any, setting: Setting) -> None:
+        super()._take(kept, setting)
+        if hasattr(self, "release_"):
+            self._warn_of_noise()
+
+    def _warn_of_noise(self) -> None:
+        """Say so where noise drowns the answers, by numbers that were released anyway."""
+        noise, size = float(self.release_.noise_error()), float(self.release_.size())
+        if noise > size / DROWNED:
+            warnings.warn(
+                f"{self._owner}: epsilon {self.statement_.epsilon:g} is too small here: an answer "
+                f"has noise of about {noise:.3g} points, of about {size:.3g} there are by the "
+                "noisy count. A larger epsilon, more data, fewer rows of the sketch, or a wider "
+                "bandwidth would help.",
+                UserWarning,
+                stacklevel=4,  # whoever called fit, fit_batches or from_release
+            )
 
     def _learned(self) -> None:
         super()._learned()

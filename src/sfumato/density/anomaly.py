@@ -1,5 +1,7 @@
 """Anomalies: points that are strange to histograms which can be told with nobody's data."""
 
+import math
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +14,8 @@ from sfumato.density._estimator import KernelEstimator, _seed
 from sfumato.density._single import SingleSketch
 from sfumato.density._slice_release import ReleasedSliceTable, described_slices, planned_slices
 from sfumato.density._slice_table import SliceTable
-from sfumato.density._surprise import Surprise
+from sfumato.density._surprise import SCORE_CELLS, Surprise
+from sfumato.privacy.noise_law import NoiseLaw
 from sfumato.sketch._points import Box
 from sfumato.sketch._release import Release
 
@@ -188,6 +191,27 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
             self.__dict__.pop(name, None)
         self.bounds_, self.backend_ = kept.bounds, "slices"
         self._restore_parts({"release_" if isinstance(kept, Release) else "sketch_": kept})
+        if hasattr(self, "release_"):
+            self._warn_of_noise()
+
+    def _warn_of_noise(self) -> None:
+        """Say so where noise hides the threshold or the slices, by numbers released anyway."""
+        told, size = self.release_, float(self.release_.size())
+        cell, score = (
+            math.sqrt(NoiseLaw(told.noise, scale).variance)
+            for scale in (told.scale, told.score_scale)
+        )
+        # The threshold adds up cells of scores; a slice is noise where its mean cell is.
+        past = math.sqrt(SCORE_CELLS) * score
+        if past > float(self.contamination) * size or cell > size / told.bins:
+            warnings.warn(
+                f"{self._owner}: epsilon {self.statement_.epsilon:g} is too small here: the "
+                f"threshold has noise of about {past:.3g} points and a cell of a slice {cell:.3g}, "
+                f"of about {size:.3g} points there are by the noisy count. A larger epsilon, more "
+                "data, a larger contamination, fewer projections or fewer bins would help.",
+                UserWarning,
+                stacklevel=4,  # whoever called fit or from_release
+            )
 
     def _check(self) -> dict[str, Any]:
         plain = super()._check()

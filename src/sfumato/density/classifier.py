@@ -9,12 +9,12 @@ from sklearn.utils.validation import column_or_1d
 
 from sfumato._require import Limit, one_of, optional, positive, whole
 from sfumato.density._backend import Setting
-from sfumato.density._bins import COLUMNS, Bins, levels_of
+from sfumato.density._bins import COLUMNS, Bins, column_places, levels_of
 from sfumato.density._class_answers import METHODS, ClassAnswers
 from sfumato.density._class_columns import check_cells
 from sfumato.density._class_joint import Labelled, Planned
 from sfumato.density._class_kernels import planned_kernels
-from sfumato.density._class_labels import LABELS, labels_of, places_of
+from sfumato.density._class_labels import LABELS, labels_of, places_of, refuse_missing
 from sfumato.density._class_steps import Rows, bare, planned
 from sfumato.density._estimator import KernelEstimator
 from sfumato.density._priors import PRIORS, prior_shares
@@ -22,6 +22,7 @@ from sfumato.sketch._points import Box
 
 __all__ = ["SketchClassifier"]
 
+ALIKE = 4  # times as wide as the narrowest column may be the widest, for one bandwidth
 FEW = 3  # columns up to which kernel sums tell classes better than columns one by one
 PART = 1 / 16  # of the longest side of the bounds: the bandwidth unless told
 
@@ -40,15 +41,17 @@ class SketchClassifier(ClassAnswers):
     weighed by sums of products of two columns so that what they tell twice counts once, and
     calibrated by a histogram of scores: three steps that take 15, 3 and 2 twentieths of epsilon.
     "kernel" takes the mean kernel value of a sketch for each class. "auto" is "kernel" up to three
-    columns, none of them categorical, else "columns".
+    columns, none of them categorical, whose bounds are wide alike (the widest at most four times
+    the narrowest: one bandwidth must suit them all), else "columns".
 
     Parameters: classes, the public list, required with epsilon; priors, "estimated" from the
     release, None for equal ones, or one number per class; bins, parts of a column; categorical,
-    numbers of columns that hold codes 0, 1, ... up to their upper bound; bandwidth, None for a
-    sixteenth of the longest side of the bounds; all others as in `SketchDensity`.
+    numbers or names of columns that hold codes 0, 1, ... up to their upper bound; bandwidth, None
+    for a sixteenth of the longest side of the bounds; all others as in `SketchDensity`.
 
     Learned: release_ and statement_ with epsilon, else what the release would hold without noise,
-    and clipped_ (for the curator only); classes_, method_, bounds_, n_features_in_.
+    and clipped_ (for the curator only); classes_, method_, bounds_, n_features_in_, and backend_,
+    the sketch of method "kernel", or "columns".
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -173,6 +176,9 @@ class SketchClassifier(ClassAnswers):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, plain: dict[str, Any]) -> Self:
         points = self._train(X)
+        names = list(map(str, getattr(self, "feature_names_in_", ())))
+        asked = column_places(self._owner, plain["categorical"], names, points.shape[1])
+        plain = {**plain, "categorical": asked}
         classes, places = self._classes(y, plain, len(points))
         weights = self._weights(sample_weight, len(points))
         prior_shares(self._owner, plain["priors"], np.ones(len(classes)))
@@ -198,7 +204,9 @@ class SketchClassifier(ClassAnswers):
     def _labels(self, y: Any, rows: int) -> np.ndarray:
         if y is None:
             raise ValueError(f"{self._owner}: requires y to be passed, but the target y is None.")
+        refuse_missing(self._owner, y)
         labels = column_or_1d(y, warn=True)
+        refuse_missing(self._owner, labels)  # of a matrix of one column
         check_classification_targets(labels)
         if len(labels) != rows:
             raise ValueError(
@@ -250,8 +258,9 @@ class SketchClassifier(ClassAnswers):
 
 
 def _method(plain: dict[str, Any], setting: Setting) -> str:
-    """The method that was asked for; "auto" by the columns alone."""
+    """The method that was asked for; "auto" by the number of columns and their bounds alone."""
     if plain["method"] != "auto":
         return str(plain["method"])
+    sides = Box(*setting.bounds).widths
     few = setting.dimension <= FEW and plain["categorical"] is None
-    return "kernel" if few else "columns"
+    return "kernel" if few and sides.max() <= ALIKE * sides.min() else "columns"

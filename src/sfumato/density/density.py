@@ -5,19 +5,17 @@ from typing import Any
 import numpy as np
 from sklearn.base import DensityMixin
 
-from sfumato._require import one_of, whole
+from sfumato._require import one_of
 from sfumato.density._backend import described
+from sfumato.density._draws import METHODS, Drawing
 from sfumato.density._field import log_integral
-from sfumato.density._sampling import by_population, by_rejection, generator
-from sfumato.density._streamed import Streamed
 
 __all__ = ["SketchDensity"]
 
 LAST_DIGIT = 2.0**-52  # a mean of kernels that are at most 1 has no smaller part
-METHODS = {"rejection": by_rejection, "mcmc": by_population}
 
 
-class SketchDensity(DensityMixin, Streamed):  # type: ignore[misc]
+class SketchDensity(DensityMixin, Drawing):  # type: ignore[misc]
     """Kernel density estimation from a sketch, private when epsilon is given.
 
     Guarantee: without epsilon, answers come from a mergeable sketch whose size does not grow with
@@ -72,18 +70,17 @@ class SketchDensity(DensityMixin, Streamed):  # type: ignore[misc]
         return float(np.sum(self.score_samples(X)))
 
     def sample(
-        self, n_samples: int = 1, *, method: str = "rejection", random_state: Any = None
+        self, n_samples: int = 1, *, method: str = "matched", random_state: Any = None
     ) -> np.ndarray:
-        """Points drawn from the density's positive part within the bounds, at no further cost.
+        """Points within the bounds, from the sketch or release alone, at no further cost.
 
-        method: "rejection", independent points, for a few dimensions; "mcmc", a population that
-        follows the density, for any. random_state: that of the estimator unless given.
+        method: "matched", points like those learned from, whose kernel sums are those told, as
+        `SketchSampler`; or draws from the positive part of the density that is told, which the
+        kernel smooths ("p-stable" far beyond the data): "rejection", independent ones, for a few
+        dimensions; "mcmc", a population, for any. random_state: the estimator's unless given.
         """
-        count = whole(0).check(self._owner, "n_samples", n_samples)
-        self._check_fitted()
-        draw = METHODS[one_of(tuple(METHODS)).check(self._owner, "method", method)]
-        state = self.random_state if random_state is None else random_state
-        return draw(self._mean, self.bounds_, count, generator(state))
+        method = one_of(METHODS).check(self._owner, "method", method)
+        return self._drawn(method, n_samples, random_state)
 
     def _learned(self) -> None:
         super()._learned()

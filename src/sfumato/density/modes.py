@@ -1,6 +1,7 @@
 """The places where a density is highest, found from its values alone, noise and all."""
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ FINEST = 64  # a climb ends at this part of a bandwidth
 BETWEEN = 15  # places looked at between two modes
 SHARE = 0.02  # of its value that a mode must rise by, however little the noise
 NEIGHBOURS = 8  # seen places, itself among them, that a start is highest of
+SIDE = 0.1  # of a narrow box that counts as near a side, in place of half a bandwidth
 FEW = 3  # dimensions in which even points find every mode that is worth it
 
 
@@ -35,8 +37,9 @@ def find_modes(
     between them, and every one above the median of the box, by `threshold` standard deviations of
     the noise, half as many of the error of hashing, and a fiftieth of its value; so noise alone
     rarely makes one: one in 30 releases of a single point did (2 to 6 dimensions, epsilon 1).
-    Two modes are more than a bandwidth apart. Only answers are used, so that the modes of a private
-    estimator cost nothing further.
+    Two modes are more than a bandwidth apart. A mode within half a bandwidth of the public box's
+    sides brings a UserWarning, unless it is known that no row was clipped. Only answers are used,
+    so that the modes of a private estimator cost nothing further.
     Parameters: source, an estimator with a `density`, a kernel-sum sketch or its release; n_modes,
     the most to tell (None: all); bounds, where to look (None: all of the public box); threshold,
     from 0 up; random_state, of the places where the climbs begin.
@@ -62,6 +65,7 @@ def find_modes(
     floor = float(np.median(heights))
     places, values = _apart(places, values, field.setting.bandwidth)
     kept = _clear(field, places, values, floor, threshold)[:most]
+    _warn_of_bounds(source, field, places[kept])
     return places[kept], field.density(values[kept])
 
 
@@ -136,3 +140,19 @@ def _clear(
         if not lines or (valleys.min(axis=1) < value - rise).all():
             kept.append(here)
     return kept
+
+
+def _warn_of_bounds(source: Any, field: Field, places: np.ndarray) -> None:
+    """Say so where modes are at the sides, to which wrong bounds clip all rows."""
+    if getattr(getattr(source, "_told", source), "clipped", None) == 0:
+        return
+    low, high = map(np.array, field.setting.bounds)
+    near = np.minimum(field.setting.bandwidth / 2, SIDE * (high - low))
+    found = int(((places < low + near) | (places > high - near)).any(axis=1).sum())
+    if found:
+        warnings.warn(
+            f"find_modes: {found} of {len(places)} modes at the bounds: are the bounds in the unit "
+            "of the data? Rows outside are clipped to them.",
+            UserWarning,
+            stacklevel=3,  # whoever called find_modes
+        )

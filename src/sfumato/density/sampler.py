@@ -4,19 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from sfumato._require import one_of, whole
-from sfumato.density._field import field_of
+from sfumato._require import one_of
+from sfumato.density._draws import METHODS, Drawing
 from sfumato.density._limits import LIMITS
-from sfumato.density._matching import Match, matched
-from sfumato.density._sampling import by_population, by_rejection, generator
-from sfumato.density._streamed import Streamed
 
 __all__ = ["SketchSampler"]
 
-METHODS = {"rejection": by_rejection, "mcmc": by_population}
 
-
-class SketchSampler(Streamed):
+class SketchSampler(Drawing):
     """Synthetic points from a sketch, private when epsilon is given.
 
     Guarantee: with epsilon, points are made from the release alone, so that any number of them is
@@ -36,8 +31,7 @@ class SketchSampler(Streamed):
     Chen, Welling and Smola 2010: samples by the distance of kernel sums.
     """
 
-    _match: Match | None
-    LIMITS = {**LIMITS, "method": one_of(("matched", *METHODS))}
+    LIMITS = {**LIMITS, "method": one_of(METHODS)}
 
     def __init__(
         self,
@@ -85,22 +79,4 @@ class SketchSampler(Streamed):
 
         random_state: that of the estimator unless given; None for fresh points each time.
         """
-        count = whole(0).check(self._owner, "n_samples", n_samples)
-        method = self._check()["method"]
-        field = field_of(self._owner, self)
-        rng = generator(self.random_state if random_state is None else random_state)
-        if method != "matched":
-            return METHODS[method](field.values, field.bounds, count, rng)
-        family = getattr(self._told, "kernel", None)
-        if getattr(family, "p", 2) != 2 or getattr(family, "transform", None) is not None:
-            raise ValueError(
-                f"{self._owner}: method must be 'mcmc' or 'rejection' for a Race over other than "
-                "plain Euclidean distance, not 'matched'."
-            )
-        if self._match is None:  # found once, since it takes as long as a million draws
-            self._match = matched(field, generator(self.random_state))
-        return self._match.drawn(field, count, rng)
-
-    def _learned(self) -> None:
-        super()._learned()
-        self._match = None
+        return self._drawn(self._check()["method"], n_samples, random_state)

@@ -27,7 +27,8 @@ def check_turns(owner: str, bandwidth: float, box: Box, rows: int) -> None:
     if longest > bandwidth * 2**14:
         raise ValueError(
             f"{owner}: bandwidth must be at least 2**-14 of the longest side, which is "
-            f"{longest:g}, not {bandwidth!r}; points are kept in 2**20 steps a side."
+            f"{longest:g}, not {bandwidth!r}; points are kept in 2**20 steps a side; "
+            "rescale the columns or widen the bandwidth."
         )
     if rows * box.dimension > MOST:
         raise ValueError(

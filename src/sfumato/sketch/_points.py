@@ -11,6 +11,7 @@ __all__ = ["BOUNDS", "Box", "Pair", "points"]
 
 Pair = tuple[tuple[float, ...], tuple[float, ...]]
 WANTED = "a pair (low, high), each a finite number or one for each column, every low below its high"
+SHOWN = 8  # columns whose bounds an error repeats
 
 
 def points(owner: str, data: Any, dimension: int) -> np.ndarray:
@@ -37,6 +38,7 @@ class _Bounds:
     """The limit of a `bounds` parameter; kept as a pair of equally long tuples of floats."""
 
     def check(self, owner: str, name: str, value: Any) -> Pair:
+        _refuse_pairs(owner, name, value)
         try:
             low, high = (_numbers(side) for side in value)
             low, high = np.broadcast_arrays(low, high)
@@ -52,7 +54,9 @@ class _Bounds:
 
     def bad(self) -> list[Any]:
         inf, nan = float("inf"), float("nan")
-        return [None, 1, (0, 0), (1, 0), (0, inf), (nan, 1), ((0, 1), 1), ((0, 0), (1,) * 3), ()]
+        pairs = [[(0, 1), (2, 3)], ((0, 1),) * 3]
+        sides = [(0, 0), (1, 0), (0, inf), (nan, 1), ((0, 1), 1), ((0, 0), (1,) * 3), ()]
+        return [None, 1, *sides, *pairs]
 
 
 BOUNDS = _Bounds()
@@ -136,6 +140,25 @@ def _numbers(side: Any) -> np.ndarray:
     if numbers.ndim != 1 or numbers.dtype.kind not in "iuf":
         raise TypeError
     return numbers.astype(np.float64)
+
+
+def _refuse_pairs(owner: str, name: str, value: Any) -> None:
+    """Refuse a (low, high) for each column: tuples in a list, or other than two of them."""
+    sides = value.tolist() if isinstance(value, np.ndarray) else value
+    if not isinstance(sides, list | tuple) or not sides or not all(map(_is_pair, sides)):
+        return
+    # Two lists in a list are a low and a high, as files have them.
+    if len(sides) != 2 or (isinstance(sides, list) and all(isinstance(s, tuple) for s in sides)):
+        lows, highs = ([side[end] for side in sides] for end in (0, 1))
+        shown = f"({lows}, {highs})" if len(sides) <= SHOWN else "([low, ...], [high, ...])"
+        raise ValueError(
+            f"{owner}: {name} must be {WANTED}, and looks like a pair for each column. Give the "
+            f"lows first: {shown}."
+        )
+
+
+def _is_pair(side: Any) -> bool:
+    return isinstance(side, list | tuple | np.ndarray) and np.size(side) == len(side) == 2
 
 
 def _refuse(owner: str, name: str, value: Any) -> ValueError:

@@ -11,7 +11,9 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
-__all__ = ["Polynomials"]
+__all__ = ["CELLS", "Polynomials"]
+
+CELLS = 2**16  # sums of one sketch, at most
 
 Product = tuple[int, ...]
 

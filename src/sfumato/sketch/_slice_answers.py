@@ -15,11 +15,13 @@ from sfumato.sketch._slice_lines import Lines
 from sfumato.sketch._stored import Stored
 from sfumato.sketch._strata import STRATA
 
-__all__ = ["SliceAnswers"]
+__all__ = ["SliceAnswers", "bins_fit", "usual_resolution"]
 
-KEPT = 4  # curves: of so many kernels and bandwidths
 FINE = 16  # points of a curve in a bin
-MOST_CELLS = 2**28
+MOST_CELLS = 2**23  # whose curves take 1 GiB, of 1.4 GiB in all
+LINES = 12  # whose memory the weights of a kernel take
+KEPT = 4  # curves: of so many kernels and bandwidths, where they stay below MOST_CELLS together
+SPECTRUM = 2**18  # bins at a time of which the Fourier transform is held
 SHARED = 1 / 12  # of the second difference: what sharing between two bins adds to a smooth curve
 
 
@@ -95,9 +97,10 @@ class SliceAnswers(Stored, in_files=False):
         """For every line its part of the sum at positions 0, 1 / FINE, 2 / FINE .. bins."""
         curves = self._kept.get((kernel, bandwidth))
         if curves is None:  # other threads may make them too, or drop them; they are the same
-            curves = _convolved(self._masses(), self._weights(kernel, bandwidth))
-            for oldest in list(self._kept)[: 1 - KEPT]:
+            room = min(KEPT, MOST_CELLS // (self.rows * self._lines.width)) or 1
+            for oldest in list(self._kept)[: max(0, len(self._kept) + 1 - room)]:
                 self._kept.pop(oldest, None)
+            curves = _convolved(self._masses(), self._weights(kernel, bandwidth))
             self._kept[kernel, bandwidth] = curves
         return curves
 
@@ -118,13 +121,18 @@ class SliceAnswers(Stored, in_files=False):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        longest = math.sqrt(float((Box(*self.bounds).widths ** 2).sum())) / self.step
-        if longest * self.rows > MOST_CELLS:
+        if not bins_fit(self.step, self.bounds, self.rows):
             raise ValueError(
                 f"{type(self).__name__}: bandwidth is {self.bandwidth!r}, which takes more than "
-                "2**28 bins over these bounds; widen it, narrow the bounds or lower rows or "
-                "resolution."
+                f"2**{MOST_CELLS.bit_length() - 1} bins over these bounds; rescale the columns or "
+                "widen the bandwidth, or lower rows or resolution."
             )
+
+
+def bins_fit(step: float, bounds: Pair, rows: int) -> bool:
+    """Whether so many lines with bins of this width are few enough to be answered from."""
+    longest = math.sqrt(float((Box(*bounds).widths ** 2).sum())) / step
+    return longest * (rows + LINES) <= MOST_CELLS
 
 
 def usual_resolution(dimension: int) -> float:
@@ -141,9 +149,13 @@ def _convolved(masses: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
     rows, width = masses.shape
     size = next_fast_len(3 * width, real=True)
-    spread = rfft(masses, size, axis=1)
+    spectra = rfft(weights, size, axis=1)
     out = np.zeros((rows, width * FINE + 1))
-    for phase in range(FINE):
-        sums = irfft(spread * rfft(weights[phase], size), size, axis=1)
-        out[:, phase : width * FINE : FINE] = sums[:, width : 2 * width]
+    count = max(1, SPECTRUM // width)
+    for first in range(0, rows, count):
+        part = out[first : first + count]
+        spread = rfft(masses[first : first + count], size, axis=1)
+        for phase in range(FINE):
+            sums = irfft(spread * spectra[phase], size, axis=1)
+            part[:, phase : width * FINE : FINE] = sums[:, width : 2 * width]
     return out

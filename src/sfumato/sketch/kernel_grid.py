@@ -38,9 +38,9 @@ class KernelGrid(GridAnswers, Sketch):
     Parameters: bandwidth, in the unit of the points; bounds, (low, high), each a number or one for
     each of 1 to 3 columns: public; points outside are clipped and counted in `clipped`; kernel,
     "p-stable", "gaussian" or "exponential"; resolution, nodes in a bandwidth, from 0.5 to 64, 3
-    unless told, 12 in one column (2 and 4 for "gaussian"); seed, of how far the nodes are moved against the bounds. A
-    grid has at most 2**24 nodes. Any kernel, and any bandwidth above the distance of two nodes, may
-    be asked for. A negative weight removes a point that was added.
+    unless told, 12 in one column (2 and 4 for "gaussian"); seed, of how far the nodes are moved
+    against the bounds. A grid has at most 2**24 nodes. Any kernel, and any bandwidth above the
+    distance of two nodes, may be asked for. A negative weight removes a point that was added.
 
     >>> sketch = KernelGrid(1.0, ([0, 0], [9, 9]), kernel="gaussian").update([[1, 2], [3, 4]])
     >>> sketch.estimate([[2, 3]]).round(2), sketch.exact([[1, 2], [3, 4]], [[2, 3]]).round(2)

@@ -11,7 +11,7 @@ from sfumato.sketch._columns import whole_weights
 from sfumato.sketch._heaviest import bounded_weight, check_heaviest, heaviest
 from sfumato.sketch._moment_noise import MomentPlan
 from sfumato.sketch._points import BOUNDS, Box, Pair, points
-from sfumato.sketch._polynomials import Polynomials
+from sfumato.sketch._polynomials import CELLS, Polynomials
 from sfumato.sketch._release import Options, Terms
 from sfumato.sketch.released_moments import ReleasedMoments
 
@@ -19,7 +19,6 @@ __all__ = ["Moments"]
 
 ROWS = 2**13  # that are multiplied at a time
 EXACT = 2**53  # whole numbers that a float holds
-CELLS = 2**16  # sums of one sketch, at most
 MASS = 2**62  # the most that a cell may hold
 LIGHTEST = 1 - 2**31
 

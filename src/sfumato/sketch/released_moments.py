@@ -9,7 +9,7 @@ from sfumato.privacy import noise
 from sfumato.sketch._base import Cells
 from sfumato.sketch._moment_noise import NOISES, deviation
 from sfumato.sketch._points import BOUNDS, Pair
-from sfumato.sketch._polynomials import Polynomials
+from sfumato.sketch._polynomials import CELLS, Polynomials
 from sfumato.sketch._release import Release
 
 __all__ = ["ReleasedMoments"]
@@ -78,6 +78,8 @@ class ReleasedMoments(Release):
     def _check_parameters(self) -> None:
         if self.dimension < 2:
             raise ValueError("ReleasedMoments: bounds must be for 2 columns at least.")
+        if Polynomials.count(self.dimension - 1, self.degree) > CELLS:  # listing them takes memory
+            raise ValueError(f"ReleasedMoments: bounds must be for at most {CELLS} sums.")
         if max(self.scale, self.target_scale) > noise.LARGEST:
             raise ValueError("ReleasedMoments: scale must be at most 2**40.")
 
