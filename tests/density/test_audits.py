@@ -22,6 +22,7 @@ from sfumato.privacy.noise import InsecureSeededSource
 from sfumato.sketch import KernelFourier, KernelGrid, KernelSlices, Moments, Race
 from sfumato.sketch.lsh import Angular, Euclidean
 
+pytestmark = pytest.mark.filterwarnings("ignore:Sketch.* is too small here:UserWarning")
 TRIALS = 600
 FEW = np.array([[0.2]])
 MORE = np.array([[0.2], [0.9]])

@@ -86,6 +86,7 @@ def test_errors_of_a_release_name_the_estimator(tmp_path):
         SketchDensity(**private, ledger=tmp_path / "none", dataset="visits").fit(POINTS)
 
 
+@pytest.mark.filterwarnings("ignore:SketchDensity. epsilon .* is too small here:UserWarning")
 def test_files_of_sketches_and_releases_say_what_they_are_and_how_to_read_them(tmp_path):
     sketch = KernelGrid(1.0, (0, [1, 1])).update(POINTS)
     sketch.save(tmp_path / "sketch")
