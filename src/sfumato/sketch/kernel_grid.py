@@ -1,34 +1,31 @@
 """A grid of shared points: sums of a kernel over all points in up to three dimensions."""
 
 import operator
-from typing import Any, Self, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
-from sfumato._require import one_of, whole
+from sfumato._require import one_of
 from sfumato.kernels import grid
 from sfumato.privacy.noise import ROOM
 from sfumato.privacy.noise_law import NoiseLaw
-from sfumato.sketch._base import Cells, Sketch
-from sfumato.sketch._columns import whole_weights
+from sfumato.sketch._base import Cells
 from sfumato.sketch._grid_answers import GridAnswers
 from sfumato.sketch._grid_field import three
 from sfumato.sketch._grid_shares import guessed_error, shared_levels
-from sfumato.sketch._heaviest import WEIGHT, bounded_weight, check_heaviest, heaviest
-from sfumato.sketch._kernel_sums import kernel_sums
+from sfumato.sketch._heaviest import bounded_weight
 from sfumato.sketch._noisy_cells import planned_cells
-from sfumato.sketch._points import points
-from sfumato.sketch._radial import profile
+from sfumato.sketch._points import Box
 from sfumato.sketch._release import Options, Plan, Terms
+from sfumato.sketch._weighed_points import WeighedPoints
 from sfumato.sketch.released_kernel_grid import ReleasedKernelGrid
 
 __all__ = ["KernelGrid"]
 
-MASS = whole(0, 2**46)  # so many points, of 2**15 shares each, stay below 2**62
 BLOCK = 2**16  # points at a time
 
 
-class KernelGrid(GridAnswers, Sketch):
+class KernelGrid(WeighedPoints, GridAnswers):
     """Sums of a kernel over all points, from a fine grid among whose nodes points are shared.
 
     Guarantee: a point adds whole numbers to the 3, 9 or 27 nodes around it that sum to 2**15
@@ -50,13 +47,6 @@ class KernelGrid(GridAnswers, Sketch):
     making up for it).
     """
 
-    total: int
-    clipped: int
-    heaviest: int
-    mass: int
-    _table: np.ndarray
-    _scalars = {"total": 0, "clipped": 0, "heaviest": 0, "mass": 0}
-
     def __init__(
         self,
         bandwidth: float,
@@ -70,33 +60,6 @@ class KernelGrid(GridAnswers, Sketch):
             bandwidth=bandwidth, bounds=bounds, kernel=kernel, resolution=resolution, seed=seed
         )
         self._allocate()
-
-    def update(self, data: Any, weights: Any = None) -> Self:
-        """Add every point, by its whole weight or once."""
-        column = points("KernelGrid", data, self.dimension)
-        weighted = whole_weights("KernelGrid", weights, len(column), low=-WEIGHT.high)
-        sizes = None if weighted is None else np.abs(weighted)
-        added = len(column) if weighted is None else int(weighted.sum())
-        if self.total + added < 0:
-            raise ValueError("KernelGrid: weights must not remove more than was added.")
-        # No cell exceeds the mass, so guarding the mass keeps every cell from wrapping.
-        more = len(column) if sizes is None else int(sizes.sum())
-        self.mass = MASS.check("KernelGrid", "mass", self.mass + more)
-        self._add(column, np.ones(len(column), np.int64) if weighted is None else weighted)
-        self.total += added
-        self.heaviest = max(self.heaviest, heaviest(sizes, len(column)))
-        return self
-
-    def size(self) -> float:
-        """The weight of all points."""
-        return float(self.total)
-
-    def exact(self, data: Any, queries: Any) -> np.ndarray:
-        """The sums that `estimate` estimates, of these points clipped to the bounds, one by one."""
-        box = self._nodes.box
-        inside, _ = box.clip(points("KernelGrid", data, self.dimension))
-        asked, _ = box.clip(points("KernelGrid", queries, self.dimension))
-        return kernel_sums(inside, asked, lambda ratio: profile(self.kernel, ratio), self.bandwidth)
 
     def release(
         self,
@@ -158,8 +121,16 @@ class KernelGrid(GridAnswers, Sketch):
         law = NoiseLaw(plan.parameters["noise"], plan.parameters["scale"])
         return guessed_error(levels, reach, law), plan
 
-    def _add(self, column: np.ndarray, weights: np.ndarray) -> None:
-        nodes = self._nodes
+    @property
+    def _box(self) -> Box:
+        return self._nodes.box
+
+    @property
+    def _unit(self) -> int:
+        return self._nodes.unit
+
+    def _add(self, column: np.ndarray, weights: np.ndarray) -> int:
+        nodes, clipped = self._nodes, 0
         table = self._table.reshape(three(nodes.shape, 1))
         spans = np.array([3 if n > 1 else 1 for n in table.shape])
         for start in range(0, len(column), BLOCK):
@@ -167,30 +138,14 @@ class KernelGrid(GridAnswers, Sketch):
             steps = np.zeros((len(inside), 3), np.int64)
             steps[:, 3 - self.dimension :] = nodes.steps(inside)
             grid.share(steps, weights[start : start + BLOCK], nodes.bits, spans, table)
-            self.clipped += moved
+            clipped += moved
+        return clipped
+
+    def _forget(self) -> None:
         self.__dict__.pop("_fields", None)
 
     def _masses(self) -> np.ndarray:
-        return self._table / self._nodes.unit
+        return self._table / self._unit
 
     def _layout(self) -> dict[str, Cells]:
         return {"_table": Cells(np.int64, self._nodes.shape)}
-
-    def _join(self, other: Self) -> None:
-        mass = MASS.check("KernelGrid", "mass", self.mass + other.mass)
-        self._table += other._table
-        self.mass = mass
-        self.total += other.total
-        self.clipped += other.clipped
-        self.heaviest = max(self.heaviest, other.heaviest)
-        self.__dict__.pop("_fields", None)
-
-    def _check_state(self) -> None:
-        super()._check_state()
-        MASS.check("state", "mass", self.mass)
-        if self.clipped < 0 or not 0 <= self.total <= self.mass:
-            raise ValueError("a count is out of range.")
-        most = self.mass * self._nodes.unit
-        if self._table.max() > most or self._table.min() < -most:
-            raise ValueError("a cell holds more than was added.")
-        check_heaviest(self.heaviest, self.mass)

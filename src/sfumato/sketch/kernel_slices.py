@@ -1,30 +1,26 @@
 """Slices: kernel sums of many bandwidths from histograms of the points along directions."""
 
 import math
-from typing import Any, Self, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
 from sfumato._require import DELTA, fraction, positive, whole
 from sfumato.kernels import slices
-from sfumato.sketch._base import Cells, Sketch
-from sfumato.sketch._columns import whole_weights
-from sfumato.sketch._heaviest import WEIGHT, bounded_weight, check_heaviest, heaviest
-from sfumato.sketch._kernel_sums import kernel_sums
+from sfumato.sketch._base import Cells
+from sfumato.sketch._heaviest import bounded_weight
 from sfumato.sketch._noisy_cells import Reach, planned_cells
-from sfumato.sketch._points import points
-from sfumato.sketch._radial import profile
+from sfumato.sketch._points import Box
 from sfumato.sketch._release import Options, Terms
 from sfumato.sketch._slice_answers import SliceAnswers
 from sfumato.sketch._slice_lines import UNIT
+from sfumato.sketch._weighed_points import WeighedPoints
 from sfumato.sketch.released_kernel_slices import ReleasedKernelSlices, count_weight
 
 __all__ = ["KernelSlices"]
 
-MASS = whole(0, 2**46)  # so many points, of UNIT shares each, stay below 2**62
 
-
-class KernelSlices(SliceAnswers, Sketch):
+class KernelSlices(WeighedPoints, SliceAnswers):
     """Sums of a kernel over all points, from histograms of their projections on lines.
 
     Guarantee: over seeds, the mean of an estimate is the sum of kernel(|x - q| / bandwidth), but
@@ -46,13 +42,6 @@ class KernelSlices(SliceAnswers, Sketch):
 
     Slicing of radial kernels: Hertrich 2024.
     """
-
-    total: int
-    clipped: int
-    heaviest: int
-    mass: int
-    _table: np.ndarray
-    _scalars = {"total": 0, "clipped": 0, "heaviest": 0, "mass": 0}
 
     def __init__(
         self,
@@ -111,37 +100,6 @@ class KernelSlices(SliceAnswers, Sketch):
             best = heard / math.sqrt(8)
         return int(max(1, min(most, round(best))))
 
-    def update(self, data: Any, weights: Any = None) -> Self:
-        """Add every point, by its whole weight or once."""
-        column = points("KernelSlices", data, self.dimension)
-        weighted = whole_weights("KernelSlices", weights, len(column), low=-WEIGHT.high)
-        sizes = None if weighted is None else np.abs(weighted)
-        added = len(column) if weighted is None else int(weighted.sum())
-        if self.total + added < 0:
-            raise ValueError("KernelSlices: weights must not remove more than was added.")
-        # No cell exceeds UNIT times the mass, so guarding the mass keeps cells from wrapping.
-        more = len(column) if sizes is None else int(sizes.sum())
-        self.mass = MASS.check("KernelSlices", "mass", self.mass + more)
-        inside, moved = self._lines.box.clip(column)
-        each = np.ones(len(column), np.int64) if weighted is None else weighted
-        for lines, part, positions in self._lines.positions(inside):
-            slices.share(positions, each[part], UNIT, self._table[lines])
-        self.total += added
-        self.clipped += moved
-        self.heaviest = max(self.heaviest, heaviest(sizes, len(column)))
-        self._kept.clear()
-        return self
-
-    def size(self) -> float:
-        """The weight of all points."""
-        return float(self.total)
-
-    def exact(self, data: Any, queries: Any) -> np.ndarray:
-        """The sums that `estimate` estimates, of these points clipped to the bounds, one by one."""
-        inside, _ = self._lines.box.clip(points("KernelSlices", data, self.dimension))
-        asked, _ = self._lines.box.clip(points("KernelSlices", queries, self.dimension))
-        return kernel_sums(inside, asked, lambda ratio: profile(self.kernel, ratio), self.bandwidth)
-
     def release(
         self,
         epsilon: float,
@@ -186,27 +144,25 @@ class KernelSlices(SliceAnswers, Sketch):
             ReleasedKernelSlices, self.parameters, arrays, terms, reach, noise, what
         ).publish(terms)
 
+    @property
+    def _box(self) -> Box:
+        return self._lines.box
+
+    @property
+    def _unit(self) -> int:
+        return UNIT
+
+    def _add(self, column: np.ndarray, weights: np.ndarray) -> int:
+        inside, moved = self._box.clip(column)
+        for lines, part, positions in self._lines.positions(inside):
+            slices.share(positions, weights[part], UNIT, self._table[lines])
+        return moved
+
+    def _forget(self) -> None:
+        self._kept.clear()
+
     def _masses(self) -> np.ndarray:
         return self._table / UNIT
 
     def _layout(self) -> dict[str, Cells]:
         return {"_table": Cells(np.int64, (self.rows, self._lines.width))}
-
-    def _join(self, other: Self) -> None:
-        mass = MASS.check("KernelSlices", "mass", self.mass + other.mass)
-        self._table += other._table
-        self.mass = mass
-        self.total += other.total
-        self.clipped += other.clipped
-        self.heaviest = max(self.heaviest, other.heaviest)
-        self._kept.clear()
-
-    def _check_state(self) -> None:
-        super()._check_state()
-        MASS.check("state", "mass", self.mass)
-        if self.clipped < 0 or not 0 <= self.total <= self.mass:
-            raise ValueError("a count is out of range.")
-        most = self.mass * UNIT
-        if self._table.max() > most or self._table.min() < -most:
-            raise ValueError("a cell holds more than was added.")
-        check_heaviest(self.heaviest, self.mass)

@@ -1,0 +1,101 @@
+"""What sketches share whose cells hold whole shares of points: counts, joins, and exact sums."""
+
+from typing import Any, Self
+
+import numpy as np
+
+from sfumato._require import whole
+from sfumato.sketch._base import Sketch
+from sfumato.sketch._columns import whole_weights
+from sfumato.sketch._heaviest import WEIGHT, check_heaviest, heaviest
+from sfumato.sketch._kernel_sums import kernel_sums
+from sfumato.sketch._points import Box, points
+from sfumato.sketch._radial import profile
+
+__all__ = ["WeighedPoints"]
+
+MASS = whole(0, 2**46)  # so many points, of up to 2**15 shares each, stay below 2**62
+
+
+class WeighedPoints(Sketch, in_files=False):
+    """A sketch of points in a box, of which each adds at most `_unit` times its weight to a cell.
+
+    `mass` is the sum of the sizes of all weights, whatever was removed since. A subclass names this
+    base first, and has the parameters kernel and bandwidth; their limits and order are its own.
+    """
+
+    total: int
+    clipped: int
+    heaviest: int
+    mass: int
+    _table: np.ndarray
+    _scalars = {"total": 0, "clipped": 0, "heaviest": 0, "mass": 0}
+
+    def update(self, data: Any, weights: Any = None) -> Self:
+        """Add every point, by its whole weight or once."""
+        owner = type(self).__name__
+        column = points(owner, data, self._box.dimension)
+        weighted = whole_weights(owner, weights, len(column), low=-WEIGHT.high)
+        sizes = None if weighted is None else np.abs(weighted)
+        added = len(column) if weighted is None else int(weighted.sum())
+        if self.total + added < 0:
+            raise ValueError(f"{owner}: weights must not remove more than was added.")
+        # No cell exceeds the unit times the mass, so guarding the mass keeps cells from wrapping.
+        more = len(column) if sizes is None else int(sizes.sum())
+        self.mass = MASS.check(owner, "mass", self.mass + more)
+        each = np.ones(len(column), np.int64) if weighted is None else weighted
+        self.clipped += self._add(column, each)
+        self.total += added
+        self.heaviest = max(self.heaviest, heaviest(sizes, len(column)))
+        self._forget()
+        return self
+
+    def size(self) -> float:
+        """The weight of all points."""
+        return float(self.total)
+
+    def exact(self, data: Any, queries: Any) -> np.ndarray:
+        """The sums that `estimate` estimates, of these points clipped to the bounds, one by one."""
+        owner, box, told = type(self).__name__, self._box, self.parameters
+        inside, _ = box.clip(points(owner, data, box.dimension))
+        asked, _ = box.clip(points(owner, queries, box.dimension))
+        return kernel_sums(
+            inside, asked, lambda ratio: profile(told["kernel"], ratio), told["bandwidth"]
+        )
+
+    @property
+    def _box(self) -> Box:
+        """Where points are."""
+        raise NotImplementedError
+
+    @property
+    def _unit(self) -> int:
+        """What the shares of one point sum to."""
+        raise NotImplementedError
+
+    def _add(self, column: np.ndarray, weights: np.ndarray) -> int:
+        """Add the shares of all points to the cells; how many points had to be clipped."""
+        raise NotImplementedError
+
+    def _forget(self) -> None:
+        """Drop what was made from cells that have changed."""
+        raise NotImplementedError
+
+    def _join(self, other: Self) -> None:
+        mass = MASS.check(type(self).__name__, "mass", self.mass + other.mass)
+        self._table += other._table
+        self.mass = mass
+        self.total += other.total
+        self.clipped += other.clipped
+        self.heaviest = max(self.heaviest, other.heaviest)
+        self._forget()
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        MASS.check("state", "mass", self.mass)
+        if self.clipped < 0 or not 0 <= self.total <= self.mass:
+            raise ValueError("a count is out of range.")
+        most = self.mass * self._unit
+        if self._table.max() > most or self._table.min() < -most:
+            raise ValueError("a cell holds more than was added.")
+        check_heaviest(self.heaviest, self.mass)
