@@ -41,6 +41,10 @@ class ReleasedKernelGrid(GridAnswers, NoisyCells):
 
     def size(self) -> float:
         """The number of points, or their weight, from the count and all levels together."""
+        return self._size
+
+    @cached_property
+    def _size(self) -> float:
         return float(self._best.sum())
 
     def noise_error(self) -> float:
