@@ -66,6 +66,7 @@ docs: .venv/bench
 	$(BIN)/python docs/codes.py
 	$(BIN)/python docs/rappor.py
 	$(BIN)/python docs/race.py
+	$(BIN)/python docs/race_pictures.py
 
 clean:
 	rm -rf .venv .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis

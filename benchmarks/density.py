@@ -145,7 +145,12 @@ def map_values():
             made = sketch(table, backend, budget, 0, rows=rows, strata=strata).update(points)
             told_by = made if budget is None else made.release(*budget)
             pictures[f"{backend}, {strata}, {told(budget)}"] = told_by.mean(places)
-    return {name: np.round(values, 5).tolist() for name, values in pictures.items()}
+    return {name: _lines(values.reshape(64, 64)) for name, values in pictures.items()}
+
+
+def _lines(values):
+    """A picture as lines of numbers, which take less room than lists."""
+    return [" ".join(f"{value:.5f}" for value in row) for row in values]
 
 
 PARTS = {

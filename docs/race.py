@@ -3,16 +3,11 @@
 import importlib.util
 from pathlib import Path
 
-import numpy as np
-
 DOCS = Path(__file__).parent
 _spec = importlib.util.spec_from_file_location("factorization", DOCS / "factorization.py")
 _shared = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_shared)
-read, table, plots = _shared.read, _shared.table, _shared.plots
-BLUE, ORANGE, GREEN, RED, GREY = (
-    getattr(_shared, name) for name in ("BLUE", "ORANGE", "GREEN", "RED", "GREY")
-)
+read, table = _shared.read, _shared.table
 BUDGETS = ("1", "0.1", "0.1, 1e-06", "1, 1e-06", "none")
 TABLES = {
     "age": "ages (NYC salaries), d = 1",
@@ -20,16 +15,6 @@ TABLES = {
     "skin": "skin, d = 3",
     "magic": "magic (codrna), d = 10",
     "cover": "cover (covtype), d = 10",
-}
-LINES = {
-    "auto": (BLUE, "o-"),
-    "RACE of the paper, R = 1024": (ORANGE, "s--"),
-    "trigonometric": (GREEN, "^:"),
-    "Bernstein": (RED, "v:"),
-    "PFDA": (GREY, "d:"),
-    "kernel mean embedding": ("#7a4fa3", "x:"),
-    "pair marginals (PrivBayes)": ("#0f8b8d", "+:"),
-    "MWEM": ("#a0522d", "*:"),
 }
 
 
@@ -252,71 +237,5 @@ def page():
     return "\n".join(lines) + "\n"
 
 
-def functions_picture(path):
-    plt = plots()
-    rows = read("density")["functions"]["rows"]
-    drawn, axes = plt.subplots(1, len(TABLES), figsize=(17, 3.9), layout="constrained")
-    for axis, (name, said) in zip(axes, TABLES.items(), strict=True):
-        own = [row for row in rows if row["table"] == name]
-        flat = next(row["mean"] for row in own if row["name"] == "constant")
-        axis.axhline(flat, color=GREY, lw=1, label="constant")
-        for way, (colour, style) in LINES.items():
-            for delta, shade in ((0.0, 1.0), (1e-6, 0.45)):
-                line = [r for r in own if r["name"] == way and r.get("delta") == delta]
-                if line:
-                    label = way + (", delta 1e-6" if delta else "")
-                    xs, ys = [r["epsilon"] for r in line], [r["mean"] for r in line]
-                    axis.plot(xs, ys, style, color=colour, alpha=shade, ms=4, lw=1.3, label=label)
-        axis.set(xscale="log", yscale="log", title=said, xlabel="epsilon")
-    axes[0].set_ylabel("mean relative error")
-    handles, labels = axes[0].get_legend_handles_labels()
-    drawn.legend(handles, labels, loc="outside lower center", ncols=6, fontsize=8)
-    drawn.savefig(path, dpi=120)
-
-
-def models_picture(path):
-    plt = plots()
-    found = read("density")
-    names = [*dict.fromkeys(r["table"] for r in found["classes"]["rows"])]
-    more = [*dict.fromkeys(r["table"] for r in found["numbers"]["rows"])]
-    drawn, axes = plt.subplots(1, len(names) + len(more), figsize=(17, 3.6), layout="constrained")
-    shades = (BLUE, ORANGE, GREEN, RED, GREY, "#7a4fa3")
-    for axis, name in zip(axes, [*names, *more], strict=True):
-        part = found["classes" if name in names else "numbers"]["rows"]
-        own = [row for row in part if row["table"] == name and "mean" in row]
-        for way, colour in zip(dict.fromkeys(row["name"] for row in own), shades, strict=False):
-            pure = [r for r in own if r["name"] == way and not r["delta"]]
-            line = [r for r in pure if r["epsilon"] is not None]
-            flat = [r["mean"] for r in pure if r["epsilon"] is None]
-            if line:
-                low = -1 if name in more else 0
-                ys = [max(r["mean"], low) for r in line]
-                axis.plot([r["epsilon"] for r in line], ys, "o-", color=colour, ms=4, label=way)
-            elif flat:
-                axis.axhline(flat[0], color=colour, lw=1, ls=":", label=way)
-        axis.set(xscale="log", title=name, xlabel="epsilon")
-        axis.legend(fontsize=6)
-    axes[0].set_ylabel("accuracy")
-    axes[len(names)].set_ylabel("R2 (below -1: drawn at -1)")
-    drawn.savefig(path, dpi=120)
-
-
-def map_picture(path):
-    plt = plots()
-    values = read("density")["map"]
-    top = max(values["truth"])
-    drawn, axes = plt.subplots(1, len(values), figsize=(17, 2.9), layout="constrained")
-    for axis, (name, each) in zip(axes, values.items(), strict=True):
-        side = int(len(each) ** 0.5)
-        shown = np.array(each).reshape(side, side)
-        axis.imshow(shown, origin="lower", vmin=0, vmax=top, cmap="viridis")
-        axis.set(xticks=[], yticks=[])
-        axis.set_title(name.replace(", ", "\n", 1), fontsize=8)
-    drawn.savefig(path, dpi=120)
-
-
 if __name__ == "__main__":
     (DOCS / "race.md").write_text(page())
-    functions_picture(DOCS / "race_functions.png")
-    models_picture(DOCS / "race_models.png")
-    map_picture(DOCS / "race_map.png")

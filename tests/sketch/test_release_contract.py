@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 import sfumato.sketch
 from checks import SKETCHES, feed
-from releases import CHECKS, RELEASES
+from release_cases import RELEASES
+from releases import CHECKS
 from seen import repacked, use
 from sfumato.privacy.noise import InsecureSeededSource
 from sfumato.sketch import CountMin, Release, SketchFormatError, load
