@@ -54,7 +54,7 @@ def query():
         for count in (2_000, 1):
             asked = queries[:count]
             told = rate(lambda made=made, asked=asked: made.mean(asked), count, 7)
-            micro = {key: 1 / told[key] for key in ("median", "low", "high")}
+            micro = dict(median=1 / told["median"], low=1 / told["high"], high=1 / told["low"])
             row = dict(name=f"{backend} query, {count} at once, us", ours=micro, peers={})
             rows.append(show({**row, "asked": 20 if (backend, count) == ("race", 2_000) else None}))
     return {"paper_seconds": PAPER["query"], "rows": rows}

@@ -111,11 +111,11 @@ def _spread(row, digits):
         return "-"
     if abs(row["mean"]) >= 100:
         return f"{row['mean']:.3g}"
-    return f"{row['mean']:.{digits}f} ({row['low']:.{digits}f}-{row['high']:.{digits}f})"
+    return f"{row['mean']:.{digits}f} ({row['low']:.{digits}f} to {row['high']:.{digits}f})"
 
 
 def strange(found):
-    rows = []
+    rows, ways = [], list(dict.fromkeys((row["name"], row["epsilon"]) for row in found["rows"]))
     for name in dict.fromkeys(row["table"] for row in found["rows"]):
         own = [row for row in found["rows"] if row["table"] == name]
         held = {(row["name"], row["epsilon"]): row["mean"] for row in own}
@@ -124,17 +124,17 @@ def strange(found):
             (
                 f"**{name}**" if own[0]["asked"] else name,
                 f"{own[0]['points']:,} x {own[0]['columns']}",
-                *(f"{value:.4f}" for value in held.values()),
+                *(f"{held[way]:.4f}" if way in held else "-" for way in ways),
                 f"{100 * (held['sketch', 1.0] - min(unprivate)):+.1f}",
                 f"{100 * (held['sketch', 1.0] - max(unprivate)):+.1f}",
             )
         )
-    ways = [at_way(*key) for key in held]
-    return table(("set", "rows", *ways, "points to the worse", "to the better"), rows)
+    shown = [at_way(*way) for way in ways]
+    return table(("set", "rows", *shown, "points to the worse", "to the better"), rows)
 
 
 def at_way(name, epsilon):
-    return f"sketch, epsilon {at(epsilon)}" if name == "sketch" else name
+    return f"{name}, epsilon {at(epsilon)}" if name.startswith("sketch") else name
 
 
 def nodes(found):
