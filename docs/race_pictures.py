@@ -21,6 +21,20 @@ read, plots = _shared.read, _shared.plots
 BLUE, ORANGE, GREEN, RED, GREY = (
     getattr(_shared, name) for name in ("BLUE", "ORANGE", "GREEN", "RED", "GREY")
 )
+WAYS = (  # six of figure 4, then six of figure 5
+    "sketch",
+    "sketch, kernel sums",
+    "most frequent class",
+    "logistic regression, no privacy",
+    "diffprivlib logistic, norm of the box",
+    "diffprivlib logistic, best norm on test",
+    "statistics",
+    "angles",
+    "the mean for all",
+    "least squares, no privacy",
+    "surrogate",
+    "diffprivlib linear regression",
+)
 LINES = {
     "auto": (BLUE, "o-"),
     "RACE of the paper, R = 1024": (ORANGE, "s--"),
@@ -61,11 +75,12 @@ def models_picture(path):
     names = [*dict.fromkeys(r["table"] for r in found["classes"]["rows"])]
     more = [*dict.fromkeys(r["table"] for r in found["numbers"]["rows"])]
     drawn, axes = plt.subplots(1, len(names) + len(more), figsize=(17, 3.6), layout="constrained")
-    shades = (BLUE, ORANGE, GREEN, RED, GREY, "#7a4fa3")
+    shades = dict(zip(WAYS, (BLUE, ORANGE, GREY, RED, GREEN, "#7a4fa3") * 2, strict=True))
     for axis, name in zip(axes, [*names, *more], strict=True):
         part = found["classes" if name in names else "numbers"]["rows"]
         own = [row for row in part if row["table"] == name and "mean" in row]
-        for way, colour in zip(dict.fromkeys(row["name"] for row in own), shades, strict=False):
+        for way in dict.fromkeys(row["name"] for row in own):
+            colour = shades[way]
             pure = [r for r in own if r["name"] == way and not r["delta"]]
             line = [r for r in pure if r["epsilon"] is not None]
             flat = [r["mean"] for r in pure if r["epsilon"] is None]
@@ -75,9 +90,13 @@ def models_picture(path):
             elif flat:
                 axis.axhline(max(flat[0], -1), color=colour, lw=1, ls=":", label=way)
         axis.set(xscale="log", title=name, xlabel="epsilon")
-        axis.legend(fontsize=6)
     axes[0].set_ylabel("accuracy")
     axes[len(names)].set_ylabel("R2 (below -1: drawn at -1)")
+    lines = {}
+    for axis in axes:
+        handles, labels = axis.get_legend_handles_labels()
+        lines |= dict(zip(labels, handles, strict=True))
+    drawn.legend(lines.values(), lines, loc="outside lower center", ncols=6, fontsize=8)
     drawn.savefig(path, dpi=120)
 
 
