@@ -228,6 +228,8 @@ def page():
         "2,000 nodes. The best constant has a MAE of",
         f"{found['graph']['constant_absolute']:.1f}.",
         "",
+        "![Errors of a graph's density over rows](race_graph.png)",
+        "",
         *nodes(found["graph"]),
         "",
         "## Speed",

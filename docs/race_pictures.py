@@ -113,7 +113,25 @@ def map_picture(path):
     drawn.savefig(path, dpi=120)
 
 
+def graph_picture(path):
+    plt = plots()
+    found = read("density")["graph"]
+    drawn, axis = plt.subplots(figsize=(6.4, 4), layout="constrained")
+    budgets = dict.fromkeys((row["epsilon"], row["delta"]) for row in found["rows"])
+    for (epsilon, delta), colour in zip(budgets, (GREY, GREEN, RED, BLUE), strict=True):
+        line = [row for row in found["rows"] if (row["epsilon"], row["delta"]) == (epsilon, delta)]
+        label = "no privacy" if epsilon is None else f"epsilon {epsilon:g}"
+        label += ", delta 1e-6" if delta else ""
+        ys = [row["absolute"] for row in line]
+        axis.plot([row["rows"] for row in line], ys, "o-", color=colour, ms=4, label=label)
+    axis.axhline(found["constant_absolute"], color=ORANGE, lw=1, ls=":", label="best constant")
+    axis.set(xscale="log", yscale="log", xlabel="rows", ylabel="mean absolute error of a sum")
+    axis.legend(fontsize=8)
+    drawn.savefig(path, dpi=120)
+
+
 if __name__ == "__main__":
+    graph_picture(DOCS / "race_graph.png")
     functions_picture(DOCS / "race_functions.png")
     models_picture(DOCS / "race_models.png")
     map_picture(DOCS / "race_map.png")
