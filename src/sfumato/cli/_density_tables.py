@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.cli._arrow_file import write_table
+
 __all__ = ["Source", "names_of", "write"]
 
 BATCH = 1 << 16  # rows at a time
@@ -134,15 +136,8 @@ def names_of(file: Path) -> list[str]:
 
 
 def write(path: Path, columns: dict[str, Any]) -> None:
-    """Write a whole table, in the form that the ending of the name asks for."""
-    from pyarrow import csv, parquet
-
-    from sfumato.sketch._format import write_whole
-
-    out = pa.BufferOutputStream()
-    put = csv.write_csv if path.suffix.lower() == ".csv" else parquet.write_table
-    put(pa.table({name: pa.array(values) for name, values in columns.items()}), out)
-    write_whole(path, out.getvalue().to_pybytes())
+    """Write columns by their names as a whole table: .csv or .parquet."""
+    write_table(path, pa.table({name: pa.array(values) for name, values in columns.items()}))
 
 
 def _cast(column: Any) -> Any:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sfumato.cli._arrow_file import write_table
 from sfumato.cli._options import check_output
 
 __all__ = ["Output", "check", "row", "write"]
@@ -34,20 +35,12 @@ def check(
 
 def write(path: Path, found: Any) -> None:
     """Write the whole table, in the form that the ending of the name asks for."""
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet
-
     from sfumato.sketch._format import write_whole
 
-    ending = path.suffix.lower()
-    if ending == ".json":
+    if path.suffix.lower() == ".json":
         write_whole(path, found.to_json().encode() + b"\n")
-        return
-    out = pa.BufferOutputStream()
-    put = pa.csv.write_csv if ending == ".csv" else pa.parquet.write_table
-    put(found.to_arrow(), out)
-    write_whole(path, out.getvalue().to_pybytes())
+    else:
+        write_table(path, found.to_arrow())
 
 
 def row(found: Any, at: int) -> dict[str, Any]:
