@@ -4,12 +4,16 @@ A new sketch joins by one line in SKETCHES: factories that take a seed, with def
 the smallest ones. Keyed sketches are fed integers, the others rows of numbers.
 """
 
+import contextlib
 import copy
 import functools
 import inspect
+import os
 import pickle
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -193,6 +197,68 @@ def check_merges_as_declared(make: Factory) -> None:
             for got, want in zip(arrays(left), arrays(whole), strict=True):
                 np.testing.assert_allclose(got, want, rtol=0, atol=left.merging.tolerance * size)
     assert right == kept
+
+
+def check_merge_with_itself_is_refused_unless_it_changes_nothing(make: Factory) -> None:
+    # Every event would count twice, where a release takes it for one.
+    sketch = feed(make(1))
+    before = sketch.copy()
+    with contextlib.suppress(ValueError):
+        sketch.merge(sketch)
+    assert sketch == before
+
+
+def check_an_interrupted_call_bounds_what_it_left(make: Factory) -> None:
+    # Ctrl-C may come between any two instructions. Whatever was counted by then, the heaviest
+    # weight is known, or a release would take a weight of 7 for one of 1.
+    sketch = make(1)
+    if "heaviest" not in sketch._scalars or sketch.parameters.get("cells") == "real":
+        return  # nothing bounds its releases, or it has none
+    heavy, calls = feed_weighted(make(1)), [feed_weighted]
+    if sketch.merging.kind != "refused":
+        calls.append(lambda into: into.merge(heavy))
+    for call in calls:
+        count = interrupted(call, feed(make(1)), None)
+        for at in {*range(0, count, max(1, count // 40)), count - 1, count - 2}:
+            left = feed(make(1))
+            before = [array.copy() for array in arrays(left)]
+            interrupted(call, left, at)
+            same = all(map(np.array_equal, before, arrays(left)))
+            assert same or left.heaviest >= HEAVY, at
+
+
+HEAVY = 7
+
+
+def feed_weighted(sketch: Sketch) -> Sketch:
+    wide = getattr(sketch, "dimension", 0) or 12
+    column = KEYS[:9] if isinstance(sketch, KeyedSketch) else ROWS[:9, :wide]
+    return sketch.update(column, [HEAVY] * 9)
+
+
+def interrupted(call: Callable[[Sketch], Any], into: Sketch, at: int | None) -> int:
+    """How many lines of sketches and their base a call runs; it is stopped before line `at`."""
+    lines = 0
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        nonlocal lines
+        if f"{os.sep}sfumato{os.sep}sketch{os.sep}" not in frame.f_code.co_filename:
+            return None
+        if event == "line":
+            lines += 1
+            if at is not None and lines > at:
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call(into)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(before)
+    return lines
 
 
 def check_merge_with_empty_changes_nothing(make: Factory) -> None:

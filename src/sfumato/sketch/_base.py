@@ -1,7 +1,7 @@
 """What every sketch is: how it starts, copies and merges, from the cells it declares."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn, Self
+from typing import Any, ClassVar, Literal, NoReturn, Self
 
 import numpy as np
 
@@ -44,10 +44,13 @@ class Sketch(Stored):
 
     Several threads may read one sketch at a time; a thread that updates or merges needs the sketch
     to itself (give each thread its own and merge them, as the engine does). A call that raises
-    leaves the sketch as it was; Ctrl-C may leave a part of the column counted.
+    leaves the sketch as it was; Ctrl-C may leave a part of the column counted, but what bounds the
+    effect of one event (`heaviest`, `mass`) is written before any cell, so that no release of the
+    rest claims less than is true.
     """
 
     _no_release = "no mechanism is proved for it."
+    _idempotent: ClassVar[bool] = False  # whether a key that comes again changes nothing
 
     @property
     def merging(self) -> Merging:
@@ -97,6 +100,11 @@ class Sketch(Stored):
         self._check_same(other, "merge")
         if self.merging.kind == "refused":
             raise ValueError(f"{type(self).__name__}: cannot merge, {self.merging.reason}")
+        if other is self and not self._idempotent:
+            raise ValueError(
+                f"{type(self).__name__}: cannot merge with itself, every event would count twice; "
+                "merge a sketch of other events."
+            )
 
     def _join(self, other: Self) -> None:
         totals = {
@@ -104,8 +112,8 @@ class Sketch(Stored):
             for name, start in self._scalars.items()
             if type(start) is int
         }
+        for name, total in totals.items():
+            setattr(self, name, total)
         for name, cells in self._layout().items():
             mine = getattr(self, name)
             JOINS[cells.join](mine, getattr(other, name), out=mine)
-        for name, total in totals.items():
-            setattr(self, name, total)

@@ -55,9 +55,8 @@ class LinearSketch(Sketch, in_files=False):
         return mass
 
     def _join(self, other: Any) -> None:
-        mass = self._heavier(other.mass)
+        self.mass = self._heavier(other.mass)
         super()._join(other)
-        self.mass = mass
 
     def _check_state(self) -> None:
         super()._check_state()

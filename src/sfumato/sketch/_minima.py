@@ -30,6 +30,7 @@ class Minima(KeyedSketch, in_files=False):
     _cut: np.ndarray
     _full: np.ndarray
     version = 2  # a key has one hash, whatever its type
+    _idempotent = True
     _scalars = {"keys": "", "held": "minima"}
 
     @property

@@ -38,16 +38,14 @@ class WeighedPoints(Sketch, in_files=False):
         weighted = whole_weights(owner, weights, len(column), low=-WEIGHT.high)
         sizes = None if weighted is None else np.abs(weighted)
         added = len(column) if weighted is None else int(weighted.sum())
-        if self.total + added < 0:
-            raise ValueError(f"{owner}: weights must not remove more than was added.")
         # No cell exceeds the unit times the mass, so guarding the mass keeps cells from wrapping.
         more = len(column) if sizes is None else int(sizes.sum())
         self.mass = MASS.check(owner, "mass", self.mass + more)
+        self.heaviest = max(self.heaviest, heaviest(sizes, len(column)))
         each = np.ones(len(column), np.int64) if weighted is None else weighted
+        self._forget()
         self.clipped += self._add(column, each)
         self.total += added
-        self.heaviest = max(self.heaviest, heaviest(sizes, len(column)))
-        self._forget()
         return self
 
     def size(self) -> float:
@@ -82,18 +80,17 @@ class WeighedPoints(Sketch, in_files=False):
         raise NotImplementedError
 
     def _join(self, other: Self) -> None:
-        mass = MASS.check(type(self).__name__, "mass", self.mass + other.mass)
-        self._table += other._table
-        self.mass = mass
-        self.total += other.total
-        self.clipped += other.clipped
+        self.mass = MASS.check(type(self).__name__, "mass", self.mass + other.mass)
         self.heaviest = max(self.heaviest, other.heaviest)
         self._forget()
+        self._table += other._table
+        self.total += other.total
+        self.clipped += other.clipped
 
     def _check_state(self) -> None:
         super()._check_state()
         MASS.check("state", "mass", self.mass)
-        if self.clipped < 0 or not 0 <= self.total <= self.mass:
+        if self.clipped < 0 or not abs(self.total) <= self.mass:
             raise ValueError("a count is out of range.")
         most = self.mass * self._unit
         if self._table.max() > most or self._table.min() < -most:

@@ -138,7 +138,7 @@ class AMS(KeyedSketch):
 
     def _join(self, other: Self) -> None:
         most = max(self.heaviest, other.heaviest)
-        super()._join(other)
+        super()._join(other)  # which adds up the heaviest of both: too much, until it is done
         self.heaviest = most
 
     def _check_state(self) -> None:

@@ -44,6 +44,7 @@ class BloomFilter(KeyedSketch):
     keys: str
     _words: np.ndarray
     version = 2  # a key has one hash, whatever its type
+    _idempotent = True
     _scalars = {"keys": ""}
 
     def __init__(self, bits: int, hashes: int = 7, *, seed: int = 0, layout: str = "plain") -> None:

@@ -209,14 +209,13 @@ class CountMin(KeyedSketch):
 
     def _join(self, other: Self) -> None:
         total = whole(0).check("CountMin", "total", self.total + other.total)
-        if self.cells == "compact":
-            compact.merge(self._table, self._joined, other._table.copy(), other._joined.copy())
-        else:
-            theirs = other._table.copy() if other is self else other._table
-            self._grow(total)
-            self._table += theirs
-        self.total, self.keys = total, self.keys or other.keys
+        self._grow(total)
         self.heaviest = max(self.heaviest, other.heaviest)
+        self.keys = self.keys or other.keys
+        if self.cells == "compact":
+            compact.merge(self._table, self._joined, other._table, other._joined)
+        else:
+            self._table += other._table
 
     def _check_state(self) -> None:
         super()._check_state()

@@ -237,13 +237,12 @@ class CountSketch(KeyedSketch):
 
     def _join(self, other: Self) -> None:
         mass = whole(0).check("CountSketch", "mass", self.mass + other.mass)
-        theirs = other._table.copy() if other is self else other._table
-        if self.cells == "real" and not np.abs(self._table + theirs).max() <= LARGEST_SUM:
+        if self.cells == "real" and not np.abs(self._table + other._table).max() <= LARGEST_SUM:
             raise ValueError(f"CountSketch: cannot merge, a cell would pass {LARGEST_SUM:g}.")
         self._grow(mass)
-        self._table += theirs
-        self.keys = self.keys or other.keys
         self.heaviest = max(self.heaviest, other.heaviest)
+        self.keys = self.keys or other.keys
+        self._table += other._table
         if self.track:
             heavy = self._candidates()
             heavy.absorb(other._candidates(), self._median)

@@ -46,6 +46,7 @@ class HyperLogLog(KeyedSketch):
     keys: str
     _registers: np.ndarray
     version = 2  # a key has one hash, whatever its type
+    _idempotent = True
     _scalars = {"keys": ""}
 
     def __init__(self, precision: int = 14, *, seed: int = 0) -> None:

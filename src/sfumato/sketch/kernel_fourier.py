@@ -103,9 +103,10 @@ class KernelFourier(Sketch):
             inside, moved = self._box.clip(column[part])
             self._add(steps(self._box, inside), None if weighted is None else weighted[part], sums)
             outside += moved
-        self._take(sums)
-        self.total, self.clipped = total, self.clipped + outside
+        together = self._with(sums)
         self.heaviest = max(self.heaviest, heaviest(sizes, len(column)))
+        self._waves[...] = together
+        self.total, self.clipped = total, self.clipped + outside
         return self
 
     def estimate(self, queries: Any) -> np.ndarray:
@@ -190,12 +191,12 @@ class KernelFourier(Sketch):
             weighted = weights[start : start + step].astype(np.float64) @ flat
             sums += weighted.reshape(2, -1).astype(np.int64)
 
-    def _take(self, sums: np.ndarray) -> None:
-        """Add to the cells, unless one would leave no room for noise."""
+    def _with(self, sums: np.ndarray) -> np.ndarray:
+        """The cells with these added, unless one would leave no room for noise."""
         together = self._waves + sums
         if np.abs(together).max(initial=0) >= FINEST:
             raise ValueError("KernelFourier: a cell would pass 2**62; its weights are too large.")
-        self._waves[...] = together
+        return np.asarray(together)
 
     def _layout(self) -> dict[str, Cells]:
         return {"_waves": Cells(np.int64, (2, self.rows))}
@@ -206,9 +207,10 @@ class KernelFourier(Sketch):
     def _join(self, other: Self) -> None:
         total = TOTAL.check("KernelFourier", "total", self.total + other.total)
         clipped = self.clipped + other.clipped
-        self._take(other._waves)
-        self.total, self.clipped = total, clipped
+        together = self._with(other._waves)
         self.heaviest = max(self.heaviest, other.heaviest)
+        self._waves[...] = together
+        self.total, self.clipped = total, clipped
 
     def _check_state(self) -> None:
         TOTAL.check("state", "total", self.total)

@@ -100,14 +100,12 @@ class Race(RaceTable, Sketch):
         sizes = None if weighted is None else np.abs(weighted)
         added = read.size if weighted is None else int(weighted.sum())
         mass = read.size if sizes is None else int(sizes.sum())
-        if self.total + added < 0:
-            raise ValueError("Race: weights must not remove more than was added.")
         # No cell exceeds the mass, so guarding the mass keeps every cell from wrapping.
         self._grow(whole(0).check("Race", "mass", self.mass + mass))
+        self.heaviest = max(self.heaviest, heaviest(sizes, read.size))
         self._hashes.tally(read, weighted, self._table)
         self.total += added
         self.clipped += read.clipped
-        self.heaviest = max(self.heaviest, heaviest(sizes, read.size))
         return self
 
     def size(self) -> float:
@@ -200,17 +198,16 @@ class Race(RaceTable, Sketch):
 
     def _join(self, other: Self) -> None:
         mass = whole(0).check("Race", "mass", self.mass + other.mass)
-        theirs = other._table.copy() if other is self else other._table
         self._grow(mass)
-        self._table += theirs
+        self.heaviest = max(self.heaviest, other.heaviest)
+        self._table += other._table
         self.total += other.total
         self.clipped += other.clipped
-        self.heaviest = max(self.heaviest, other.heaviest)
 
     def _check_state(self) -> None:
         super()._check_state()
         largest = max(int(self._table.max()), -int(self._table.min()))
-        if self.clipped < 0 or not 0 <= self.total <= self.mass or largest > self.mass:
+        if self.clipped < 0 or not abs(self.total) <= self.mass or largest > self.mass:
             raise ValueError("a cell holds more than was added.")
         check_heaviest(self.heaviest, self.mass)
 

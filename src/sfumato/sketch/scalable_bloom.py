@@ -42,6 +42,7 @@ class ScalableBloomFilter(KeyedSketch):
     held: int
     keys: str
     version = 2  # a key has one hash, whatever its type
+    _idempotent = True
     _scalars = {"layers": 1, "held": 0, "keys": ""}
     _no_release = (
         "which layers are open and where a key lies depends on all keys before it, so that one "
