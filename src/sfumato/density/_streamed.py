@@ -1,8 +1,10 @@
 """Estimators of points alone, which may come in parts: data larger than memory."""
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Self
+
+import numpy as np
 
 from sfumato.density._backend import Setting, described
 from sfumato.density._single import SingleSketch
@@ -22,7 +24,8 @@ class Streamed(SingleSketch, in_files=False):
         release for all batches with it: the budget is charged once, after the last of them, so that
         a batch which fails or is stopped costs nothing.
         Parameters: batches, each a table of points as `fit` takes it; those without rows are left
-        out.
+        out. With epsilon no row is refused, as in `fit`, and bounds of one number per column make
+        a release of noise alone even where no batch comes.
 
         >>> from sfumato.density import SketchDensity
         >>> parts = ([[x], [x + 1.0]] for x in (0.0, 5.0))
@@ -36,14 +39,7 @@ class Streamed(SingleSketch, in_files=False):
                 "know the others'."
             )
         sketch: Any = None
-        for number, part in enumerate(batches):
-            if not len(part):
-                continue
-            try:
-                points = self._train(part, reset=sketch is None)
-            except ValueError as error:
-                error.add_note(f"(rows of batch {number}, the first being 0)")
-                raise
+        for points in self._batches(batches, plain):
             if sketch is None:
                 setting = self._setting(plain, points)
                 sketch = self._empty(setting)
@@ -52,6 +48,22 @@ class Streamed(SingleSketch, in_files=False):
             raise ValueError(f"{self._owner}: batches must hold at least one row.")
         self._take(self._kept(sketch, plain), setting)
         return self
+
+    def _batches(self, batches: Iterable[Any], plain: dict[str, Any]) -> Iterator[np.ndarray]:
+        """The points of every batch; with epsilon of one without rows at the least."""
+        first = True
+        for number, part in enumerate(batches):
+            if not len(part) and plain["epsilon"] is None:
+                continue
+            try:
+                points, _ = self._rows(part, None, plain, reset=first)
+            except ValueError as error:
+                error.add_note(f"(rows of batch {number}, the first being 0)")
+                raise
+            first = False
+            yield points
+        if first and plain["epsilon"] is not None:
+            yield self._rows([], None, plain)[0]
 
     def _take(self, kept: Any, setting: Setting) -> None:
         super()._take(kept, setting)

@@ -120,11 +120,11 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from points, one a row; with epsilon, release the table and forget it.
 
-        y is not used; sample_weight, whole numbers, must be ones with epsilon.
+        y is not used; sample_weight, whole numbers, only without epsilon. With epsilon a row with a
+        cell that is no number is dropped, one outside the bounds clipped, and none is refused.
         """
         plain = self._check()
-        points = self._train(X)
-        weights = self._weights(sample_weight, len(points))
+        points, weights = self._rows(X, sample_weight, plain)
         bounds = self._box(plain, points, weights)
         table = SliceTable(
             bounds,
