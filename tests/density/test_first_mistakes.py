@@ -30,7 +30,7 @@ LABELS = np.arange(60) % 2
 def test_a_column_of_text_is_named_and_no_cell_is(data, column):
     told = f"SketchDensity: X must hold numbers; column {column} holds text; give codes 0, 1, "
     with pytest.raises(ValueError, match=told) as error:
-        SketchDensity(epsilon=1, bounds=(0, 99)).fit(data)
+        SketchDensity(bounds=(0, 99)).fit(data)
     assert not any(job in str(error.value) for job in TABLE["job"])
 
 

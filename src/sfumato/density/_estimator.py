@@ -42,9 +42,9 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
     """The base of all estimators over kernel sums.
 
     A subclass takes its parameters by keyword, stores them as given, and names the limits of those
-    it adds in `LIMITS`. Its `fit` begins with `_check` and `_rows`, asks `_setting` for what is
-    public, fills one sketch or several from `_empty`, and hands each to `_kept`, which is the
-    sketch itself without privacy, and otherwise its release: the sketch is then forgotten.
+    it adds in `LIMITS`. Its `fit` begins with `_check` and `_training_rows`, asks `_setting` for
+    what is public, fills one sketch or several from `_empty`, and hands each to `_kept`, which is
+    the sketch itself without privacy, and otherwise its release: the sketch is then forgotten.
     What it holds goes to files by `_parts`, what else it learned by `_state`.
 
     With epsilon no content of a row raises, warns, or changes how another row is read: rows are
@@ -129,7 +129,7 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
             )
         return plain
 
-    def _rows(
+    def _training_rows(
         self, X: Any, sample_weight: Any, plain: dict[str, Any], *, reset: bool = True
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Points to learn from, and weights or None for ones; with epsilon by the public rule."""
@@ -145,7 +145,7 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
         points = self._numbers(X, plain, reset=reset)
         box = Box.of(self._owner, plain["bounds"], points.shape[1])
         self.n_features_in_ = points.shape[1]
-        return np.clip(points, box.low, box.high)
+        return np.asarray(np.clip(points, box.low, box.high))
 
     def _numbers(self, X: Any, plain: dict[str, Any], *, reset: bool = True) -> np.ndarray:
         """Every row as numbers, NaN where a cell is none; refused is only what is public."""

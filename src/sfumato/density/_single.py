@@ -26,7 +26,7 @@ class SingleSketch(KernelEstimator, in_files=False):
         cell that is no number is dropped, one outside the bounds clipped, and none is refused.
         """
         plain = self._check()
-        points, weights = self._rows(X, sample_weight, plain)
+        points, weights = self._training_rows(X, sample_weight, plain)
         setting = self._setting(plain, points, weights)
         sketch = self._empty(setting).update(points, weights)
         self._take(self._kept(sketch, plain), setting)

@@ -56,14 +56,14 @@ class Streamed(SingleSketch, in_files=False):
             if not len(part) and plain["epsilon"] is None:
                 continue
             try:
-                points, _ = self._rows(part, None, plain, reset=first)
+                points, _ = self._training_rows(part, None, plain, reset=first)
             except ValueError as error:
                 error.add_note(f"(rows of batch {number}, the first being 0)")
                 raise
             first = False
             yield points
         if first and plain["epsilon"] is not None:
-            yield self._rows([], None, plain)[0]
+            yield self._training_rows([], None, plain)[0]
 
     def _take(self, kept: Any, setting: Setting) -> None:
         super()._take(kept, setting)
@@ -76,9 +76,10 @@ class Streamed(SingleSketch, in_files=False):
         if noise > size / DROWNED:
             warnings.warn(
                 f"{self._owner}: epsilon {self.statement_.epsilon:g} is too small here: an answer "
-                f"has noise of about {noise:.3g} points, of about {size:.3g} there are by the "
-                "noisy count. A larger epsilon, more data, fewer rows of the sketch, or a wider "
-                "bandwidth would help.",
+                f"has noise of about {noise:.3g} points, more than a thirtieth of the noisy count "
+                "of all (release_.size()). A larger epsilon, more data, fewer rows of the sketch, "
+                "or a wider bandwidth would help; input_report tells the curator how many rows "
+                "could be read.",
                 UserWarning,
                 stacklevel=4,  # whoever called fit, fit_batches or from_release
             )

@@ -192,7 +192,8 @@ def cells_of(column: Any) -> list[Any]:
         known = simple or pa.types.is_decimal(kind) or pa.types.is_boolean(kind)
         return list(column.to_pylist()) if known else [None] * len(column)
     if isinstance(column, np.ma.MaskedArray):
-        return list(column.astype(object).filled(None).ravel().tolist())
+        filled = np.ma.filled(column.astype(object), None)
+        return list(filled.ravel().tolist())
     if hasattr(column, "iloc"):
         column = np.asarray(column, object)
     if isinstance(column, np.ndarray):
@@ -237,7 +238,7 @@ def _numeric(column: Any) -> np.ndarray | None:
         if column.dtype.kind not in "biuf":
             return None
         with np.errstate(all="ignore"):
-            return np.asarray(column.astype(np.float64).filled(np.nan))
+            return np.asarray(np.ma.filled(column.astype(np.float64), np.nan))
     if isinstance(column, pa.Array):
         if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
             return None
