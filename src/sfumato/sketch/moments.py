@@ -75,11 +75,12 @@ class Moments(Sketch):
         self._check_mass(mass)
         most = heaviest(sizes, len(table))
         inputs, targets = self._sums(box.steps(table, self.bits), weighted, most)
+        # First what bounds an event's reach: an update that is stopped half-way claims too much.
+        self.heaviest, self.mass = max(self.heaviest, most), mass
         self._inputs += inputs
         self._targets += targets
-        self.total, self.mass = self.total + added, mass
+        self.total += added
         self.clipped += outside
-        self.heaviest = max(self.heaviest, most)
         return self
 
     def size(self) -> float:
@@ -186,7 +187,7 @@ class Moments(Sketch):
 
     def _join(self, other: Self) -> None:
         self._check_mass(self.mass + other.mass)
-        most = max(self.heaviest, other.heaviest)
+        self.heaviest = most = max(self.heaviest, other.heaviest)  # first, as in `update`
         super()._join(other)
         self.heaviest = most
 
