@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Set
 from decimal import Decimal
 from itertools import chain
-from numbers import Real
+from numbers import Rational, Real
 from typing import Any
 
 import numpy as np
@@ -142,8 +142,10 @@ def number_of(cell: Any) -> float:
     >>> [number_of(cell) for cell in (7, "7.50", 10**400, 2 + 0j, "guest", None)]
     [7.0, 7.5, inf, 2.0, nan, nan]
     """
+    if type(cell) is float:
+        return cell
     try:
-        if isinstance(cell, str | bytes):
+        if isinstance(cell, (str, bytes)):  # twice as fast as a union
             text = cell if isinstance(cell, str) else cell.decode("ascii")
             if not text.isascii():  # digits of other scripts, which not every reader takes
                 return math.nan
@@ -152,8 +154,8 @@ def number_of(cell: Any) -> float:
             return float(cell.real) if cell.imag == 0 else math.nan
         if isinstance(cell, Real | Decimal | np.bool_) and not isinstance(cell, np.timedelta64):
             return float(cell)
-    except OverflowError:
-        return math.inf if cell > 0 else -math.inf
+    except OverflowError:  # an integer or a fraction
+        return (math.inf if cell > 0 else -math.inf) if isinstance(cell, Rational) else math.nan
     except Exception:  # whatever a cell's own type raises
         pass
     return math.nan
@@ -278,7 +280,7 @@ def private_points(owner: str, data: Any, columns: int | None) -> np.ndarray:
     if hasattr(data, "toarray"):
         raise TypeError(f"{owner}: X must be a dense table; Sparse data was passed. Use toarray().")
     if isinstance(data, pa.Array | pa.ChunkedArray):
-        data = data.to_pylist()
+        data = _listed(data)
     elif hasattr(data, "shape") and not isinstance(data, np.ndarray) and len(data.shape) != 1:
         data = np.asarray(data)
     if isinstance(data, np.ndarray) and (data.ndim != 1 or data.dtype != object):
@@ -317,10 +319,20 @@ def _from_rows(owner: str, data: Any, columns: int | None) -> np.ndarray:
             return np.ascontiguousarray(matrix, np.float64)
     out = np.full((len(rows), columns), np.nan)
     for place, row in enumerate(rows):
-        cells = _row(row)
-        if len(cells) == columns:
-            out[place] = numbers_of(cells)
+        found = _row(row)
+        if found.shape == (columns,):
+            out[place] = found
     return out
+
+
+def _listed(column: Any) -> list[Any]:
+    """The lists of an Arrow column of lists; of another one, as many rows that are none."""
+    kind = getattr(column.type, "value_type", pa.null())
+    if any(is_text(kind) for is_text in TEXTS):
+        column = column.cast(pa.large_list(pa.large_binary()))  # even if it is not UTF-8
+    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        return [None] * len(column)
+    return list(column.to_pylist())
 
 
 def _are_plain(rows: list[Any], columns: int) -> bool:
@@ -332,13 +344,11 @@ def _are_plain(rows: list[Any], columns: int) -> bool:
     )
 
 
-def _row(row: Any) -> Any:
-    """What can be read as the cells of one row; nothing where it is none."""
-    if isinstance(row, np.ndarray):
-        return row if row.ndim == 1 else []
+def _row(row: Any) -> np.ndarray:
+    """The numbers of one row; none where it is no row."""
     if isinstance(row, str | bytes | Mapping | Set) or not hasattr(row, "__len__"):
-        return []
+        return np.empty(0)
     try:
-        return row if hasattr(row, "dtype") else list(row)
+        return numbers_of(row if isinstance(row, np.ndarray) else list(row))
     except Exception:  # whatever a row's own type raises
-        return []
+        return np.empty(0)
