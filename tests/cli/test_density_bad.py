@@ -1,7 +1,10 @@
 """What `sfumato density` cannot do is one line, names the remedy, and writes nothing."""
 
+import gzip
+import json
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -104,6 +107,91 @@ def test_a_build_that_cannot_be_is_one_line_and_no_file(folder, words, sentence)
     assert len(output.splitlines()) == 1
     assert not any(secret in output for secret in SECRETS)
     assert sorted(folder.iterdir()) == before
+
+
+HARD_LINES = [
+    "hidden,5,anna,3",
+    "4,,bert,6",
+    "4,nan,bert,6",
+    "4,-inf,bert,1e400",
+    "1e300,5,hidden,6",
+    "4,5,anna,hidden",
+    "4,5",
+    "4,5,anna,6,7",
+    "",
+    '"4,5,anna,6',
+    '4,"5",anna,"6"',
+    "4,5,\udcff\udcfe,6",
+    "4" * 2_000_000,
+]
+TOLD = {
+    "density": [],
+    "anomalies": ["--kind", "anomalies"],
+    "classifier": ["--label", "who", "--classes", "anna,bert"],
+    "regressor": ["--target", "price", "--target-bounds", "0,10"],
+}
+
+
+@pytest.mark.parametrize("kind", TOLD)
+def test_no_row_of_a_file_makes_a_private_build_speak(tmp_path, kind, monkeypatch):
+    cells = []
+    monkeypatch.setattr(time, "perf_counter", lambda: 0.0)
+
+    def built(lines):
+        text = "\n".join(["a,b,who,price", *lines]) + "\n"
+        (tmp_path / "t.csv").write_text(text, errors="surrogateescape")
+        words = ["--columns", "a,b", *BOUNDS, "--epsilon", "1e6", *TOLD[kind]]
+        shown = run(tmp_path, "density", "build", "t.csv", *words, "-o", "m", "--force", "--json")
+        cells.append(cells_of(load(tmp_path / "m").release_))
+        told = json.loads(shown.splitlines()[0])  # then a warning, by released counts, of no rows
+        for noisy in ("intercept", "coefficients", "threshold"):
+            told.pop(noisy, None)
+        return told
+
+    usual = ROWS.splitlines()[1:] * 5
+    shown, before = built(usual), cells[0]
+    for line in HARD_LINES:
+        at = len(usual) // 2
+        assert built([*usual[:at], line, *usual[at:]]) == shown
+        assert np.abs(cells[-1] - before).max() <= np.abs(before).max() / 4
+    assert built([]) == shown
+    assert np.abs(cells[-1]).max() <= np.abs(before).max() / 1000
+
+
+def cells_of(release):
+    """The cells of the first step: of 5 rows at each of 3 places, one more changes a fifth."""
+    arrays = release.parts[0]._arrays() if hasattr(release, "parts") else release._arrays()
+    return next(iter(arrays.values())).reshape(-1).astype(float)
+
+
+def test_rows_of_every_form_of_file_are_read_one_by_one_where_they_are_hidden(tmp_path):
+    rows = [
+        {"a": 1, "b": 2.5},
+        {"a": "guest", "b": 1},
+        {"b": 2},
+        {"a": [1], "b": 2},
+        {"a": "3", "b": 4},
+    ]
+    lines = [json.dumps(row) for row in rows] + ["{", "[" * 5000, "7"]
+    (tmp_path / "t.jsonl").write_text("\n".join(lines))
+    with gzip.open(tmp_path / "t.jsonl.gz", "wt") as file:
+        file.write("\n".join(lines))
+    (tmp_path / "t.json").write_text(json.dumps([*rows, 7, None]))
+    texts = pa.table({"a": ["1", "guest", None, "3"], "b": ["2.5", "1", "2", "4"]})
+    pq.write_table(texts, tmp_path / "t.parquet")
+    np.save(tmp_path / "t.npy", [[1, 2.5], [np.nan, 1], [3, 4]])
+    np.save(tmp_path / "none.npy", np.ones((0, 2)))
+    want = None
+    for name in ("t.jsonl", "t.jsonl.gz", "t.json", "t.parquet", "t.npy", "none.npy"):
+        named = [] if name.endswith("npy") else ["--columns", "a,b"]
+        words = [*named, *BOUNDS, "--epsilon", "1e6", "--backend", "race", "--rows", "16"]
+        run(tmp_path, "density", "build", name, *words, "-o", "m", "--force")
+        cells = load(tmp_path / "m").release_._table
+        want = cells if want is None else want
+        assert cells.sum() == 2 * 16 if name != "none.npy" else not cells.any()
+        assert name == "none.npy" or np.array_equal(cells, want)
+    said = run(tmp_path, "density", "build", "t.jsonl", *PRIVATE, "-o", "n", code=2)
+    assert "--columns must be given with --epsilon" in " ".join(said.split())
 
 
 ASKS = [

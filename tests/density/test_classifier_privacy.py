@@ -182,11 +182,37 @@ def test_what_must_be_public_is_asked_for():
         given = {name: value for name, value in PRIVATE.items() if name != left_out}
         with pytest.raises(ValueError, match=word):
             SketchClassifier(**given).fit(POINTS, LABELS)
-    with pytest.raises(ValueError, match="not in classes") as error:
-        SketchClassifier(**{**PRIVATE, "classes": [0, 2]}).fit(POINTS, LABELS)
-    assert "1" not in str(error.value)
     with pytest.raises(ValueError, match="priors must be one number per class, 2, not 3"):
         SketchClassifier(**PRIVATE, priors=(1, 1, 1)).fit(POINTS, LABELS)
+
+
+def test_labels_are_matched_by_value_whatever_their_type_and_unlisted_ones_are_dropped():
+    def counts(classes, y):
+        with noise_from(InsecureSeededSource(0)):
+            model = SketchClassifier(
+                **{**PRIVATE, "classes": classes, "epsilon": 1e5, "method": "columns"}
+            ).fit(POINTS[: len(y)], y)
+        return model.release_._counts
+
+    whole = counts([0, 1], [0, 1, 1, 0])
+    for classes in ([0, 1], ["0", "1"], [False, True], [0.0, 1.0]):
+        for y in (
+            [0, 1, 1, 0],
+            ["0", "1", 1.0, 0],
+            [False, True, "True", "0.0"],
+            [[0], [1], [1], 0],
+        ):
+            assert np.array_equal(counts(classes, y), whole)
+    assert counts(["a", "b"], ["a", "guest", None, "b"]).sum() == whole.sum() // 2
+    padded = counts(["01", "1"], ["01", "1", 1, "1.0"])  # told apart by the list: as written
+    assert padded[0].sum() * 3 == padded[1].sum() > 0
+    assert (
+        SketchClassifier(**PRIVATE).input_report(POINTS[:4], [0, 1, "guest", None])["dropped"] == 2
+    )
+    with pytest.raises(ValueError, match="y must have one label for each row of X"):
+        SketchClassifier(**PRIVATE).fit(POINTS, LABELS[1:])
+    with pytest.raises(ValueError, match="classes must be numbers that differ as floats"):
+        SketchClassifier(**{**PRIVATE, "classes": [2**53, 2**53 + 1]}).fit(POINTS, LABELS)
 
 
 def test_every_limit_refuses_what_it_says():

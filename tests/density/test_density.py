@@ -89,7 +89,7 @@ def test_no_score_is_below_the_floor_of_the_noise(backend):
 def test_almost_no_data_and_much_noise_still_give_finite_scores():
     for seed in range(20):
         with noise_from(InsecureSeededSource(seed)):
-            model = SketchDensity(bandwidth=1, epsilon=0.01, bounds=(0, 1), rows=16, width=16)
+            model = SketchDensity(bandwidth=1, epsilon=0.01, bounds=([0], [1]), rows=16, width=16)
             model.fit([[0.5]])
         assert np.isfinite(model.score_samples([[0.0], [1.0]])).all()
         assert model.score_samples([[0.0], [1.0]]).max() <= 0

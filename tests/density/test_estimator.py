@@ -136,8 +136,9 @@ def test_weights_are_repetitions_and_rows_of_weight_zero_count_for_nothing():
     np.testing.assert_array_equal(told.score_samples(POINTS), repeated.score_samples(POINTS))
     with pytest.raises(ValueError, match="sample_weight must be whole numbers from 0 up"):
         told.fit(POINTS, sample_weight=weights - 1.5)
-    with pytest.raises(ValueError, match="sample_weight must be ones with epsilon"):
-        SketchDensity(**PRIVATE).fit(POINTS, sample_weight=weights)
+    for each in (weights, np.ones(400, int)):  # whatever they are: to look at them would tell
+        with pytest.raises(ValueError, match="sample_weight must be None with epsilon"):
+            SketchDensity(**PRIVATE).fit(POINTS, sample_weight=each)
 
 
 def test_every_container_of_rows_is_alike():
@@ -156,7 +157,7 @@ def test_bad_points_are_refused_without_a_word_of_what_they_hold():
     wrong = POINTS.copy()
     wrong[3, 1] = np.nan
     with pytest.raises(ValueError, match="row 3, column 1 holds NaN"):
-        SketchDensity(**PRIVATE).fit(wrong)
+        SketchDensity(bounds=BOX).fit(wrong)
     wrong[3, 1] = -np.inf
     with pytest.raises(ValueError, match="holds inf, which needs bounds"):
         SketchDensity().fit(wrong)
@@ -164,10 +165,44 @@ def test_bad_points_are_refused_without_a_word_of_what_they_hold():
     with pytest.raises(ValueError, match="row 3, column 1 holds NaN or inf"):
         private().score_samples(wrong)
     with pytest.raises(ValueError, match="X must hold numbers") as refused:
-        SketchDensity(**PRIVATE).fit([["12 High Street", 3.0]])
+        SketchDensity(bounds=BOX).fit([["12 High Street", 3.0]])
     assert "High" not in str(refused.value)
     assert refused.value.__cause__ is None
     assert refused.value.__suppress_context__
+
+
+def test_a_private_fit_drops_what_is_no_number_and_clips_the_rest():
+    rows = POINTS.tolist()
+    rows[3:3] = [["12 High Street", 3.0], [1.0], None, [np.nan, 0.0]]
+    rows.append([1e300, -np.inf])
+    want = private(epsilon=1e5, backend="race").release_
+    with noise_from(InsecureSeededSource(1)):
+        told = SketchDensity(**{**PRIVATE, "epsilon": 1e5}, backend="race").fit(rows).release_
+        corner = SketchDensity(**{**PRIVATE, "epsilon": 1e5}, backend="race").fit(
+            [*POINTS.tolist(), [3.0, -3.0]]
+        )
+    assert told == corner.release_
+    assert np.abs(told._table - want._table).sum() == 64
+    outside = (np.clip(POINTS, *np.broadcast_arrays(*map(np.array, BOX))) != POINTS).any(axis=1)
+    assert SketchDensity(**PRIVATE).input_report(rows) == {
+        "rows": 405, "dropped": 4, "clipped": outside.sum() + 1
+    }  # fmt: skip
+
+
+def test_what_is_public_is_still_refused_by_a_private_fit():
+    model = SketchDensity(epsilon=1.0, bounds=(0, 1))
+    for data, words in (
+        (POINTS.tolist(), "bounds must have one number per column where X is a list of rows"),
+        ([], "bounds must have one number per column"),
+        (POINTS[:, 0], "Expected 2D array"),
+        (POINTS[None], "Expected 2D array"),
+        ("rows.csv", "X must be a table of rows, not str"),
+        (iter(POINTS), "X must be a table of rows"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=f"SketchDensity: .*{words}"):
+            model.fit(data)
+    with pytest.raises(ValueError, match="bounds must be for 2 columns"):
+        SketchDensity(epsilon=1.0, bounds=([0] * 3, [1] * 3)).fit(POINTS)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -167,6 +168,88 @@ def test_an_exchanged_edge_moves_two_lists_that_may_meet_in_a_cell(delta):
         assert known["rho"] >= 48 * square / (2 * scale**2)
     else:
         assert (scale, known["kind"]) == (pytest.approx(4 * 48), "Pure")
+
+
+ODD_EDGES = [
+    ["x", "y"],
+    ["guest", 3],
+    [1, "guest"],
+    ["7", 8],
+    [7.0, "8"],
+    [1.5, 2],
+    [None, 1],
+    [np.nan, 1],
+    [pd.NaT, 1],
+    [10**30, 2],
+    [True, 2],
+    [b"3", 4],
+    ["", ""],
+    [[1], 2],
+    [1],
+    [1, 2, 3],
+    "ab",
+    5,
+    None,
+]
+
+
+def containers(edges):
+    """Edges in containers that give one type to all ends of a side, or to each its own."""
+    yield edges
+    if all(isinstance(edge, list) and len(edge) == 2 for edge in edges):
+        ends = np.empty((len(edges), 2), object)
+        for place, edge in enumerate(edges):
+            ends[place, 0], ends[place, 1] = edge
+        yield from (ends, pd.DataFrame(ends), tuple(map(list, ends.T)))
+        plain = (int, float, str)
+        if all(isinstance(end, plain) for edge in edges for end in edge):
+            yield np.array([[str(end) for end in edge] for edge in edges])
+            yield pa.table({"from": list(map(str, ends[:, 0])), "to": list(map(str, ends[:, 1]))})
+
+
+@pytest.mark.parametrize(("directed", "lists"), [(True, 1), (False, 2)])
+def test_an_edge_of_another_type_changes_no_other_list(directed, lists):
+    def fitted(edges):
+        with warnings.catch_warnings(), noise_from(InsecureSeededSource(2)):
+            warnings.simplefilter("error")
+            model = NodeDensity(**SMALL, epsilon=1e5, unit="edge", directed=directed).fit(edges)
+        shown = sorted(vars(model)), repr(model.statement_), len(model.to_bytes())
+        return shown, np.append(model.release_._table, model.release_._counts)
+
+    usual = EDGES.tolist()
+    shown, cells = fitted(usual)
+    most = private(usual, directed=directed, unit="edge").release_.scale  # the L1 at epsilon 1
+    reach = []
+    for odd in ODD_EDGES:
+        for edges in containers([*usual, odd]):
+            found = fitted(edges)
+            assert found[0] == shown, (odd, type(edges))
+            reach.append(np.abs(found[1] - cells).sum())
+    assert 0 < max(reach) <= most * (1 + 1e-12)
+    for edges in containers(usual):  # of one type or another: the same lists
+        assert np.array_equal(fitted(edges)[1], cells)
+    for nothing in (
+        [],
+        np.empty((0, 2), int),
+        [None],
+        [["x", None]],
+        pd.DataFrame({"a": [], "b": []}),
+    ):
+        assert fitted(nothing)[0] == shown
+        assert not fitted(nothing)[1].any()
+    assert NodeDensity().input_report([*usual, *ODD_EDGES]) == {
+        "rows": len(usual) + len(ODD_EDGES), "dropped": 9, "clipped": 0
+    }  # fmt: skip
+
+
+def test_what_is_no_graph_at_all_is_refused_of_a_private_one_too():
+    for edges, message in (
+        (np.ones((3, 3)), "two columns, source and target"),
+        (([1, 2], [3]), "equally long"),
+        ("edges.csv", "a matrix, a table or a list of pairs is expected, not str"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=message):
+            NodeDensity(**SMALL, epsilon=1.0).fit(edges)
 
 
 def test_a_list_costs_one_cell_a_row_and_an_exchanged_one_two():

@@ -174,8 +174,8 @@ def test_private_fit_takes_no_more_rows_and_no_weights():
         model.partial_fit(POINTS, TARGET)
     with pytest.raises(ValueError, match="from_release"):
         model.merge(model)
-    with pytest.raises(ValueError, match="sample_weight must be ones"):
-        model.fit(POINTS, TARGET, np.full(3000, 2))
+    with pytest.raises(ValueError, match="sample_weight must be None"):
+        model.fit(POINTS, TARGET, np.ones(3000, int))
 
 
 def test_agreements_of_normal_rows_and_their_slopes_are_those_told():

@@ -43,14 +43,23 @@ def numbers(option: str, written: str) -> list[float]:
         raise ValueError(f"{option} must be numbers between commas, not {written!r}.") from None
 
 
-def chosen(file: Path, columns: str | None, beside: str | None) -> list[str] | None:
+def chosen(
+    file: Path, columns: str | None, beside: str | None, *, private: bool = False
+) -> list[str] | None:
     """The names of the points' columns: those given, or all but the one beside; of .npy none."""
     from sfumato.cli._density_tables import names_of
+    from sfumato.data._text import form_of
 
     if file.suffix == ".npy":
         if columns or beside is not None:
             raise ValueError(f"{file}: a matrix has no names for --columns, --label or --target.")
         return None
+    form = form_of(file)
+    if private and not columns and form is not None and not form.delimiter:
+        raise ValueError(
+            f"{file}: --columns must be given with --epsilon: the names in a JSON file are rows' "
+            "own, and not public."
+        )
     names = columns.split(",") if columns else [n for n in names_of(file) if n != beside]
     if len(set(names)) < len(names):
         raise ValueError("--columns names a column twice.")

@@ -1,7 +1,16 @@
-"""Tables of numbers by the names of their columns: errors tell file, row, column, never a value."""
+"""Tables of numbers by the names of their columns: errors tell file, row, column, never a value.
 
+A table that is to be hidden is read row by row instead: no row is refused, and none changes how
+another is read.
+"""
+
+import csv
+import gzip
+import json
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.cli._arrow_file import write_table
+from sfumato.sketch._rows import cells_of, numbers_of
 
 __all__ = ["Source", "names_of", "write"]
 
 BATCH = 1 << 16  # rows at a time
 WHICH = "--columns a,b,... names those of the points."
+LINE = 1 << 20  # bytes of the longest line that is a row
 
 
 @dataclass(frozen=True)
@@ -22,7 +33,9 @@ class Source:
     """A file of points, and a column beside them if one is named.
 
     names: of the points' columns, none for a matrix in a .npy; text: whether the column beside is
-    classes; skip_nulls: leave out rows with an empty or NaN cell, which are refused otherwise.
+    classes; skip_nulls: leave out rows with an empty or NaN cell, which are refused otherwise;
+    private: refuse no row. What is no number is then NaN, and so is all of a line that has not as
+    many fields as the header, is no JSON object, or is longer than a mebibyte; a row is one line.
     """
 
     file: Path
@@ -31,9 +44,16 @@ class Source:
     text: bool = False
     skip_nulls: bool = False
     remedy: str = "drop or fill such rows."
+    private: bool = False
 
     def parts(self) -> Iterator[tuple[Any, np.ndarray | None]]:
-        """Points and the column beside them, a part of the rows at a time, none of them empty."""
+        """Points and the column beside them, a part of the rows at a time.
+
+        None of them is empty, but where the table is private and has no rows.
+        """
+        if self.private:
+            yield from self._private_parts()
+            return
         row, none = 0, True
         for columns in self._matrix() if self.names is None else self._columns():
             whole = self._whole(columns, row)
@@ -53,6 +73,25 @@ class Source:
         beside = [other for _, other in parts if other is not None]
         joined = np.concatenate(points) if self.names is None else pa.concat_tables(points)
         return joined, np.concatenate(beside) if beside else None
+
+    def _private_parts(self) -> Iterator[tuple[Any, np.ndarray | None]]:
+        """The rows as numbers, NaN where there is none; the column beside as it is written."""
+        names = self.names
+        if names is None:
+            from sfumato.cli._vectors import _array
+
+            matrix = _array(self.file)
+            for at in range(0, max(len(matrix), 1), BATCH):
+                yield np.asarray(matrix[at : at + BATCH], np.float64), None
+            return
+        wanted = [*names] if self.beside is None else [*names, self.beside]
+        for columns in _read_one_by_one(self.file, wanted):
+            other = None
+            if self.beside is not None:
+                other = np.empty(len(columns[-1]), object)
+                other[:] = columns[-1] if self.text else numbers_of(columns[-1])
+            numbers = map(numbers_of, columns[: len(names)])
+            yield pa.table(dict(zip(names, numbers, strict=True))), other
 
     def _matrix(self) -> Iterator[dict[str, Any]]:
         from sfumato.cli._vectors import _array
@@ -114,6 +153,107 @@ class Source:
         return {name: column.filter(kept) for name, column in columns.items()}
 
 
+def _read_one_by_one(file: Path, wanted: list[str]) -> Iterator[list[list[Any]]]:
+    """Columns of cells, some rows at a time and at first none; no row is refused."""
+    from sfumato.data._pieces import missing_column
+    from sfumato.data.batches import matches
+
+    yield [[] for _ in wanted]
+    for path in matches(file):
+        form = _form(path)
+        if form is not None and not form.delimiter:
+            rows = _json_rows(path, form, wanted)
+        else:
+            known = names_of(path)
+            for name in wanted:
+                if name not in known:
+                    raise missing_column(str(path), name, known)
+            if form is None:
+                yield from _parquet_cells(path, wanted)
+                continue
+            rows = _line_rows(path, form, wanted, known)
+        while part := list(islice(rows, BATCH)):
+            yield [list(cells) for cells in zip(*part, strict=True)]
+
+
+def _form(path: Path) -> Any:
+    """How a text file is written; None for Parquet."""
+    from sfumato.data import _text
+
+    if path.name.lower().endswith(".parquet"):
+        return None
+    form = _text.form_of(path)
+    if form is None:
+        raise ValueError(
+            f"{path}: the name must end in .npy, .parquet, {', '.join(_text.ENDINGS)}."
+        )
+    return form
+
+
+def _parquet_cells(path: Path, wanted: list[str]) -> Iterator[list[list[Any]]]:
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as opened:
+            for batch in opened.iter_batches(BATCH, columns=wanted):
+                yield [cells_of(batch.column(name)) for name in wanted]
+    except pa.ArrowException:
+        raise ValueError(f"{path}: cannot be read as Parquet.") from None
+
+
+def _lines(path: Path, form: Any) -> Iterator[bytes]:
+    """Every line; one that is too long for a row as an empty one."""
+    opened: Any = gzip.open if form.gzip else open
+    try:
+        with opened(path, "rb") as file:
+            while line := file.readline(LINE):
+                whole = line.endswith(b"\n") or len(line) < LINE
+                while not whole:
+                    more = file.readline(LINE)
+                    whole, line = more.endswith(b"\n") or len(more) < LINE, b""
+                yield line.rstrip(b"\r\n")
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        raise ValueError(f"{path}: the gzip file is damaged or cut off.") from None
+
+
+def _line_rows(path: Path, form: Any, wanted: list[str], known: list[str]) -> Iterator[list[Any]]:
+    """The wanted fields of every line that has as many of them as the header."""
+    places, between = [known.index(name) for name in wanted], form.delimiter.encode()
+    for line in islice(_lines(path, form), 1, None):
+        fields: list[Any] = line.split(between)
+        if b'"' in line:
+            try:
+                (fields,) = csv.reader([line.decode("utf-8", "replace")], delimiter=form.delimiter)
+            except (csv.Error, ValueError):
+                continue
+        if len(fields) == len(known):
+            yield [fields[place] for place in places]
+
+
+def _json_rows(path: Path, form: Any, wanted: list[str]) -> Iterator[list[Any]]:
+    """The wanted values of every JSON object, one a line, or all in one list where layouts vary."""
+    rows: Any = map(_json_value, _lines(path, form))
+    if form.layout == "auto":
+        opened: Any = gzip.open if form.gzip else open
+        with opened(path, "rb") as file:
+            listed = _json_value(file.read())
+        rows = listed if isinstance(listed, list) else rows
+    for row in rows:
+        if isinstance(row, dict):
+            yield [_as_written(row.get(name)) for name in wanted]
+
+
+def _json_value(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _as_written(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
 def names_of(file: Path) -> list[str]:
     """The names of all columns of a file, in its order."""
     import pyarrow.parquet as pq
@@ -122,16 +262,12 @@ def names_of(file: Path) -> list[str]:
     from sfumato.data.batches import matches
 
     (file,) = matches(file)[:1]
-    if file.name.lower().endswith(".parquet"):
+    form = _form(file)
+    if form is None:
         try:
             return list(pq.read_schema(file).names)
         except pa.ArrowException:
             raise ValueError(f"{file}: cannot be read as Parquet.") from None
-    form = _text.form_of(file)
-    if form is None:
-        raise ValueError(
-            f"{file}: the name must end in .npy, .parquet, {', '.join(_text.ENDINGS)}."
-        )
     return _text._header(file, form) if form.delimiter else _text.json_names(file, form)
 
 

@@ -97,7 +97,10 @@ def build(
     contributions: Annotated[int | None, typer.Option(help="The most rows of one unit.")] = None,
     seed: Annotated[int, typer.Option(help="Of hashes and directions, never of noise.")] = 0,
     skip_nulls: Annotated[
-        bool, typer.Option("--skip-nulls", help="Leave out rows with empty or NaN cells.")
+        bool,
+        typer.Option(
+            "--skip-nulls", help="Leave out rows with empty or NaN cells; --epsilon always does."
+        ),
     ] = False,
     force: Force = False,
     quiet: Quiet = False,
@@ -112,15 +115,18 @@ def build(
     _together(kind, given)
     check_output(output, force, data, ledger)
     beside = label or target
-    names = _density_files.chosen(data, columns, beside)
+    private = epsilon is not None
+    names = _density_files.chosen(data, columns, beside, private=private)
     if ledger is not None:
         given["release_id"] = release_id = release_id or secrets.token_hex(16)
     model = _made(kind, given, names)
     stored = _releasing.is_stored(ledger, release_id)
-    source = Source(data, names, beside, label is not None, skip_nulls, REMEDY)
+    source = Source(data, names, beside, label is not None, skip_nulls, REMEDY, private)
     begin = time.perf_counter()
     with _releasing.way_back(ledger, release_id):
-        _learn(model, source, streamed=kind in STREAMED and bool(bounds), hidden=quiet or json)
+        # How many rows there are is not shown of those that are to be hidden.
+        hidden = quiet or json or private
+        _learn(model, source, streamed=kind in STREAMED and bool(bounds), hidden=hidden)
         model.save(output)
     seconds = round(time.perf_counter() - begin, 3)
     found = _density_files.told(model, output, json)
@@ -253,6 +259,10 @@ def _labels(model: Any, source: Any, texts: Any) -> Any:
     """The classes of the rows: whole numbers where all classes are such, else texts."""
     import numpy as np
 
+    if source.private:
+        if all(_whole(each) for each in model.classes):
+            model.classes = [int(each) for each in model.classes]
+        return texts
     named = np.unique(texts) if model.classes is None else np.array(model.classes)
     if len(named) > MOST_CLASSES:
         raise ValueError(

@@ -5,7 +5,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["LABELS", "labels_of", "places_of", "refuse_missing"]
+from sfumato.sketch._rows import cells_of, number_of, numbers_of
+
+__all__ = ["LABELS", "labels_of", "listed_places", "places_of", "refuse_missing"]
 
 
 class _Labels:
@@ -47,6 +49,56 @@ def refuse_missing(owner: str, y: Any) -> None:
             f"{owner}: y must hold a label in every row; row {int(missing.argmax())} holds NaN or "
             "none. Drop such rows or give them a label first."
         )
+
+
+def listed_places(owner: str, y: Any, classes: tuple[Any, ...]) -> np.ndarray:
+    """The place of every row's class in the public list, -1 where it is not in it: none is refused.
+
+    Guarantee: a place depends on that label alone, and not on the type that a container gives to
+    all labels because of one: 7, 7.0, "7" and "7.0" are one class, be it listed as number or text.
+    Where the list itself tells such texts apart ("1" and "01"), labels are taken as they are
+    written. Parameters: owner, whom errors name; y, a column; classes, sorted, of one type.
+
+    >>> listed_places("example", ["b", None, "guest", "a"], ("a", "b")).tolist()
+    [1, -1, -1, 0]
+    """
+    numbers = np.array([number_of(label) for label in classes])
+    if isinstance(classes[0], str):
+        return _by_text(cells_of(y), classes, numbers)
+    if len(set(numbers.tolist())) < len(classes):
+        raise ValueError(f"{owner}: classes must be numbers that differ as floats.")
+    found = numbers_of(y)
+    places = np.minimum(np.searchsorted(numbers, found), len(numbers) - 1)
+    return np.where(numbers[places] == found, places, -1)
+
+
+def _by_text(cells: list[Any], classes: tuple[Any, ...], numbers: np.ndarray) -> np.ndarray:
+    texts = {label: place for place, label in enumerate(classes)}
+    finite = [number for number in numbers.tolist() if np.isfinite(number)]
+    valued = {number: place for place, number in enumerate(numbers.tolist())}
+    valued = valued if len(set(finite)) == len(finite) else {}
+    known: dict[str, int] = {}
+
+    def place(cell: Any) -> int:
+        if type(cell) is not str:
+            return _place(cell, texts, valued)
+        if cell not in known:
+            known[cell] = _place(cell, texts, valued)
+        return known[cell]
+
+    return np.fromiter(map(place, cells), np.int64, len(cells))
+
+
+def _place(cell: Any, texts: dict[Any, int], valued: dict[float, int]) -> int:
+    """As it is written, else by its value, else as a whole number is written."""
+    text = cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell
+    if isinstance(text, str) and text in texts:
+        return texts[text]
+    number = number_of(cell)
+    if not np.isfinite(number):
+        return -1
+    whole = str(int(number)) if number == int(number) else ""
+    return valued.get(number, texts.get(whole, -1))
 
 
 def places_of(owner: str, y: np.ndarray, classes: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ from sfumato.density._naming import naming
 from sfumato.density._unreadable import why_unreadable
 from sfumato.privacy._source import Source
 from sfumato.sketch._points import Box, Pair
-from sfumato.sketch._rows import LARGEST
+from sfumato.sketch._rows import LARGEST, private_points
 
 __all__ = ["KernelEstimator", "noise_from"]
 
@@ -42,10 +42,15 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
     """The base of all estimators over kernel sums.
 
     A subclass takes its parameters by keyword, stores them as given, and names the limits of those
-    it adds in `LIMITS`. Its `fit` begins with `_check` and `_train`, asks `_setting` for what is
-    public, fills one sketch or several from `_empty`, and hands each to `_kept`, which is the
-    sketch itself without privacy, and otherwise its release: the sketch is then forgotten.
+    it adds in `LIMITS`. Its `fit` begins with `_check` and `_training_rows`, asks `_setting` for
+    what is public, fills one sketch or several from `_empty`, and hands each to `_kept`, which is
+    the sketch itself without privacy, and otherwise its release: the sketch is then forgotten.
     What it holds goes to files by `_parts`, what else it learned by `_state`.
+
+    With epsilon no content of a row raises, warns, or changes how another row is read: rows are
+    read one by one (`private_points`), dropped where a cell is no number, and clipped to `bounds`.
+    Any number of rows is learned from, none included. What is wrong with parameters, with the type
+    of a container or with its number of columns is public, and refused.
     """
 
     LIMITS: ClassVar[dict[str, Limit]] = LIMITS
@@ -124,6 +129,69 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
             )
         return plain
 
+    def _training_rows(
+        self, X: Any, sample_weight: Any, plain: dict[str, Any], *, reset: bool = True
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Points to learn from, and weights or None for ones; with epsilon by the public rule."""
+        if plain["epsilon"] is None:
+            points = self._train(X, reset=reset)
+            return points, self._weights(sample_weight, len(points))
+        self._refuse_weights(sample_weight)
+        points = self._private_points(X, plain, reset=reset)
+        return points[~np.isnan(points).any(axis=1)], None
+
+    def _private_points(self, X: Any, plain: dict[str, Any], *, reset: bool = True) -> np.ndarray:
+        """Every row clipped to the bounds, with NaN where it is to be dropped; none is refused."""
+        points = self._numbers(X, plain, reset=reset)
+        box = Box.of(self._owner, plain["bounds"], points.shape[1])
+        self.n_features_in_ = points.shape[1]
+        return np.asarray(np.clip(points, box.low, box.high))
+
+    def _numbers(self, X: Any, plain: dict[str, Any], *, reset: bool = True) -> np.ndarray:
+        """Every row as numbers, NaN where a cell is none; refused is only what is public."""
+        validate_data(self, X, reset=reset, skip_check_array=True, ensure_2d=False)  # names alone
+        one_for_all = all(np.ndim(side) == 0 for side in self.bounds)
+        points = private_points(self._owner, X, None if one_for_all else len(plain["bounds"][0]))
+        if not reset and points.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"{self._owner}: X has {points.shape[1]} columns, but {self.n_features_in_} are "
+                "expected."
+            )
+        return points
+
+    def _beside(self, y: Any, plain: dict[str, Any], rows: int) -> tuple[np.ndarray, np.ndarray]:
+        """For a report: which rows are dropped and which clipped because of y."""
+        return np.zeros(rows, bool), np.zeros(rows, bool)
+
+    def input_report(self, X: Any, y: Any = None) -> dict[str, int]:
+        """How many rows a fit with epsilon would drop and clip: raw data, for the curator alone.
+
+        Parameters
+        ----------
+        X, y
+            As `fit` takes them.
+
+        Returns
+        -------
+        dict
+            `rows`; `dropped`, those with a cell that is no number, a label that is not in the
+            public list, or no target; `clipped`, those of the others that are outside the bounds.
+
+        Notes
+        -----
+        The counts are exact and hide nobody: no estimator, release or file holds them.
+        """
+        plain, twin = self._check(), type(self)(**self.get_params(deep=False))
+        if plain["bounds"] is None:
+            raise ValueError(f"{self._owner}: bounds must be given for a report.")
+        points = twin._numbers(X, plain)
+        box = Box.of(self._owner, plain["bounds"], points.shape[1])
+        dropped, outside = twin._beside(y, plain, len(points))
+        dropped = dropped | np.isnan(points).any(axis=1)
+        outside = outside | (np.clip(points, box.low, box.high) != points).any(axis=1)
+        clipped = int((outside & ~dropped).sum())
+        return {"rows": len(points), "dropped": int(dropped.sum()), "clipped": clipped}
+
     def _train(self, X: Any, *, reset: bool = True) -> np.ndarray:
         """Points to learn from: no NaN, and nothing infinite where no bounds could clip it."""
         points = self._matrix(X, reset=reset)
@@ -160,7 +228,7 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
             )
 
     def _weights(self, sample_weight: Any, rows: int) -> np.ndarray | None:
-        """Whole weights as int64, None for ones; with privacy only ones."""
+        """Whole weights as int64, None for ones."""
         if sample_weight is None:
             return None
         weights = np.asarray(sample_weight)
@@ -176,12 +244,15 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"{self._owner}: sample_weight must be whole numbers from 0 up.")
         if not whole.any():
             raise ValueError(f"{self._owner}: every sample_weight is zero; one must be above.")
-        if self.epsilon is not None and not (whole == 1).all():
+        return whole
+
+    def _refuse_weights(self, sample_weight: Any) -> None:
+        """Refuse weights of a private fit, whatever they are: to look at them would tell."""
+        if sample_weight is not None:
             raise ValueError(
-                f"{self._owner}: sample_weight must be ones with epsilon, which hides one event of "
+                f"{self._owner}: sample_weight must be None with epsilon, which hides one event of "
                 "weight 1; repeat rows and give contributions, or release a sketch yourself."
             )
-        return whole
 
     def _setting(
         self, plain: dict[str, Any], points: np.ndarray, weights: np.ndarray | None = None

@@ -22,11 +22,11 @@ class SingleSketch(KernelEstimator, in_files=False):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from points, one a row; with epsilon, release the sketch and forget it.
 
-        y is not used; sample_weight, whole numbers, must be ones with epsilon.
+        y is not used; sample_weight, whole numbers, only without epsilon. With epsilon a row with a
+        cell that is no number is dropped, one outside the bounds clipped, and none is refused.
         """
         plain = self._check()
-        points = self._train(X)
-        weights = self._weights(sample_weight, len(points))
+        points, weights = self._training_rows(X, sample_weight, plain)
         setting = self._setting(plain, points, weights)
         sketch = self._empty(setting).update(points, weights)
         self._take(self._kept(sketch, plain), setting)

@@ -120,11 +120,11 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from points, one a row; with epsilon, release the table and forget it.
 
-        y is not used; sample_weight, whole numbers, must be ones with epsilon.
+        y is not used; sample_weight, whole numbers, only without epsilon. With epsilon a row with a
+        cell that is no number is dropped, one outside the bounds clipped, and none is refused.
         """
         plain = self._check()
-        points = self._train(X)
-        weights = self._weights(sample_weight, len(points))
+        points, weights = self._training_rows(X, sample_weight, plain)
         bounds = self._box(plain, points, weights)
         table = SliceTable(
             bounds,
@@ -207,8 +207,9 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
             warnings.warn(
                 f"{self._owner}: epsilon {self.statement_.epsilon:g} is too small here: the "
                 f"threshold has noise of about {past:.3g} points and a cell of a slice {cell:.3g}, "
-                f"of about {size:.3g} points there are by the noisy count. A larger epsilon, more "
-                "data, a larger contamination, fewer projections or fewer bins would help.",
+                "too much by the noisy count of points (release_.size()). A larger epsilon, more "
+                "data, a larger contamination, fewer projections or fewer bins would help; "
+                "input_report tells the curator how many rows could be read.",
                 UserWarning,
                 stacklevel=4,  # whoever called fit or from_release
             )

@@ -14,11 +14,18 @@ from sfumato.density._class_answers import METHODS, ClassAnswers
 from sfumato.density._class_columns import check_cells
 from sfumato.density._class_joint import Labelled, Planned
 from sfumato.density._class_kernels import planned_kernels
-from sfumato.density._class_labels import LABELS, labels_of, places_of, refuse_missing
+from sfumato.density._class_labels import (
+    LABELS,
+    labels_of,
+    listed_places,
+    places_of,
+    refuse_missing,
+)
 from sfumato.density._class_steps import Rows, bare, planned
 from sfumato.density._estimator import KernelEstimator
 from sfumato.density._priors import PRIORS, prior_shares
 from sfumato.sketch._points import Box
+from sfumato.sketch._rows import column_of
 
 __all__ = ["SketchClassifier"]
 
@@ -126,7 +133,9 @@ class SketchClassifier(ClassAnswers):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from points, one a row, and their classes; with epsilon, release and forget them.
 
-        sample_weight, whole numbers, must be ones with epsilon.
+        sample_weight, whole numbers, only without epsilon. With epsilon a row with a cell that is
+        no number or a label that is not in `classes` is dropped, one outside the bounds clipped,
+        and none is refused.
         """
         return self._fit(X, y, sample_weight, self._check())
 
@@ -175,31 +184,57 @@ class SketchClassifier(ClassAnswers):
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, plain: dict[str, Any]) -> Self:
-        points = self._train(X)
+        read = self._open_rows if plain["epsilon"] is None else self._private_rows
+        classes, data = read(X, y, sample_weight, plain)
+        points, weights = data.points, data.weights
         names = list(map(str, getattr(self, "feature_names_in_", ())))
         asked = column_places(self._owner, plain["categorical"], names, points.shape[1])
         plain = {**plain, "categorical": asked}
-        classes, places = self._classes(y, plain, len(points))
-        weights = self._weights(sample_weight, len(points))
         prior_shares(self._owner, plain["priors"], np.ones(len(classes)))
         setting = self._setting(self._public(plain, points, weights), points)
         method = _method(plain, setting)
         fill = self._columns if method == "columns" else self._kernels
-        kept = fill(plain, setting, classes, Labelled(points, places, weights))
-        self._take(kept, method, classes, setting)
+        self._take(fill(plain, setting, classes, data), method, classes, setting)
         if plain["epsilon"] is None:
             self.clipped_ = Box(*setting.bounds).clip(points)[1]
         return self
 
-    def _classes(self, y: Any, plain: dict[str, Any], rows: int) -> tuple[np.ndarray, np.ndarray]:
-        labels = self._labels(y, rows)
-        if plain["classes"] is None and plain["epsilon"] is not None:
+    def _open_rows(
+        self, X: Any, y: Any, sample_weight: Any, plain: dict[str, Any]
+    ) -> tuple[np.ndarray, Labelled]:
+        """Classes, given or found, and all rows; one that cannot be used is told by its number."""
+        points = self._train(X)
+        labels = self._labels(y, len(points))
+        known = np.unique(labels) if plain["classes"] is None else np.array(plain["classes"])
+        places = places_of(self._owner, labels, known)
+        return known, Labelled(points, places, self._weights(sample_weight, len(points)))
+
+    def _private_rows(
+        self, X: Any, y: Any, sample_weight: Any, plain: dict[str, Any]
+    ) -> tuple[np.ndarray, Labelled]:
+        """The public classes, and rows by the public rule, which refuses none."""
+        self._refuse_weights(sample_weight)
+        if plain["classes"] is None:
             raise ValueError(
                 f"{self._owner}: classes must be given with epsilon: the public list of labels, "
                 "never taken from private data."
             )
-        known = np.unique(labels) if plain["classes"] is None else np.array(plain["classes"])
-        return known, places_of(self._owner, labels, known)
+        points = self._private_points(X, plain)
+        places = self._private_places(y, plain, len(points))
+        kept = ~np.isnan(points).any(axis=1) & (places >= 0)
+        return np.array(plain["classes"]), Labelled(points[kept], places[kept], None)
+
+    def _private_places(self, y: Any, plain: dict[str, Any], rows: int) -> np.ndarray:
+        column = column_of(self._owner, y)
+        places = listed_places(self._owner, column, plain["classes"])
+        if len(places) != rows:
+            raise ValueError(f"{self._owner}: y must have one label for each row of X.")
+        return places
+
+    def _beside(self, y: Any, plain: dict[str, Any], rows: int) -> tuple[np.ndarray, np.ndarray]:
+        if plain["classes"] is None:
+            return super()._beside(y, plain, rows)
+        return self._private_places(y, plain, rows) < 0, np.zeros(rows, bool)
 
     def _labels(self, y: Any, rows: int) -> np.ndarray:
         if y is None:

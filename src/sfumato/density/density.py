@@ -34,7 +34,8 @@ class SketchDensity(DensityMixin, Drawing):  # type: ignore[misc]
     "grid", "slices" or "fourier"; rows and width of the sketch (None: by that rule); expected_size,
     a public guess of the number of points for it; epsilon above 0, or None for no privacy; delta
     from 0 to 1; bounds, public (low, high), each a number or one per column, required with epsilon,
-    otherwise those of the data: points outside are clipped to them; ledger, dataset, unit,
+    otherwise those of the data: points outside are clipped to them, and with epsilon rows with a
+    cell that is no number are dropped (`fit` refuses none of them); ledger, dataset, unit,
     relation, contributions, release_id: as in `release` (docs/privacy.md); random_state, of hashes
     and samples, never of noise (None: hashes of seed 0, so that estimators merge).
 

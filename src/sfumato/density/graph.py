@@ -8,7 +8,12 @@ from sfumato._require import Limit, flag, one_of, optional, positive, whole
 from sfumato.density._estimator import KernelEstimator
 from sfumato.density._estimator import _seed as seed_of
 from sfumato.density._limits import LIMITS
-from sfumato.density._neighbours import Neighbourhoods, neighbourhoods
+from sfumato.density._neighbours import (
+    Neighbourhoods,
+    neighbourhoods,
+    private_neighbourhoods,
+    readable_edges,
+)
 from sfumato.sketch import Race
 from sfumato.sketch._race_bounds import best_rows
 from sfumato.sketch._release import Release
@@ -38,6 +43,8 @@ class NodeDensity(KernelEstimator):
     - A node is not offered: it stands in as many lists as there are nodes that point at it, which
       has no public bound below all of them.
     Which unit is hidden is a matter of noise alone: an edge needs two or four times as much.
+    With epsilon no edge is refused: nodes are told apart by their values (7, 7.0 and "7" are one
+    node), so that no edge changes how others are read, and one without two ends is dropped.
     Parameters: hashes, the power of J, 1 to 64; rows R and width of the table; rows None takes 2000
     without privacy, else those that make the error least (Race.suggest_rows) where the square roots
     of similarities at a usual list sum to expected_sum, a public guess; directed and self_loops, as
@@ -106,11 +113,28 @@ class NodeDensity(KernelEstimator):
         y is not used.
         """
         plain = self._check()
-        lists = neighbourhoods(edges, directed=self.directed, self_loops=self.self_loops)
+        read = neighbourhoods if plain["epsilon"] is None else private_neighbourhoods
+        lists = read(edges, directed=plain["directed"], self_loops=plain["self_loops"])
         sketch = self._empty_sketch(plain).update(lists.sets)
         more = {"moved": self._lists_of_an_edge} if plain["unit"] == EDGE else {}
         self._take(self._kept(sketch, plain, **more))
         return self
+
+    def input_report(self, edges: Any, y: Any = None) -> dict[str, int]:
+        """How many edges a fit with epsilon would drop: raw data, for the curator alone.
+
+        Parameters
+        ----------
+        edges
+            As `fit` takes them; y is not used.
+
+        Returns
+        -------
+        dict
+            `rows`, all edges; `dropped`, those without two ends; `clipped`, always 0.
+        """
+        _, known = readable_edges(edges)
+        return {"rows": len(known), "dropped": int((~known).sum()), "clipped": 0}
 
     def merge(self, other: Self) -> Self:
         """Take in the lists of other nodes. Not with epsilon: merge sketches, then release."""

@@ -26,6 +26,7 @@ from sfumato.density._surrogate import searched, surrogate_rows
 from sfumato.sketch._points import BOUNDS, Box
 from sfumato.sketch._polynomials import Polynomials
 from sfumato.sketch._release import Release
+from sfumato.sketch._rows import column_of, numbers_of
 from sfumato.sketch.released_moments import ReleasedMoments
 
 __all__ = ["SketchRegressor"]
@@ -121,12 +122,11 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from points, one a row, and their targets; with epsilon, release and forget them.
 
-        sample_weight, whole numbers, must be ones with epsilon.
+        sample_weight, whole numbers, only without epsilon. With epsilon a row with a cell or a
+        target that is no number is dropped, one outside the bounds clipped, and none is refused.
         """
         plain = self._check()
-        points = self._train(X)
-        table = np.column_stack([points, self._target(y, points)])
-        weights = self._weights(sample_weight, len(points))
+        table, weights = self._learned_from(X, y, sample_weight, plain)
         setting = self._public(plain, table if weights is None else table[weights > 0])
         rows, outside = setting.fed(table)
         sketch = setting.empty().update(rows, weights)
@@ -210,6 +210,33 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
         if plain["target_bounds"] is not None and len(plain["target_bounds"][0]) != 1:
             raise ValueError(f"{self._owner}: target_bounds must be two numbers.")
         return plain
+
+    def _learned_from(
+        self, X: Any, y: Any, sample_weight: Any, plain: dict[str, Any]
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Rows with their targets last, and their weights; with epsilon by the public rule."""
+        if plain["epsilon"] is None:
+            points = self._train(X)
+            weights = self._weights(sample_weight, len(points))
+            return np.column_stack([points, self._target(y, points)]), weights
+        self._refuse_weights(sample_weight)
+        points = self._private_points(X, plain)
+        (low,), (high,) = plain["target_bounds"]
+        target = np.clip(self._private_target(y, len(points)), low, high)
+        table = np.column_stack([points, target])
+        return table[~np.isnan(table).any(axis=1)], None
+
+    def _private_target(self, y: Any, rows: int) -> np.ndarray:
+        """Every target as a number, NaN where it is none; refused is only what is public."""
+        numbers = numbers_of(column_of(self._owner, y))
+        if len(numbers) != rows:
+            raise ValueError(f"{self._owner}: y must have one number for each row of X.")
+        return numbers
+
+    def _beside(self, y: Any, plain: dict[str, Any], rows: int) -> tuple[np.ndarray, np.ndarray]:
+        target = self._private_target(y, rows)
+        (low,), (high,) = plain["target_bounds"] or ((-np.inf,), (np.inf,))
+        return np.isnan(target), np.clip(target, low, high) != target
 
     def _target(self, y: Any, points: np.ndarray) -> np.ndarray:
         if y is None:

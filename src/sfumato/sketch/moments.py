@@ -75,11 +75,12 @@ class Moments(Sketch):
         self._check_mass(mass)
         most = heaviest(sizes, len(table))
         inputs, targets = self._sums(box.steps(table, self.bits), weighted, most)
+        # First what bounds an event's reach: an update that is stopped half-way claims too much.
+        self.heaviest, self.mass = max(self.heaviest, most), mass
         self._inputs += inputs
         self._targets += targets
-        self.total, self.mass = self.total + added, mass
+        self.total += added
         self.clipped += outside
-        self.heaviest = max(self.heaviest, most)
         return self
 
     def size(self) -> float:
@@ -111,8 +112,9 @@ class Moments(Sketch):
         """A private copy with noise on every sum.
 
         Guarantee: (epsilon, delta)-private for one unit: an event of weight w moves every sum by at
-        most w times the unit, in either direction, and so twice that where it is exchanged. Sums of
-        inputs take 3/5 of the cost, those with the target 2/5. At delta 0 each part gets noise in a
+        most w times the unit, in either direction, and so twice that where it is exchanged. So does
+        a removal, even of a row that had not been added: none is refused. Sums of inputs take 3/5
+        of the cost, those with the target 2/5. At delta 0 each part gets noise in a
         cube (`sfumato.privacy._cube`), which costs largest change / scale; with a delta it may be
         discrete Gaussian instead, of which k sums cost k change**2 / (2 sigma**2) in zCDP,
         whichever has the smaller variance.
@@ -126,11 +128,6 @@ class Moments(Sketch):
         """
         weight = bounded_weight("Moments", weight, self.heaviest)
         terms = Terms.of("Moments", epsilon, delta, options)
-        if self.mass > self.total and self._largest() > self.total * self._most**2:
-            raise ValueError(
-                "Moments: cannot be released, a sum is larger than its rows allow: a row was "
-                "removed that had not been added; add it first."
-            )
         parts = {"_inputs": self._inputs, "_targets": self._targets}
         change = Fraction(self._most**2 * weight)
         plan = MomentPlan.of(
@@ -190,7 +187,7 @@ class Moments(Sketch):
 
     def _join(self, other: Self) -> None:
         self._check_mass(self.mass + other.mass)
-        most = max(self.heaviest, other.heaviest)
+        self.heaviest = most = max(self.heaviest, other.heaviest)  # first, as in `update`
         super()._join(other)
         self.heaviest = most
 

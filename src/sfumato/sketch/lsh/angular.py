@@ -27,8 +27,10 @@ class Angular(Family):
     P(code(x) = code(q)) = (1 - angle / pi) ** bits, where angle is between 0 and pi. A vector is
     rounded to whole steps of 2**-24 (d = 2; 2**-15 at d = 2**20) of its largest number, and so are
     directions, so that every sum of products is exact: any machine gives the same code.
+    A vector of zeros, which has no angle, gets the one code of all ones, and so is at a right angle
+    to any other: its kernel is 2**-bits, and 1 with another vector of zeros.
     Parameters: bits of a code, 1 to 32, which has 2**bits values; dimension, numbers in a vector,
-    up to 2**20. Vectors of zeros have no angle and raise, as do numbers that are not finite.
+    up to 2**20. Numbers that are not finite raise.
 
     >>> Angular(bits=2, dimension=2).kernel([[1, 0]], [[2, 0], [0, 1], [-1, 0]])
     array([[1.  , 0.25, 0.  ]])
@@ -52,11 +54,6 @@ class Angular(Family):
         """Vectors in whole steps, as any container of rows of numbers holds them."""
         vectors = rows_of(owner, data, self.dimension)
         largest = np.abs(vectors).max(axis=1, initial=0.0)
-        if not largest.all():
-            raise ValueError(
-                f"{owner}: vectors must have a direction; row {int((largest == 0).argmax())} is "
-                "all 0. Leave such rows out."
-            )
         vector_bits, _ = self._precision
         shift = vector_bits - np.frexp(largest)[1]  # by powers of two, which round nothing
         return Points((np.rint(np.ldexp(vectors, shift[:, None])),), len(vectors))
@@ -65,6 +62,7 @@ class Angular(Family):
         """(1 - angle / pi) ** bits for every vector (down) and query (across)."""
         here, there = (_unit(self.read(self.name, each).parts[0]) for each in (points, queries))
         angles = np.arccos(np.clip(here @ there.T, -1.0, 1.0))
+        angles[np.ix_(~here.any(axis=1), ~there.any(axis=1))] = 0.0  # they have the same code
         return np.asarray((1 - angles / math.pi) ** self.bits)
 
     def buckets(self, draw: Draw) -> np.ndarray:
@@ -98,4 +96,5 @@ def _directions(family: Angular, draw: Draw) -> np.ndarray:
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:
-    return np.asarray(vectors / np.sqrt((vectors**2).sum(axis=1))[:, None])
+    lengths = np.sqrt((vectors**2).sum(axis=1))
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1.0)[:, None])
