@@ -5,6 +5,7 @@ import math
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sfumato.privacy.fixed_point import FixedPoint
@@ -99,13 +100,25 @@ def test_bounds_and_steps_that_hold_nothing_are_refused():
         FixedPoint(low=0, high=2, step=2**-30)
 
 
-def test_masked_arrays_are_refused():
-    for give in (GRIDS[0].encode, GRIDS[0].decode):
-        with pytest.raises(ValueError, match="must not be a masked array"):
-            give(np.ma.array([0, 1], mask=[True, False]))
+def test_masked_steps_are_refused():
+    with pytest.raises(ValueError, match="must not be a masked array"):
+        GRIDS[0].decode(np.ma.array([0, 1], mask=[True, False]))
 
 
-@pytest.mark.parametrize("bad", [[0.5, math.nan], ["a"], [None], [1j], [True], [np.longdouble(1)]])
-def test_columns_that_are_not_real_are_refused(bad):
-    with pytest.raises(ValueError, match="FixedPoint: numbers must"):
-        GRIDS[0].encode(bad)
+@pytest.mark.parametrize("odd", ["a", None, 1j, math.nan, [1], object(), np.datetime64("NaT")])
+def test_what_is_no_number_counts_as_absent_and_changes_no_other(odd):
+    numbers = [0.5, -0.25, 1e300, 3]
+    want = [*GRIDS[0].encode(numbers).tolist(), 0]
+    objects = np.empty(5, object)
+    objects[:] = [*numbers, odd]
+    for column in (objects, pd.Series(objects)):
+        assert GRIDS[0].encode(column).tolist() == want
+    if not isinstance(odd, list):
+        assert GRIDS[0].encode([*numbers, odd]).tolist() == want
+        assert GRIDS[0].encode([numbers, [*numbers[:3], odd]])[0].tolist() == want[:4]
+    assert GRIDS[0].encode(np.ma.array([0.5, 1], mask=[False, True])).tolist() == [want[0], 0]
+
+
+def test_ragged_rows_are_refused():
+    with pytest.raises(ValueError, match="FixedPoint: numbers must be in one regular array"):
+        GRIDS[0].encode([[1, 2], [3]])

@@ -108,15 +108,30 @@ def test_whole_tables_are_answered_and_shapes_kept():
     assert error > 0
 
 
+@pytest.mark.parametrize("mechanism", [BinaryResponse(1.0), KaryResponse(3, 1.0)], ids=["B", "K"])
 @pytest.mark.parametrize(
-    ("mechanism", "beyond"),
-    [(BinaryResponse(1.0), [0, 2]), (BinaryResponse(1.0), -1), (KaryResponse(3, 1.0), [0, 3])],
+    ("odd", "taken"),
+    [
+        (9, 9),
+        (-1, 0),
+        ("a", 0),
+        ("1", 1),
+        (None, 0),
+        (math.nan, 0),
+        (math.inf, 9),
+        ([1], 0),
+        (0.5, 0),
+    ],
 )
-def test_entries_outside_of_the_domain_are_refused(mechanism, beyond):
-    with pytest.raises(ValueError, match="value must be whole numbers from 0"):
-        mechanism.run(beyond)
-    with pytest.raises(ValueError, match="value must not be a masked array"):
-        mechanism.run(np.ma.array([0, 1], mask=[True, False]))
+def test_an_entry_outside_of_the_domain_is_clipped_and_changes_no_other(mechanism, odd, taken):
+    most = 1 if isinstance(mechanism, BinaryResponse) else 2
+    want = mechanism.run([1, 0, min(taken, most)], source=InsecureSeededSource(1))
+    got = mechanism.run([1, 0, odd], source=InsecureSeededSource(1))
+    assert got.tolist() == want.tolist()
+    assert got.dtype == want.dtype
+    masked = np.ma.array([1, 1], mask=[False, True])
+    got = mechanism.run(masked, source=InsecureSeededSource(1))
+    assert got.tolist() == mechanism.run([1, 0], source=InsecureSeededSource(1)).tolist()
 
 
 def test_counts_that_cannot_be_are_refused():

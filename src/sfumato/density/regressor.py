@@ -8,6 +8,7 @@ from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import column_or_1d
 
 from sfumato._require import Limit, one_of, optional, whole
+from sfumato.data._columns import numbers_of
 from sfumato.density._angles import minimised, suggested_rows
 from sfumato.density._estimator import KernelEstimator, _seed
 from sfumato.density._moments import least_squares
@@ -26,7 +27,7 @@ from sfumato.density._surrogate import searched, surrogate_rows
 from sfumato.sketch._points import BOUNDS, Box
 from sfumato.sketch._polynomials import Polynomials
 from sfumato.sketch._release import Release
-from sfumato.sketch._rows import column_of, numbers_of
+from sfumato.sketch._rows import column_of
 from sfumato.sketch.released_moments import ReleasedMoments
 
 __all__ = ["SketchRegressor"]

@@ -1,15 +1,33 @@
-"""Private numbers: checked as a whole, and refused without telling a value."""
+"""Private numbers: read cell by cell by a public rule, so that no row raises or changes another.
 
+What cannot be a number is left out, or counts as 0 where the length of a column is public; what is
+beyond the limits is clipped to them. Clipping moves no two values further apart, so sensitivities
+stand. Only what is wrong with a value as a whole (its shape, its type), which the query decides and
+not a row, is refused.
+"""
+
+import math
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from sfumato.hashing import KeyColumn
+from sfumato.data._columns import cells_of, number_of, numbers_of
 from sfumato.privacy.noise import ROOM
 
-__all__ = ["LARGEST", "count_column", "plain", "real_column", "whole_column", "whole_numbers"]
+__all__ = [
+    "LARGEST",
+    "count_column",
+    "entries",
+    "one_column",
+    "plain",
+    "real_column",
+    "whole_column",
+    "whole_numbers",
+]
 
 LARGEST = ROOM - 1  # so that a number and its noise fit 64 bits
+MOST = 2**63 - 1
 
 
 def plain(owner: str, name: str, value: Any) -> Any:
@@ -20,63 +38,98 @@ def plain(owner: str, name: str, value: Any) -> Any:
     return value
 
 
+def one_column(owner: str, name: str, column: Any) -> Any:
+    """The column, unless it is none: one value, a table, or an array of more dimensions."""
+    several = hasattr(column, "columns") or getattr(column, "ndim", 1) != 1
+    if several or isinstance(column, str | bytes | dict) or not hasattr(column, "__len__"):
+        kind = type(column).__name__
+        raise ValueError(f"{owner}: {name} must be one column of numbers, not {kind}.")
+    return column
+
+
 def whole_column(owner: str, name: str, column: Any) -> np.ndarray:
-    """Whole numbers as int64; those of 2**63 and more are stored as 2**63 - 1."""
-    if isinstance(plain(owner, name, column), np.ndarray) and column.shape == (0,):
-        return np.empty(0, np.int64)
-    try:
-        keys = KeyColumn(column, name=f"{owner}: {name}", strict=True)
-    except TypeError:
-        raise ValueError(f"{owner}: {name} must be whole numbers, not {_kind(column)}.") from None
-    if keys.kind == "text":
-        raise ValueError(f"{owner}: {name} must be whole numbers, not text.")
-    parts = [np.minimum(p.values, 2**63 - 1).astype(np.int64) for p in keys.pieces]
-    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+    """Whole numbers as int64: cut toward zero, clipped to 64 bits, without what is no number."""
+    return _whole(one_column(owner, name, column), None)
 
 
 def count_column(owner: str, name: str, column: Any) -> np.ndarray:
-    """Counts as int64, each from 0 to 2**31 - 1, so that no sum of a column wraps."""
-    counts = whole_column(owner, name, column)
-    outside = (counts < 0) | (counts >= 2**31)
-    if outside.any():
-        at = int(outside.argmax())
-        raise ValueError(f"{owner}: {name} must be from 0 to 2**31 - 1; row {at} is not.")
-    return counts
+    """Counts as int64, from 0 to 2**31 - 1, so that no sum of a column wraps; 0 for no number."""
+    return np.clip(_whole(one_column(owner, name, column), 0), 0, 2**31 - 1)
 
 
 def real_column(owner: str, name: str, column: Any) -> np.ndarray:
-    """Finite real numbers as float64."""
-    values = np.asarray(plain(owner, name, column))
-    if values.ndim != 1 or values.dtype.kind not in "iuf":
-        raise ValueError(f"{owner}: {name} must be one column of numbers, not {_kind(column)}.")
-    values = values.astype(np.float64)
-    finite = np.isfinite(values)
-    if not finite.all():
-        raise ValueError(f"{owner}: {name} must be finite; row {int(finite.argmin())} is not.")
-    return values
+    """Real numbers as float64, infinite ones among them, without what is no number."""
+    values = numbers_of(one_column(owner, name, column))
+    return values[~np.isnan(values)]
 
 
 def whole_numbers(owner: str, value: Any, low: int = -LARGEST, high: int = LARGEST) -> np.ndarray:
-    """The value as a fresh int64 array, all from low to high; a sentence without data if not."""
+    """The value as a fresh int64 array, clipped to low and high; its type must be whole numbers."""
     wanted = f"{owner}: value must be whole numbers from {low} to {high}"
     plain(owner, "value", value)
     try:
         numbers = np.asarray(value)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{wanted}, in one regular array.") from None
+    if numbers.size and numbers.dtype == object and all(map(_is_integer, numbers.flat)):
+        numbers = np.array([min(max(int(n), low), high) for n in numbers.flat]).reshape(
+            numbers.shape
+        )
     if numbers.size and numbers.dtype.kind not in "iu":
         raise ValueError(f"{wanted}, not of type {numbers.dtype}.")
-    if numbers.size and not (low <= int(numbers.min()) and int(numbers.max()) <= high):
-        raise ValueError(f"{wanted}, and some are not.")
-    return numbers.astype(np.int64)
+    return np.asarray(np.clip(numbers, low, high) if numbers.size else numbers, np.int64).copy()
 
 
-def _kind(column: Any) -> str:
-    """What to call the type of a column: that of its entries, or its own where they are fine."""
+def entries(owner: str, value: Any, high: int) -> np.ndarray:
+    """Whole numbers from 0 to high, in the shape of the value; what is no number is 0."""
     try:
-        entries = np.asarray(column)
+        array = np.asanyarray(value)
     except (TypeError, ValueError, OverflowError):
-        return "an irregular array"
-    if entries.ndim != 1 or entries.dtype.kind in "iu":
-        return type(column).__name__
-    return {"U": "text", "S": "text", "O": "objects"}.get(entries.dtype.kind, str(entries.dtype))
+        array = np.empty(len(value), object)  # one entry is no number but a list
+        array[:] = value
+    if array.dtype.kind == "V":
+        raise ValueError(f"{owner}: value must be an array of whole numbers from 0 to {high}.")
+    whole = _whole(array.reshape(-1), 0).reshape(array.shape)
+    return np.clip(whole, 0, high)
+
+
+def _is_integer(number: Any) -> bool:
+    return isinstance(number, int | np.integer) and not isinstance(number, bool)
+
+
+def _whole(column: Any, absent: int | None) -> np.ndarray:
+    """Whole numbers of a column; what is no number is `absent`, or left out where that is None."""
+    if isinstance(column, pa.ChunkedArray):
+        parts = [_whole(chunk, absent) for chunk in column.chunks]
+        return np.concatenate([np.empty(0, np.int64), *parts])
+    if isinstance(column, pa.Array) and pa.types.is_integer(column.type) and not column.null_count:
+        column = column.to_numpy(zero_copy_only=False)
+    plain_array = isinstance(column, np.ndarray) and not isinstance(column, np.ma.MaskedArray)
+    if plain_array and column.dtype.kind in "iu":
+        return np.minimum(column, MOST).astype(np.int64)
+    if plain_array and column.dtype.kind == "f":
+        missing = np.isnan(column)
+        # 2**63 itself is no int64, and as a float has no neighbour below it that matters.
+        edge = np.clip(np.where(missing, 0, np.trunc(column)), -(2.0**63), 2.0**63)
+        whole = np.where(edge >= 2.0**63, MOST, np.where(edge < 2.0**63, edge, 0).astype(np.int64))
+        return whole[~missing] if absent is None else np.where(missing, absent, whole)
+    cells = [_whole_cell(cell) for cell in cells_of(column)]
+    kept = [absent if cell is None else cell for cell in cells]
+    return np.array([cell for cell in kept if cell is not None], np.int64)
+
+
+def _whole_cell(cell: Any) -> int | None:
+    """One cell as a whole number within 64 bits, or None: integers stay exact, unlike floats."""
+    if isinstance(cell, int | np.integer):
+        return min(max(int(cell), -MOST - 1), MOST)
+    if isinstance(cell, str | bytes) and len(cell) < 40:
+        try:
+            return min(max(int(cell), -MOST - 1), MOST)
+        except ValueError:
+            pass
+    number = number_of(cell)
+    if math.isnan(number):
+        return None
+    if math.isinf(number):
+        return MOST if number > 0 else -MOST - 1
+    return min(max(int(number), -MOST - 1), MOST)

@@ -128,9 +128,8 @@ class TreeCount:
     def update(self, counts: Any, *, source: Source | None = None) -> np.ndarray:
         """The noisy total after each of these further steps."""
         counts = _counts(counts, self.mechanism.horizon - self.step)
-        totals = self._total + np.cumsum(counts)
-        if counts.size and int(totals[-1]) >= ROOM:
-            raise ValueError("BinaryTreeCounter: the total must stay below 2**62.")
+        # A total ends at 2**62 - 1, where it and its noise fit 64 bits; to clip moves none further.
+        totals = np.minimum(self._total + np.cumsum(counts), ROOM - 1)
         noise = self.mechanism._noise((counts.size,), source)
         gather(noise, self.step, self._carry)
         self.step += counts.size

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sfumato._require import checked, number, one_of, power_of_two, whole
+from sfumato.data._columns import number_of, numbers_of
 from sfumato.privacy._columns import plain
 from sfumato.privacy.loss import RELATIONS
 
@@ -25,7 +26,8 @@ class FixedPoint:
     numbers below 2**31, none of which rounds; up to 2**31 rows are taken, so no sum can wrap.
     Parameters: low and high, public bounds within 2**53; step, a power of two, fewer than 2**31 of
     which reach a bound; coordinates, how many numbers one unit holds at most. Infinite numbers are
-    clipped, NaN is refused.
+    clipped; NaN and what is no number count as 0, as if they were not there. Each number is read by
+    itself, whatever the type of the others.
 
     >>> grid = FixedPoint(low=-1, high=1, step=2**-10, coordinates=2)
     >>> people = grid.encode([[0.5, -0.25], [9.0, 0.0], [-0.1, 0.3]])
@@ -70,16 +72,12 @@ class FixedPoint:
 
     def encode(self, numbers: Any) -> np.ndarray:
         """Each number's multiple of the step, as int64: clipped, then rounded toward zero."""
-        numbers = np.asarray(plain("FixedPoint", "numbers", numbers))
-        if numbers.dtype.kind not in "iuf" or numbers.dtype.itemsize > 8:
-            raise ValueError(f"FixedPoint: numbers must be real, not of type {numbers.dtype}.")
-        if len(np.atleast_1d(numbers)) > MOST:
+        reals = _reals(numbers)
+        if len(np.atleast_1d(reals)) > MOST:
             raise ValueError("FixedPoint: numbers must be at most 2**31 rows, or sums might wrap.")
-        if np.isnan(numbers).any():
-            raise ValueError("FixedPoint: numbers must not be NaN: it has no place on the grid.")
         # Whole numbers past 2**53 may round to floats, but stay past it, where no bound is.
         with np.errstate(over="ignore", under="ignore"):  # to infinity, clipped; to below 1, cut
-            steps = np.ldexp(numbers.astype(np.float64), -self._exponent)
+            steps = np.ldexp(np.where(np.isnan(reals), 0.0, reals), -self._exponent)
         # Rounding toward zero is monotone, so to clip after it is to clip before it.
         whole_steps = np.clip(np.trunc(steps), self._lowest, self._highest)
         return np.asarray(whole_steps, np.int64)
@@ -108,3 +106,18 @@ class FixedPoint:
     @property
     def _exponent(self) -> int:
         return int(self.step.numerator.bit_length() - self.step.denominator.bit_length())
+
+
+def _reals(numbers: Any) -> np.ndarray:
+    """Each number by itself, in the shape that was given; NaN where it is none."""
+    if isinstance(numbers, np.ndarray):
+        return numbers_of(numbers)
+    try:
+        array = np.asanyarray(numbers)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError("FixedPoint: numbers must be in one regular array.") from None
+    if array.ndim == 0:
+        return np.asarray(number_of(numbers))
+    if array.ndim == 1:
+        return numbers_of(numbers)
+    return np.stack([_reals(row) for row in numbers])

@@ -280,6 +280,5 @@ def _total(counts: Any) -> int:
 
 
 def _fits(state: int) -> int:
-    if abs(state) >= ROOM:
-        raise ValueError("PanPrivateCounter: the count must stay below 2**62.")
-    return state
+    """The state, which ends at 2**62 - 1 in size; to clip moves no two states further apart."""
+    return min(max(state, 1 - ROOM), ROOM - 1)

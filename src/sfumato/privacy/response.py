@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato._require import positive, whole
 from sfumato.privacy import noise
-from sfumato.privacy._columns import plain, whole_numbers
+from sfumato.privacy._columns import entries, plain, whole_numbers
 from sfumato.privacy._source import Source, SystemSource
 from sfumato.privacy.loss import Flips, Loss
 from sfumato.privacy.mechanism import Mechanism
@@ -97,7 +97,7 @@ class BinaryResponse(_Response):
     """
 
     epsilon: float
-    domain = "a bit or an array of bits, 0 or 1 (or bool); the shape is public"
+    domain = "a bit or an array of bits, clipped to 0 or 1, 0 if no number; the shape is public"
 
     @cached_property
     def flip_probability(self) -> Fraction:
@@ -128,9 +128,7 @@ class BinaryResponse(_Response):
         return Flips(Fraction(n, GRID), self.cells).epsilon <= self.epsilon
 
     def _entries(self, value: Any) -> np.ndarray:
-        bits = np.asarray(plain("BinaryResponse", "value", value))
-        bits = bits.astype(np.int8) if bits.dtype == bool else bits
-        return whole_numbers("BinaryResponse", bits, 0, 1)
+        return entries("BinaryResponse", value, 1)
 
     def _answer(self, entries: np.ndarray, source: Source) -> np.ndarray:
         words = noise.flips(self.flip_probability, entries.size, source=source)
@@ -206,7 +204,7 @@ class KaryResponse(_Response):
         return self._told(wrong).epsilon <= self.epsilon
 
     def _entries(self, value: Any) -> np.ndarray:
-        return whole_numbers("KaryResponse", value, 0, self.symbols - 1)
+        return entries("KaryResponse", value, self.symbols - 1)
 
     def _answer(self, entries: np.ndarray, source: Source) -> np.ndarray:
         """Of GRID equally likely words, `wrong` lead to each symbol, and the rest to the true."""
@@ -219,4 +217,7 @@ class KaryResponse(_Response):
 def _counts(owner: str, count: Any, n: Any) -> tuple[np.ndarray, int]:
     """Counts of answers, from 0 to n each, as floats that still hold them exactly."""
     n = whole(1, 2**53).check(owner, "n", n)
-    return whole_numbers(owner, count, 0, n).astype(np.float64)[()], n
+    counts = whole_numbers(owner, count, -1, n + 1)
+    if counts.size and not 0 <= int(counts.min()) <= int(counts.max()) <= n:
+        raise ValueError(f"{owner}: count must be whole numbers from 0 to {n}, and some are not.")
+    return counts.astype(np.float64)[()], n

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from sfumato._require import number, one_of, rational, whole
+from sfumato.data._columns import numbers_of
 from sfumato.hashing import KeyColumn
-from sfumato.privacy._columns import plain
 from sfumato.privacy._source import Source, SystemSource
 from sfumato.privacy.bounding import numbered
 from sfumato.privacy.loss import LaplaceNoise, Loss
@@ -51,7 +51,7 @@ class SampleAndAggregate(Mechanism):
     high: Any
     step: Any = Fraction(1)
     aggregate: str = "mean"
-    domain = "an array of finite numbers, taken as float64, whose first axis are the rows"
+    domain = "an array of numbers, taken as float64; rows along the first axis, finite ones count"
     LIMITS = {
         "epsilon": rational,
         "blocks": whole(1, 2**20),
@@ -92,7 +92,7 @@ class SampleAndAggregate(Mechanism):
         self, value: Any, trials: int, *, units: Any = None, source: Source | None = None
     ) -> np.ndarray:
         rows, trials, source = _rows(value), self._trials(trials), source or SystemSource()
-        of_unit = _units(rows, units)
+        rows, of_unit = _finite(rows, _units(rows, units))
         count = int(of_unit.max(initial=-1)) + 1
         places = uniform(self.blocks, trials * count, source=source).reshape(trials, count)
         lots, which = _alike(places)
@@ -172,11 +172,22 @@ def _alike(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _rows(value: Any) -> np.ndarray:
-    rows = np.asarray(plain("SampleAndAggregate", "value", value))
-    if rows.ndim == 0 or rows.dtype.kind not in "biuf" or not np.isfinite(rows).all():
-        raise ValueError("SampleAndAggregate: value must be an array of rows of finite numbers.")
-    # One type whatever the rows: a single float among whole numbers would change every block.
-    return rows.astype(np.float64)
+    """Rows of float64, each number read by itself, NaN where it is none."""
+    if isinstance(value, list | tuple) and any(not hasattr(row, "__len__") for row in value):
+        return numbers_of(list(value))
+    try:
+        rows = np.asanyarray(value)
+    except (TypeError, ValueError, OverflowError):
+        rows = np.asarray(None)
+    if rows.ndim == 0:
+        raise ValueError("SampleAndAggregate: value must be an array of rows of numbers.")
+    return numbers_of(rows)
+
+
+def _finite(rows: np.ndarray, of_unit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows whose numbers are all there and finite, and their units; the others count nowhere."""
+    kept = np.isfinite(rows.reshape(len(rows), -1)).all(axis=1)
+    return rows[kept], of_unit[kept]
 
 
 def _units(rows: np.ndarray, units: Any) -> np.ndarray:
