@@ -116,3 +116,23 @@ def test_a_warning_of_noise_tells_released_numbers_only():
         assert str(told[0].message) == str(again[0].message)
         releases.append(model.release_)
     assert releases[0].noise_error() == releases[1].noise_error()
+
+
+@pytest.mark.parametrize("kind", [SketchDensity, SketchSampler])
+@pytest.mark.filterwarnings("ignore:Sketch.* is too small here:UserWarning")
+def test_no_row_of_a_batch_is_refused_by_a_private_fit_and_no_batch_is_one_of_noise(kind):
+    asked = dict(backend="race", rows=16, width=64, epsilon=1e5, bounds=([0, 0], [1, 1]))
+
+    def cells(batches):
+        with noise_from(InsecureSeededSource(3)):
+            return kind(**asked).fit_batches(batches).release_._table
+
+    usual = np.random.default_rng(6).uniform(0, 1, (30, 2)).tolist()
+    want = cells([usual])
+    odd = [["guest", 0.5], [0.5], None, [0.5, np.nan]]
+    assert np.array_equal(cells([usual[:9], [], odd, usual[9:] + odd]), want)
+    assert np.abs(cells([usual, [["1e300", -np.inf]]]) - want).sum() == 16
+    for nothing in ([], [[]], [odd], iter(())):
+        assert not cells(nothing).any()
+    with pytest.raises(ValueError, match="bounds must have one number per column"):
+        kind(epsilon=1.0, bounds=(0, 1)).fit_batches([])

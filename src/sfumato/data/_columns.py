@@ -116,7 +116,8 @@ def number_of(cell: Any) -> float:
         if isinstance(cell, Real | Decimal | np.bool_) and not isinstance(cell, np.timedelta64):
             return float(cell)
     except OverflowError:  # an integer or a fraction
-        return (math.inf if cell > 0 else -math.inf) if isinstance(cell, Rational) else math.nan
+        if isinstance(cell, Rational):
+            return math.inf if int(cell.numerator) > 0 else -math.inf
     except Exception:  # whatever a cell's own type raises
         pass
     return math.nan
