@@ -153,6 +153,8 @@ def test_no_profile_loses_more_than_all_bits():
     told = Told(blip, relation="replace")
     each = Loss.from_dict(told.statement.loss).each
     assert told.profile_epsilon(60) == told.profile_epsilon(10**6) == pytest.approx(256 * each)
-    assert told.sentence.endswith("of as many (85.3334 for any profile)")
+    assert told.sentence.endswith(
+        "of as many (85.3334 for any profile), which hides next to nothing of it"
+    )
     many = Told(blip, unit="user", contributions=60)
     assert many.against("any other") == pytest.approx(256 / 180 * 2.0, rel=1e-5)

@@ -74,10 +74,18 @@ def release(
     made = encoder.release(rows, users=named, **given)
     made.save(output)
     _show.document({**_show.info(made, output), "stored_before": stored}, json)
-    if not json:
-        print(made.statement)
+    whole = made.profile_epsilon(encoder.typical_size)
+    _show.promise(made.statement, json, _whole_profile(whole, encoder.typical_size))
     if stored:
         print(f"sfumato: {release_id!r} was stored before; nothing was drawn.", file=sys.stderr)
+
+
+def _whole_profile(epsilon: float, items: int) -> str:
+    """A warning where a whole profile is hardly hidden, else ""."""
+    from sfumato.privacy.statement import weakness
+
+    told = weakness(epsilon)
+    return told and f"Of a whole profile of {items} items: {told}"
 
 
 PAID = ("ledger", "dataset", "release_id", "unit", "relation", "contributions")

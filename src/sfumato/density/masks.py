@@ -1,4 +1,4 @@
-"""Secure summation with double masks: the server learns the sum of the shares of one set of parties.
+"""Secure summation with double masks: a server learns the sum over one set of parties, no more.
 
 The protocol is that of Bonawitz et al. 2017 against parties and a server that follow it (figure 4
 without the messages for an active adversary). Four rounds, each with its own dropouts:
