@@ -197,7 +197,7 @@ def test_similar_users_are_the_nearest_rows_by_id():
     rows, want = RAW.nearest_rows([*np.flatnonzero(RAW.users_ == 5)], 4)
     assert ids[0].tolist() == RAW.users_[rows[0]].tolist()
     assert near[0].tolist() == want[0].tolist()
-    assert ids[1].tolist() == [0] * 4
+    assert ids[1].tolist() == [-1] * 4
     assert (near[1] == -np.inf).all()
     assert model.similar_users(5, 4)[0].tolist() == ids[0].tolist()
 
@@ -210,7 +210,7 @@ def test_what_is_excluded_filtered_or_below_the_minimum_is_not_told():
     for user, row, told in zip(users, items, scores, strict=True):
         left = np.setdiff1d(SHELF[only], TRAIN.items[TRAIN.users == user])
         assert sorted(row[told > -np.inf].tolist()) == left.tolist()
-        assert (row[told == -np.inf] == 0).all()
+        assert (row[told == -np.inf] == -1).all()
         one = model.recommend(int(user), 60, exclude=TRAIN, filter=only)
         assert one[0].tolist() == row[: left.size].tolist()
     cut = model.recommend(users, 60, exclude=TRAIN, filter=only, minimum=0.2)[1]

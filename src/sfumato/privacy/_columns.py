@@ -30,8 +30,15 @@ def whole_column(owner: str, name: str, column: Any) -> np.ndarray:
         raise ValueError(f"{owner}: {name} must be whole numbers, not {_kind(column)}.") from None
     if keys.kind == "text":
         raise ValueError(f"{owner}: {name} must be whole numbers, not text.")
-    parts = [np.minimum(p.values, 2**63 - 1).astype(np.int64) for p in keys.pieces]
+    parts = [_signed(piece.values) for piece in keys.pieces]
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def _signed(values: np.ndarray) -> np.ndarray:
+    """As int64; of all types of integers only uint64 has numbers beyond."""
+    if values.dtype == np.uint64:
+        values = np.minimum(values, np.uint64(2**63 - 1))
+    return values.astype(np.int64)
 
 
 def count_column(owner: str, name: str, column: Any) -> np.ndarray:

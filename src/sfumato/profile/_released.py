@@ -8,7 +8,7 @@ import numpy as np
 from sfumato._require import one_of, whole
 from sfumato.profile._sets import hashed_items
 from sfumato.sketch._base import SEED, Cells
-from sfumato.sketch._ids import id_layout, ids_from, ids_of, places
+from sfumato.sketch._ids import NO_ID, id_layout, ids_from, ids_of, places
 from sfumato.sketch._release import Release
 
 __all__ = ["MEASURES", "ReleasedProfiles"]
@@ -121,17 +121,15 @@ class ReleasedProfiles(Release, in_files=False):
 
         Parameters: users, ids in this release, who are not told as their own neighbours; n;
         measure, as of `similarity`; among, the release to look in, None for this one. Where there
-        are fewer than n others, places are filled with id 0 or "" and similarity -inf.
+        are fewer than n others, places are filled with id -1 or "" and similarity -inf.
         """
         there = self._other(among)
         found, near = self._neighbours(self.rows(users), n, measure, there)
         if not len(there):
-            filling: Any = (
-                np.zeros(1, np.int64) if self.kind == KINDS[0] else np.array([""], object)
-            )
-            return filling[np.zeros_like(found)], near
+            kind = np.int64 if self.kind == KINDS[0] else object
+            return np.full(found.shape, NO_ID[self.kind], kind), near
         ids = there.users_[found]
-        ids[found < 0] = 0 if there.kind == KINDS[0] else ""
+        ids[found < 0] = NO_ID[there.kind]
         return ids, near
 
     def nearest_rows(
