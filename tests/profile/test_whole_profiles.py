@@ -66,7 +66,7 @@ class Told:
     def __init__(self, make, **terms):
         release = make.release(interactions([1, 2, 3]), **terms)
         self.statement, self.delta = release.statement, release.statement.delta
-        self.sigma = getattr(release, "sigma", None)
+        self.sigma = getattr(release, "grid_sigma", None)
         self.profile_epsilon, self.sentence = release.profile_epsilon, self.statement.mechanism
 
     def against(self, whom):

@@ -62,7 +62,7 @@ def _minima(released: Any, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _noise(released: Any) -> float:
     """Sigma in units of the norm of one codeword."""
-    return float(released.sigma) / float(released.scale)
+    return float(released.sigma)
 
 
 _KINDS = {
