@@ -7,6 +7,7 @@ import pytest
 
 from sfumato.data import DampedMeans, Interactions
 from sfumato.recommend import RawProfiles, UserNeighbours, _crowd, neighbours
+from sfumato.recommend._neighbourhood import weighed
 from sfumato.recommend.metrics import evaluate
 
 GROUPS, EACH, USERS = 4, 12, 400
@@ -246,3 +247,12 @@ def test_a_pair_may_name_what_is_not_there():
     assert model.predict([0, -1], [777, 777]).tolist() == [0, 0]
     assert model.predict([], []).size == 0
     assert model.recommend([], 3)[0].shape == (0, 3)
+
+
+def test_an_estimate_above_1_weighs_no_more_than_1():
+    found, near = np.array([[4, 2, 7]]), np.array([[5.0, 0.5, -0.5]])
+    told = {"threshold": None, "weighting": "similarity", "measure": "cosine"}
+    assert weighed(found, near, told)[1].tolist() == [[1 / 1.5, 0.5 / 1.5, 0.0]]
+    assert weighed(found, near, {**told, "measure": "inner"})[1].tolist() == [
+        [5 / 5.5, 0.5 / 5.5, 0]
+    ]

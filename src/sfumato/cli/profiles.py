@@ -106,12 +106,14 @@ def similar(
     one = _ratings.id_of(user, found.kind)
     if one not in found.users_:
         raise ValueError(f"{file}: has no profile of the user that was named.")
-    ids, near = found.nearest([one], min(n, max(len(found) - 1, 1)), measure=measure)
-    told = near[0] > -math.inf  # the other places are filled with an id that means nobody
+    most = min(n, max(len(found) - 1, 1))
+    answers = found.nearest_with_errors([one], most, measure=measure)
+    told = answers[1][0] > -math.inf  # the other places are filled with an id that means nobody
     if not told.any():
         print("sfumato: the release tells of nobody who is alike.", file=sys.stderr)
-    pairs = zip(ids[0][told].tolist(), near[0][told].tolist(), strict=True)
-    _show.rows([{"user": each, "similarity": value} for each, value in pairs], json)
+    names = ("user", "similarity", "std_error")
+    rows = zip(*(column[0][told].tolist() for column in answers), strict=True)
+    _show.rows([dict(zip(names, row, strict=True)) for row in rows], json)
 
 
 def _load(file: Path) -> Any:
