@@ -7,7 +7,9 @@ import sys
 import time
 
 import pytest
+from typer.testing import CliRunner
 
+from sfumato.cli import _show, app
 from sfumato.privacy import Ledger
 from shops import INTERRUPTIBLE, result_of, run, told
 
@@ -166,3 +168,32 @@ def test_a_delta_that_gives_units_away_warns(shop):
         "warning: delta from 0.0001 on may give units away"
         in result_of(shop, *words, "1e-4").stderr
     )
+
+
+@pytest.mark.parametrize("error", [ValueError, TypeError, OSError, MemoryError, FileNotFoundError])
+def test_expected_errors_are_one_line_and_code_2(shop, monkeypatch, error):
+    monkeypatch.setattr(_show, "beginning", _raising(error("it went wrong")))
+    shown = result_of(shop, "inspect", "train.csv", code=2).stderr
+    assert shown.startswith("sfumato: ")
+    assert shown.count("\n") == 1
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyError, AssertionError, AttributeError])
+def test_unexpected_errors_are_ours_and_keep_their_traceback(shop, monkeypatch, error):
+    monkeypatch.setattr(_show, "beginning", _raising(error("it went wrong")))
+    found = CliRunner().invoke(app, ["inspect", str(shop / "train.csv")])
+    assert type(found.exception) is error
+    assert "sfumato:" not in found.output
+
+
+def test_what_the_command_line_does_not_understand_is_one_line_and_code_2(shop):
+    shown = result_of(shop, "inspect", "--no-such-option", code=2).stderr
+    assert shown.startswith("sfumato: No such option")
+    assert shown.count("\n") == 1
+
+
+def _raising(error):
+    def raises(*_):
+        raise error
+
+    return raises
