@@ -5,12 +5,14 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
-from sfumato.cli import _show, app
+from sfumato.cli import _density_figure, _show, app
 from sfumato.privacy import Ledger
+from sfumato.sketch import KernelFourier
 from shops import INTERRUPTIBLE, result_of, run, told
 
 PRIVATE = ["--epsilon", "4", "--delta", "1e-6", "--bounds", "1", "5"]
@@ -148,6 +150,13 @@ def test_a_release_that_hides_next_to_nothing_warns_once_on_stderr(shop, making)
             assert errors.count("warning") == wanted
         again = result_of(shop, "inspect", "weak.out")
         assert again.stderr.count("epsilon above 20") == again.stdout.count("  warning  ") == wanted
+
+
+def test_a_picture_is_not_called_private_where_next_to_nothing_is_hidden():
+    for epsilon, kind in ((1.0, "private"), (21.0, "hides next to nothing")):
+        told = KernelFourier(1.0, (0, 9)).update([[1.0]]).release(epsilon).statement
+        title = _density_figure._title(SimpleNamespace(statement_=told), 0.1)
+        assert title.startswith(f"{kind}, epsilon {epsilon:g}; ")
 
 
 def test_whole_profiles_warn_by_the_same_rule(shop):
