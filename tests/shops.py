@@ -27,6 +27,11 @@ def opened(folder):
 
 def run(folder, *words, code=0):
     """What a command prints in this folder, and that it ends as it should."""
+    return result_of(folder, *words, code=code).output
+
+
+def result_of(folder, *words, code=0):
+    """The same with stdout and stderr apart."""
     before = os.getcwd()
     os.chdir(folder)
     try:
@@ -34,8 +39,8 @@ def run(folder, *words, code=0):
     finally:
         os.chdir(before)
     assert result.exit_code == code, result.output
-    return result.output
+    return result
 
 
 def told(folder, *words):
-    return json.loads(run(folder, *words, "--json"))
+    return json.loads(result_of(folder, *words, "--json").stdout)

@@ -211,8 +211,8 @@ def test_profiles_are_told_by_the_formulas_of_their_kind():
         for mechanism in (Blip(epsilon=8), Jlt(epsilon=2), Signs(epsilon=2), Minima(epsilon=3))
     )
     flip, chance = float(blip.flip_probability), float(minima.chance)
-    told = jlt.dimensions, size, float(jlt.sigma) / jlt.scale
-    signed = signs.bits, size, float(signs.sigma) / signs.scale
+    told = jlt.dimensions, size, jlt.sigma
+    signed = signs.bits, size, signs.sigma
     cells = minima.bins, minima.code_bits, chance, size
     expected = [
         (blip, bounds.blip_single(5000, 20, flip, size), bounds.blip_joint(5000, 20, flip, size)),

@@ -6,7 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from sfumato.attack import membership_inference
+from sfumato.attack import membership, membership_inference
+from sfumato.attack.membership import pairs_lower_bound
 from sfumato.data import Interactions
 from sfumato.recommend import DenseFactorization, SketchFactorization
 from stand_ins import LeastSquares, Means, Recited, ratings_world
@@ -191,3 +192,26 @@ def test_predictions_that_are_no_numbers_are_refused(split, told):
 def test_bad_settings_are_refused(split, learned_by_heart, name, value):
     with pytest.raises(ValueError, match=f"membership_inference: {name} must be"):
         membership_inference(learned_by_heart, *split, **{name: value})
+
+
+def test_bounds_of_several_attacks_hold_together(split, learned_by_heart, monkeypatch):
+    # The best of k bounds is told: each may be wrong with a k-th of the chance (Bonferroni).
+    used = []
+
+    def noted(before, after, delta, confidence):
+        used.append((before, after, delta, confidence))
+        return pairs_lower_bound(before, after, delta, confidence)
+
+    monkeypatch.setattr(membership, "pairs_lower_bound", noted)
+    found = membership_inference(learned_by_heart, *split, confidence=0.9, delta=1e-5)
+    assert len(used) == len(found.attacks) == 4
+    for (before, after, delta, confidence), attack in zip(
+        used, found.attacks.values(), strict=True
+    ):
+        assert 4 * (1 - confidence) == pytest.approx(1 - 0.9)
+        assert delta == 1e-5
+        alone = pairs_lower_bound(before, after, 1e-5, 0.9)
+        assert attack.epsilon.epsilon <= alone.epsilon
+    assert found.epsilon.epsilon < max(
+        pairs_lower_bound(before, after, 1e-5, 0.9).epsilon for before, after, *_ in used
+    )

@@ -1,11 +1,13 @@
 """Expected sizes of profiles: between what is told and what is known, empty profiles too."""
 
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from sfumato.attack import BitChannel, expected_sizes, size_prior
+from sfumato.attack._priors import believed
 from sfumato.attack._sizes import Sizes, likely_sizes
 from sfumato.data import Interactions
 from sfumato.privacy.noise import InsecureSeededSource
@@ -85,3 +87,15 @@ def test_many_users_take_no_more_memory_at_a_time_and_blocks_change_nothing(monk
 def test_sizes_that_cannot_be_are_refused(bad):
     with pytest.raises(ValueError, match="expected_sizes: sizes must be numbers of items from 0"):
         expected_sizes(NOTHING, bad)
+
+
+def test_the_flat_prior_gives_every_item_the_share_of_the_expected_size():
+    told = np.array([2.0, 5.0, 0.0, 99.0])
+    seen = SimpleNamespace(items=10, sizes=Sizes(told, np.zeros(4), told))
+    prior, expected = believed("test", None, seen, None)
+    assert expected.tolist() == [2.0, 5.0, 1.0, 10.0]
+    assert not prior.personal
+    assert prior.total is None
+    odds = prior.log_odds(np.zeros((3, 10)), slice(0, 3))
+    wanted = np.log([2 / 8, 5 / 5, 1 / 9])
+    np.testing.assert_allclose(odds, np.repeat(wanted[:, None], 10, axis=1))

@@ -5,11 +5,15 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
+from typer.testing import CliRunner
 
+from sfumato.cli import _density_figure, _show, app
 from sfumato.privacy import Ledger
-from shops import INTERRUPTIBLE, run, told
+from sfumato.sketch import KernelFourier
+from shops import INTERRUPTIBLE, result_of, run, told
 
 PRIVATE = ["--epsilon", "4", "--delta", "1e-6", "--bounds", "1", "5"]
 LISTS = ["--catalogue", "items.txt", "--accounts", "users.txt"]
@@ -111,3 +115,94 @@ def test_python_m_sfumato_is_the_command(shop):
         [sys.executable, "-m", "sfumato", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip()
+
+
+FIT = ["fit", "train.csv", "--bounds", "1", "5", *LISTS]
+MAKING = {
+    "sketch": (["sketch", "release", "s.sfu"], []),
+    "model": (FIT, ["--delta", "1e-6"]),
+    "profiles": (
+        ["profiles", "release", "train.csv", "--users", "users.txt", "--typical-size", "1"],
+        ["--mechanism", "blip"],
+    ),
+    "density": (
+        ["density", "build", "train.csv", "--columns", "rating", "--bounds", "1,5"],
+        ["--bandwidth", "1"],
+    ),
+    "telemetry": (["telemetry", "params", "--cohorts", "4"], []),
+    "plan": (["telemetry", "plan", "--reports", "100000", "--dictionary", "100"], []),
+}
+
+
+@pytest.mark.parametrize("making", MAKING.values(), ids=MAKING)
+def test_a_release_that_hides_next_to_nothing_warns_once_on_stderr(shop, making):
+    if not (shop / "s.sfu").exists():
+        run(
+            shop, "sketch", "build", "count-min", "train.csv", "-c", "item", "--text", "-o", "s.sfu"
+        )
+    for epsilon, wanted in (("2", 0), ("21", 1)):
+        words = [*making[0], "--epsilon", epsilon, *making[1], "-o", "weak.out", "--force"]
+        for shown in (words, [*words, "--json"]):
+            errors = result_of(shop, *shown).stderr
+            assert (
+                errors.count("sfumato: warning: epsilon above 20 hides next to nothing") == wanted
+            )
+            assert errors.count("warning") == wanted
+        again = result_of(shop, "inspect", "weak.out")
+        assert again.stderr.count("epsilon above 20") == again.stdout.count("  warning  ") == wanted
+
+
+def test_a_picture_is_not_called_private_where_next_to_nothing_is_hidden():
+    for epsilon, kind in ((1.0, "private"), (21.0, "hides next to nothing")):
+        told = KernelFourier(1.0, (0, 9)).update([[1.0]]).release(epsilon).statement
+        title = _density_figure._title(SimpleNamespace(statement_=told), 0.1)
+        assert title.startswith(f"{kind}, epsilon {epsilon:g}; ")
+
+
+def test_whole_profiles_warn_by_the_same_rule(shop):
+    words = ["profiles", "release", "train.csv", "--users", "users.txt", "--epsilon", "2"]
+    words += ["--mechanism", "blip", "-o", "whole.sfu", "--force", "--typical-size"]
+    assert result_of(shop, *words, "10").stderr == ""
+    shown = result_of(shop, *words, "12")
+    assert shown.stderr.startswith(
+        "sfumato: warning: Of a whole profile of 12 items: epsilon above"
+    )
+    assert "which hides next to nothing of it" in " ".join(shown.stdout.split())
+
+
+def test_a_delta_that_gives_units_away_warns(shop):
+    words = [*FIT, "--epsilon", "2", "-o", "delta.sfu", "--force", "--delta"]
+    assert result_of(shop, *words, "9e-5").stderr == ""
+    assert (
+        "warning: delta from 0.0001 on may give units away"
+        in result_of(shop, *words, "1e-4").stderr
+    )
+
+
+@pytest.mark.parametrize("error", [ValueError, TypeError, OSError, MemoryError, FileNotFoundError])
+def test_expected_errors_are_one_line_and_code_2(shop, monkeypatch, error):
+    monkeypatch.setattr(_show, "beginning", _raising(error("it went wrong")))
+    shown = result_of(shop, "inspect", "train.csv", code=2).stderr
+    assert shown.startswith("sfumato: ")
+    assert shown.count("\n") == 1
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyError, AssertionError, AttributeError])
+def test_unexpected_errors_are_ours_and_keep_their_traceback(shop, monkeypatch, error):
+    monkeypatch.setattr(_show, "beginning", _raising(error("it went wrong")))
+    found = CliRunner().invoke(app, ["inspect", str(shop / "train.csv")])
+    assert type(found.exception) is error
+    assert "sfumato:" not in found.output
+
+
+def test_what_the_command_line_does_not_understand_is_one_line_and_code_2(shop):
+    shown = result_of(shop, "inspect", "--no-such-option", code=2).stderr
+    assert shown.startswith("sfumato: No such option")
+    assert shown.count("\n") == 1
+
+
+def _raising(error):
+    def raises(*_):
+        raise error
+
+    return raises

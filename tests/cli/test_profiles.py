@@ -53,10 +53,12 @@ def test_every_mechanism_is_released_and_searched(shop, words):
     found = load(shop / kind)
     assert type(found).__name__ == f"Released{kind}"
     user = found.users_[0]
-    ids, near = found.nearest([user], 4, measure="jaccard")
+    ids, near, errors = found.nearest_with_errors([user], 4, measure="jaccard")
     rows = told(shop, "profiles", "similar", kind, str(user), "-n", "4", "--measure", "jaccard")
     assert [row["user"] for row in rows["rows"]] == ids[0].tolist()
     assert [row["similarity"] for row in rows["rows"]] == near[0].tolist()
+    shown = [error if np.isfinite(error) else None for error in errors[0].tolist()]
+    assert [row["std_error"] for row in rows["rows"]] == shown
 
 
 def test_the_ledger_pays_once_and_a_retry_is_free(shop):

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.density import NoisyShare, PairwiseMasks, Sharing, combine, sum_shares
+from sfumato.density import NoisyShare, Sharing, combine, sum_shares
 from sfumato.privacy import BudgetExceeded, Ledger
 from sfumato.privacy._tables import gaussian_sampler
 from sfumato.privacy.loss import Approximate, Loss
@@ -190,48 +190,12 @@ def test_every_party_pays_before_noise_is_drawn_and_a_retry_returns_the_same_sha
         Sharing(parties=2, epsilon=0.1, relation="replace").share(sketch(), 0, **paid)
 
 
-def test_masks_cancel_and_hide_each_share():
-    made, masks = shares(), PairwiseMasks(4)
-    hidden = [masks.hide(share) for share in made]
-    for share, sent in zip(made, hidden, strict=True):
-        assert (share.cells["_waves"] != sent.cells["_waves"]).all()  # 64 words: p < 1e-17
-    total = hidden[0] + hidden[1] + hidden[2] + hidden[3]
-    assert sum_shares([masks.reveal(total)]) == sum_shares(made)
-    with pytest.raises(ValueError, match="masks are still on"):
-        sum_shares(hidden)
-    with pytest.raises(ValueError, match="masked is"):
-        hidden[0] + made[1]
-
-
-def test_masks_of_parties_that_drop_out_are_taken_off():
-    made, masks = shares(), PairwiseMasks(4)
-    hidden = [masks.hide(made[party]) for party in (0, 1, 3)]
-    total = hidden[0] + hidden[1] + hidden[2]
-    assert sum_shares([masks.reveal(total)]) == sum_shares([made[0], made[1], made[3]])
-    with pytest.raises(ValueError, match="party 3 was hidden before"):
-        masks.hide(made[3])
-
-
 def test_other_sketches_are_shared_where_their_noise_is_laplace():
     terms = Sharing(parties=2, epsilon=1.0)
     told = sum_shares([terms.share(CountMin(64).update([7]), party) for party in (0, 1)])
     assert type(told).__name__ == "ReleasedCountMin"
     with pytest.raises(ValueError, match="BloomFilter cannot be shared"):
         terms.share(BloomFilter(512), 0)
-
-
-def test_masks_stay_on_where_too_few_parties_are_in_the_sum_or_a_second_sum_is_asked_for():
-    made, masks = shares(), PairwiseMasks(4)
-    hidden = [masks.hide(share) for share in made]
-    for few in (hidden[0], hidden[1] + hidden[2]):
-        with pytest.raises(ValueError, match="taken off that of 3 or more"):
-            masks.reveal(few)
-    three = hidden[0] + hidden[1] + hidden[2]
-    masks.reveal(three)
-    with pytest.raises(ValueError, match="revealed before"):  # their difference is one share
-        masks.reveal(three + hidden[3])
-    with pytest.raises(ValueError, match="parties is 2 here and 4 in the terms"):
-        PairwiseMasks(2).hide(made[3])
 
 
 def test_what_cannot_be_shared_is_refused_before_it_is_paid_for(tmp_path):

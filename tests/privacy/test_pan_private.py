@@ -209,3 +209,21 @@ def test_bad_counts_and_users_are_refused_and_change_nothing():
     assert counter.update([2**31, "3"]).state == state + 2**31 + 2
     with pytest.raises(ValueError, match="epsilon_state"):
         PanPrivateDistinct(2**-39, 1)
+
+
+@pytest.mark.parametrize("kind", "bBhHiIqQ")
+def test_counts_of_every_type_of_integers_are_taken(kind):
+    counter = PanPrivateCounter(1, 1).start()
+    before = counter.state
+    assert counter.update(np.array([13, 7], kind)).state == before + 20
+
+
+@pytest.mark.parametrize("twenty", [20, np.int64(20), np.uint8(20), [20], [7, 13], np.full(4, 5)])
+def test_one_number_counts_as_many_events_as_a_column_of_it(twenty):
+    counter = PanPrivateCounter(1, 1).start()
+    before = counter.state
+    assert counter.update(twenty).state == before + 20
+    for bad in (-1, 2**31, True, 2.0, "20", None):
+        with pytest.raises(ValueError, match="PanPrivateCounter: counts must"):
+            counter.update(bad)
+    assert counter.state == before + 20

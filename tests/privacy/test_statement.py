@@ -10,7 +10,14 @@ import pytest
 from sfumato.privacy import PrivacyStatement
 from sfumato.privacy.calibrate import epsilon_of
 from sfumato.privacy.loss import GaussianNoise, LaplaceNoise, Pure
-from sfumato.privacy.statement import INSECURE, SCHEMA, SYSTEM, UNITS
+from sfumato.privacy.statement import (
+    INSECURE,
+    SCHEMA,
+    SYSTEM,
+    UNITS,
+    WEAK_DELTA,
+    WEAK_EPSILON,
+)
 
 LOSS = LaplaceNoise(Fraction(8), 1, 4)
 GOOD = dict(
@@ -194,3 +201,27 @@ def test_repr_tells_how_many_events_a_unit_may_have():
 def test_repr_never_shows_less_than_is_spent_and_no_more_digits_than_were_given(epsilon, shown):
     told = PrivacyStatement(**{**GOOD, "epsilon": epsilon})
     assert f"epsilon {shown}\n" in repr(told)
+
+
+def stated(epsilon, delta=0.0):
+    return PrivacyStatement(**{**GOOD, "loss": {}, "epsilon": epsilon, "delta": delta})
+
+
+def test_a_guarantee_that_hides_next_to_nothing_says_so_and_stores_nothing_of_it():
+    assert (WEAK_EPSILON, WEAK_DELTA) == (20.0, 1e-4)
+    for told in (stated(20.0), stated(20.0, 9.9e-5), stated(0.1)):
+        assert told.warning == ""
+        assert "warning" not in repr(told)
+    for told, says in (
+        (stated(20.000001), ["epsilon above 20 hides next to nothing", "exp(20.0001)-fold"]),
+        (stated(1.0, 1e-4), ["delta from 0.0001 on", "a share of 0.0001 of them"]),
+        (stated(35.0, 0.5), ["epsilon above 20", "delta from 0.0001 on"]),
+    ):
+        lines = repr(told).splitlines()
+        assert lines[1].startswith("  warning     ")
+        shown = " ".join(repr(told).split())
+        assert all(words in told.warning and words in shown for words in says)
+        assert "warning" not in told.to_dict()
+        assert PrivacyStatement.from_json(told.to_json()) == told
+    assert "delta" not in stated(21.0).warning
+    assert "epsilon" not in stated(1.0, 0.1).warning

@@ -142,7 +142,8 @@ def test_the_statement_tells_the_loss_of_an_item_and_of_a_whole_profile():
     told = Blip(epsilon=8, typical_size=106).release(rows([1]))
     assert told.statement.mechanism.endswith(
         "each bit flipped with probability 0.401312; one item is hidden at epsilon 8, a whole "
-        "profile of 106 items only at epsilon 848 (2000 for any profile)"
+        "profile of 106 items only at epsilon 848 (2000 for any profile), "
+        "which hides next to nothing of it"
     )
     assert told.statement.unit == "item of a profile"
     assert told.statement.covers == "the items of each profile; which users have one is public"

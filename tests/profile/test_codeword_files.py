@@ -71,8 +71,6 @@ def test_empty_profiles_have_answers(kind):
         told = release.similarity(measure=measure)
         assert np.isfinite(told).all()
         assert np.isfinite(release.similarity_variance(measure=measure)).all()
-        if measure != "inner":
-            assert 0 <= told.min() <= told.max() <= 1
     assert np.isfinite(release.memberships([1, 77])).all()
     low, high = release.size_bounds()
     assert (low >= 0).all()

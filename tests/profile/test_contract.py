@@ -154,4 +154,6 @@ def test_questions_have_answers_of_one_shape(name):
         ids, _ = told.nearest([1, 4], 2, measure=measure)
         assert ids.shape == (2, 2)
         assert not (ids == np.array([[1], [4]])).any()
+        filled = told.nearest([1, 4], 5, measure=measure)[0]
+        assert (filled[:, 3:] == -1).all()  # 0 would be a user
     assert told.profile_epsilon(1) <= told.profile_epsilon(10)

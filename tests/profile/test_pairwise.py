@@ -16,7 +16,7 @@ TRUE = {
     "cosine": COMMON / np.sqrt(LEFT * RIGHT),
     "jaccard": COMMON / (LEFT + RIGHT - COMMON),
 }
-# Cosine and Jaccard divide by what is estimated, and are cut to 0..1: right but for these.
+# Cosine and Jaccard divide by what is estimated: right but for these.
 BIAS = {"inner": 0.0, "cosine": 0.05, "jaccard": 0.05}
 
 

@@ -9,7 +9,7 @@ import pytest
 from seen import repacked
 from sfumato.data import Interactions, read_interactions
 from sfumato.privacy.noise import InsecureSeededSource
-from sfumato.profile import Blip, load, released_blip
+from sfumato.profile import Blip, _released, load, released_blip
 from sfumato.sketch import SketchFormatError
 
 REAL = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -169,7 +169,7 @@ def test_nearest_rows_do_not_depend_on_the_parts_that_are_read(monkeypatch):
 def test_nearest_among_others_leaves_out_the_same_user_and_fills_up():
     told, other = released([[1, 2], [1, 2], [5]]), released([[1, 2], [7]], seed=3)
     ids, near = told.nearest([0, 2], 3, among=other)
-    assert ids[0].tolist() == [1, 0, 0]
+    assert ids[0].tolist() == [1, -1, -1]
     assert near[0, 1:].tolist() == [-np.inf, -np.inf]
     assert sorted(ids[1, :2].tolist()) == [0, 1]
     alone = released([[1, 2]])
@@ -296,3 +296,35 @@ def test_sizes_of_real_profiles_lie_within_their_bounds():
     low, high = told.size_bounds(0.95)
     assert ((low <= true) & (true <= high)).mean() > 0.92
     assert "106 items only at epsilon 2968" in told.statement.mechanism
+
+
+@pytest.mark.parametrize("measure", ["cosine", "jaccard"])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
+def test_similarities_are_not_cut_to_1_and_come_with_their_errors(epsilon, measure):
+    # Nearly all of the nearest were cut to exactly 1 here, and so looked sure.
+    told = released([np.arange(at, at + 40) for at in range(0, 600, 10)], epsilon=epsilon)
+    ids, near, errors = told.nearest_with_errors(range(60), 5, measure=measure)
+    again = told.nearest(range(60), 5, measure=measure)
+    np.testing.assert_array_equal(ids, again[0])
+    np.testing.assert_array_equal(near, again[1])
+    variance = told.similarity_variance(measure=measure)
+    np.testing.assert_array_equal(errors, np.sqrt(variance[np.arange(60)[:, None], ids]))
+    assert (errors > 0).all()
+    assert not np.isin(near, [0.0, 1.0]).any()
+    assert (near > 1).any()
+    every = told.similarity(measure=measure)[~np.eye(60, dtype=bool)]
+    assert np.unique(every).size > 0.4 * every.size  # each pair is told twice
+    assert (every < 0).any()
+
+
+def test_errors_are_read_in_parts_and_of_nobody_are_none(monkeypatch):
+    told, other = released([[1, 2], [1, 2], [5]]), released([[1, 2], [7]], seed=3)
+    whole = told.nearest_with_errors([0, 2], 3, among=other)
+    assert np.isnan(whole[2]).tolist() == np.isinf(whole[1]).tolist()
+    monkeypatch.setattr(_released, "PAIRS", 1)
+    parts = told.nearest_with_errors([0, 2], 3, among=other)
+    for one, another in zip(whole, parts, strict=True):
+        np.testing.assert_array_equal(one, another)
+    nobody = told.nearest_with_errors([0], 2, among=released([], seed=3))
+    assert nobody[0].tolist() == [[-1, -1]]
+    assert np.isnan(nobody[2]).all()

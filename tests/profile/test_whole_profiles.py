@@ -66,7 +66,7 @@ class Told:
     def __init__(self, make, **terms):
         release = make.release(interactions([1, 2, 3]), **terms)
         self.statement, self.delta = release.statement, release.statement.delta
-        self.sigma = getattr(release, "sigma", None)
+        self.sigma = getattr(release, "grid_sigma", None)
         self.profile_epsilon, self.sentence = release.profile_epsilon, self.statement.mechanism
 
     def against(self, whom):
@@ -153,6 +153,8 @@ def test_no_profile_loses_more_than_all_bits():
     told = Told(blip, relation="replace")
     each = Loss.from_dict(told.statement.loss).each
     assert told.profile_epsilon(60) == told.profile_epsilon(10**6) == pytest.approx(256 * each)
-    assert told.sentence.endswith("of as many (85.3334 for any profile)")
+    assert told.sentence.endswith(
+        "of as many (85.3334 for any profile), which hides next to nothing of it"
+    )
     many = Told(blip, unit="user", contributions=60)
     assert many.against("any other") == pytest.approx(256 / 180 * 2.0, rel=1e-5)

@@ -7,6 +7,7 @@ import pytest
 
 from sfumato.data import DampedMeans, Interactions
 from sfumato.recommend import RawProfiles, UserNeighbours, _crowd, neighbours
+from sfumato.recommend._neighbourhood import weighed
 from sfumato.recommend.metrics import evaluate
 
 GROUPS, EACH, USERS = 4, 12, 400
@@ -197,7 +198,7 @@ def test_similar_users_are_the_nearest_rows_by_id():
     rows, want = RAW.nearest_rows([*np.flatnonzero(RAW.users_ == 5)], 4)
     assert ids[0].tolist() == RAW.users_[rows[0]].tolist()
     assert near[0].tolist() == want[0].tolist()
-    assert ids[1].tolist() == [0] * 4
+    assert ids[1].tolist() == [-1] * 4
     assert (near[1] == -np.inf).all()
     assert model.similar_users(5, 4)[0].tolist() == ids[0].tolist()
 
@@ -210,7 +211,7 @@ def test_what_is_excluded_filtered_or_below_the_minimum_is_not_told():
     for user, row, told in zip(users, items, scores, strict=True):
         left = np.setdiff1d(SHELF[only], TRAIN.items[TRAIN.users == user])
         assert sorted(row[told > -np.inf].tolist()) == left.tolist()
-        assert (row[told == -np.inf] == 0).all()
+        assert (row[told == -np.inf] == -1).all()
         one = model.recommend(int(user), 60, exclude=TRAIN, filter=only)
         assert one[0].tolist() == row[: left.size].tolist()
     cut = model.recommend(users, 60, exclude=TRAIN, filter=only, minimum=0.2)[1]
@@ -246,3 +247,12 @@ def test_a_pair_may_name_what_is_not_there():
     assert model.predict([0, -1], [777, 777]).tolist() == [0, 0]
     assert model.predict([], []).size == 0
     assert model.recommend([], 3)[0].shape == (0, 3)
+
+
+def test_an_estimate_above_1_weighs_no_more_than_1():
+    found, near = np.array([[4, 2, 7]]), np.array([[5.0, 0.5, -0.5]])
+    told = {"threshold": None, "weighting": "similarity", "measure": "cosine"}
+    assert weighed(found, near, told)[1].tolist() == [[1 / 1.5, 0.5 / 1.5, 0.0]]
+    assert weighed(found, near, {**told, "measure": "inner"})[1].tolist() == [
+        [5 / 5.5, 0.5 / 5.5, 0]
+    ]

@@ -5,7 +5,7 @@ import pytest
 
 from models import Known, random_world
 from sfumato.data import Interactions
-from sfumato.recommend import _ranking
+from sfumato.recommend import _ranking, metrics
 
 USERS, ITEMS = 60, 133
 
@@ -24,7 +24,7 @@ def scores_of(model, users):
 def expected(scores, n):
     order = np.argsort(-scores, axis=1, kind="stable")[:, :n]
     best = np.take_along_axis(scores, order, axis=1)
-    return np.where(best > -np.inf, order, 0), best
+    return np.where(best > -np.inf, order, -1), best
 
 
 @pytest.mark.parametrize("n", [1, 10, 132, 133])
@@ -91,7 +91,7 @@ def test_filter_keeps_only_what_it_allows(world):
     items, scores = world.recommend([4, 5], 25, filter=mask)
     assert (items[:, : mask.sum()] % 7 == 3).all()
     np.testing.assert_array_equal(scores[:, mask.sum() :], -np.inf)
-    np.testing.assert_array_equal(items[:, mask.sum() :], 0)
+    np.testing.assert_array_equal(items[:, mask.sum() :], -1)
     want = np.where(mask, scores_of(world, np.array([4, 5])), -np.inf)
     np.testing.assert_array_equal(items, expected(want, 25)[0])
 
@@ -154,3 +154,26 @@ def scores_of_small(model):
     q = model.items_.astype(np.float64)
     p = model.users_[:1].astype(np.float64)
     return p[:, :-1] @ q[:, :-1].T + q[:, -1]
+
+
+def test_a_place_without_an_item_is_no_item_and_counts_as_none():
+    # Item 0 is excluded and relevant: a list that is filled up with it would be right by accident.
+    model = Known.of(np.zeros((2, 3)), np.zeros((3, 3)))
+    seen = Interactions([0, 0, 1], [0, 1, 0], [1.0, 1.0, 1.0])
+    items, scores = model.recommend([0, 1], 3, exclude=seen)
+    assert items.tolist() == [[2, -1, -1], [1, 2, -1]]
+    right = ([0, 1], [0, 0])
+    without, told = metrics.ranked(items, right), metrics.ranked(items, right, scores=scores)
+    assert without == told
+    assert {without[name] for name in ("precision", "recall", "ndcg", "mrr", "hit_rate")} == {0.0}
+    found = metrics.ranked(items, ([0, 1], [2, 2]))
+    assert (found["precision"], found["recall"]) == (0.75, 1.0)
+    shelf = model.catalogue_.ids
+    assert metrics.coverage(items, shelf) == metrics.coverage(items, shelf, scores=scores) == 2 / 3
+    assert metrics.novelty(items, shelf, [1, 1, 1], 2) == 1.0
+    assert metrics.diversity(items, shelf, np.eye(3)) == 1.0
+    texts = np.array([["tea", "", ""]], object)
+    assert metrics.precision(texts, ([0], ["tea"])) == 1.0
+    assert metrics.recall(texts.astype(str), ([0, 0], ["tea", ""])) == 0.5
+    # Where -1 is an item, scores say which places hold it.
+    assert metrics.recall([[-1, -1]], ([0], [-1]), scores=[[1.0, -np.inf]]) == 1.0

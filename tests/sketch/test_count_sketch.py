@@ -5,6 +5,8 @@ import pyarrow as pa
 import pytest
 
 from sfumato.sketch import CountMin, CountSketch, SketchFormatError, load
+from sfumato.sketch._chebyshev import row_miss
+from sfumato.sketch.count_sketch import _off
 from streams import uniform, zipf
 
 
@@ -192,3 +194,16 @@ def test_a_file_of_tracked_keys_that_wrap_is_refused_before_use():
 def test_real_cells_of_any_size_have_a_bound():
     sketch = CountSketch(2**10, cells="real").update(range(10), np.full(10, 1e200))
     assert 0 < sketch.error_bound(0.9) < 1e203
+
+
+@pytest.mark.parametrize("combine", ["mean", "median"])
+@pytest.mark.parametrize(("width", "depth"), [(64, 5), (2000, 3), (500, 1)])
+def test_the_chances_of_both_ways_to_miss_add_up_to_that_of_the_bound(width, depth, combine):
+    # Either all rows tell a norm that is too low (Cantelli), or the estimate is off by more than
+    # that norm explains (Chebyshev): undone from the bound, the first has exactly half the chance.
+    for miss in (0.2, 0.01):
+        half = miss / 2
+        chebyshev = depth * half if combine == "mean" else row_miss(depth, half)
+        short = 1 - 1 / (_off(width, depth, combine, miss) ** 2 * width * chebyshev)
+        assert 0 < short < 1
+        assert (1 / (1 + short**2 * width / 2)) ** depth == pytest.approx(half, rel=1e-9)

@@ -7,7 +7,8 @@ import pytest
 
 from sfumato.privacy.noise import InsecureSeededSource
 from sfumato.privacy.noise_law import NoiseLaw
-from sfumato.sketch import AMS, CountMin, CountSketch, load
+from sfumato.sketch import AMS, CountMin, CountSketch, load, released_count_min
+from sfumato.sketch.released_count_min import ReleasedCountMin
 from streams import uniform, zipf
 
 
@@ -219,3 +220,25 @@ def test_laws_of_releases_are_those_of_their_noise():
     told = CountSketch(2**16, 4).release(0.7, source=seeded())
     # The variance of 262,144 Laplace numbers deviates by 0.44 %; 5 of those have p < 1e-6.
     assert told._table.var() == pytest.approx(NoiseLaw("Laplace", told.scale).variance, rel=0.022)
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.999])
+@pytest.mark.parametrize(("width", "depth"), [(64, 5), (2, 1), (1000, 4)])
+def test_the_parts_of_the_chance_to_miss_add_up(monkeypatch, width, depth, confidence):
+    # A bound that holds with probability c may give away 1 - c in all (a union bound), and should.
+    told, parts = CountMin(width, depth).update(range(50)).release(1.0), []
+
+    def noting(of):
+        def noted(*given):
+            parts.append(given[-1])
+            return of(*given)
+
+        return noted
+
+    monkeypatch.setattr(NoiseLaw, "mean_reach", noting(NoiseLaw.mean_reach))
+    monkeypatch.setattr(ReleasedCountMin, "_largest_moment", noting(told._largest_moment.__func__))
+    monkeypatch.setattr(released_count_min, "row_miss", noting(released_count_min.row_miss))
+    told.error_bound(confidence)
+    assert len(parts) == 3
+    assert min(parts) > 0
+    assert sum(parts) == pytest.approx(1 - confidence, rel=1e-12)

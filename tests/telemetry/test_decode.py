@@ -15,6 +15,7 @@ from sfumato.telemetry import (
     Params,
     Reports,
     SubsetSelection,
+    _direct,
     decode,
 )
 from sfumato.telemetry._design import Design
@@ -264,3 +265,30 @@ def test_the_printed_table_has_the_bound_beside_the_error():
     head, first = str(table).splitlines()[:2]
     assert head.split() == ["value", "estimate", "std_error", "bound", "p_value"]
     assert first.split()[3] == f"{table.bound[0]:,.0f}"
+
+
+def test_a_candidate_is_held_against_the_residuals_of_the_fit_of_all_others(monkeypatch):
+    # Taken out of the fit, a candidate's share is 0 and the others move as their covariance says.
+    held, fits = {}, []
+
+    def noted_fit(model, fit, places):
+        fits.append((model, fit))
+        return without(model, fit, places)
+
+    def noted(model, shares, marked, extra, place, left):
+        held[int(place)] = left.copy()
+        return out(model, shares, marked, extra, place, left)
+
+    without, out = _direct._without, _direct._out
+    monkeypatch.setattr(_direct, "_without", noted_fit)
+    monkeypatch.setattr(_direct, "_out", noted)
+    rng = np.random.default_rng(2)
+    members = np.argsort(rng.random((30, 8, 32)), axis=2)[:, :, :2]
+    decode(draw(ASKED, members, zipf(20_000, 30, 20), rng), Map(range(12), members[:12]))
+    model, fit = fits[0]
+    assert len(held) > 3
+    for place, left in held.items():
+        column = fit.covariance[:, place]
+        others = fit.free - column * fit.free[place] / column[place]
+        assert others[place] == pytest.approx(0, abs=1e-12)
+        np.testing.assert_allclose(left, model.residual(others), atol=1e-12)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.telemetry import Counts, Encoder, HadamardResponse, LocalHashing, Params, Published
+from sfumato.telemetry._dispersion import dispersion
 
 SCHEME = Params(32, 2, 64, f=0.5)
 NAMES = [str(i) for i in range(14)]
@@ -120,3 +121,13 @@ def test_no_reports_are_no_reason_to_fail():
     told = Counts(SCHEME).dispersion()
     assert math.isnan(told.cohorts)
     assert (told.reports, told.floor, told.repeated) == (0, 0, False)
+
+
+@pytest.mark.parametrize(
+    ("reports", "ratio"), [([60, 40], 4.0), ([10, 20, 30], 5.0), ([7, 7, 7, 7], 0.0)]
+)
+def test_the_ratio_of_cohorts_is_that_of_the_sample_variance_to_the_mean(reports, ratio):
+    counts = np.array(reports)
+    told = dispersion(Params(32, 2, counts.size, f=0.5), np.zeros((counts.size, 32)), counts)
+    assert told.cohorts == pytest.approx(ratio)
+    assert told.cohorts == pytest.approx(counts.var(ddof=1) / counts.mean())

@@ -26,7 +26,7 @@ def profile_information(released: Any, size: Any) -> tuple[np.ndarray, np.ndarra
     >>> from types import SimpleNamespace
     >>> class ReleasedJlt(SimpleNamespace):
     ...     "Stands in for a release: what is public of it is all that is asked."
-    >>> told = profile_information(ReleasedJlt(dimensions=1000, scale=2**10, sigma=3 * 2**10), 106)
+    >>> told = profile_information(ReleasedJlt(dimensions=1000, sigma=3), 106)
     >>> [round(float(each), 4) for each in told]
     [0.0549, 0.0552]
     """
@@ -62,7 +62,7 @@ def _minima(released: Any, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _noise(released: Any) -> float:
     """Sigma in units of the norm of one codeword."""
-    return float(released.sigma) / float(released.scale)
+    return float(released.sigma)
 
 
 _KINDS = {

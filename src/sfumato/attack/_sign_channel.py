@@ -51,7 +51,7 @@ class SignChannel:
         rows = np.ascontiguousarray(released.codes).view(np.uint8)
         signs = np.unpackbits(rows, axis=1, count=released.bits, bitorder="little")
         sizes, codewords = release_sizes(released), released.codewords(items)
-        return cls(signs, codewords, float(released.sigma), sizes)
+        return cls(signs, codewords, released.grid_sigma, sizes)
 
     def single(self, rows: slice, sizes: np.ndarray) -> np.ndarray:
         """Each codeword alone: the rest of the profile adds to the noise of the probit.

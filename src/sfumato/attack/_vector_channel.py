@@ -45,7 +45,7 @@ class VectorChannel:
     def of_release(cls, released: Any, items: np.ndarray) -> "VectorChannel":
         """The channel of a released JLT to these items."""
         sizes, codewords = release_sizes(released), released.codewords(items)
-        return cls(released.vectors, codewords, float(released.sigma), sizes)
+        return cls(released.vectors, codewords, released.grid_sigma, sizes)
 
     @cached_property
     def sizes(self) -> Sizes:

@@ -102,7 +102,8 @@ def _title(model: Any, noise: float) -> str:
         return "not private: drawn from the rows as they are"
     told = model.statement_
     cost = f"epsilon {told.epsilon:g}" + (f", delta {told.delta:g}" if told.delta else "")
-    return f"private, {cost}; noise of a value: standard deviation {noise:.2g}"
+    kind = "hides next to nothing" if told.warning else "private"
+    return f"{kind}, {cost}; noise of a value: standard deviation {noise:.2g}"
 
 
 def _name(name: str) -> str:

@@ -3,6 +3,7 @@
 import inspect
 import json
 import math
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["answer", "beginning", "document", "info", "progress", "rows"]
+__all__ = ["answer", "beginning", "document", "info", "progress", "promise", "rows"]
 
 NAMES = ("key", "item", "user")
 
@@ -53,6 +54,20 @@ def answer(file: Path, as_json: bool) -> None:
         document({"file": str(file), "kind": "Answer", **content}, as_json)
     else:
         print(told)
+    promise(told.statement, True)
+
+
+def promise(statement: Any, as_json: bool, more: str = "") -> None:
+    """The statement, for people; and once, on stderr, if it promises next to nothing.
+
+    A promise of nothing at all is itself a warning, a text. more: another warning, or "".
+    """
+    if not as_json:
+        print(statement)
+    warning = statement if isinstance(statement, str) else statement.warning
+    told = " ".join(part for part in (warning, more) if part)
+    if told:
+        print(f"sfumato: warning: {told}", file=sys.stderr)
 
 
 def _error_bound(sketch: Any) -> dict[str, Any]:

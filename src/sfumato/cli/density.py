@@ -32,6 +32,6 @@ def shown(file: Path, json: bool) -> bool:
         return False
     model = load(file)
     _show.document(told(model, file, json), json)
-    if not json and hasattr(model, "statement_"):
-        print(model.statement_)
+    if hasattr(model, "statement_"):
+        _show.promise(model.statement_, json)
     return True

@@ -131,8 +131,10 @@ def build(
     seconds = round(time.perf_counter() - begin, 3)
     found = _density_files.told(model, output, json)
     _show.document({**found, "stored_before": stored, "seconds": seconds}, json)
-    if not json:
-        print(model.statement_ if epsilon is not None else OPEN)
+    if epsilon is not None:
+        _show.promise(model.statement_, json)
+    elif not json:
+        print(OPEN)
     if stored:
         print(f"sfumato: {release_id!r} was stored before; nothing was drawn.", file=sys.stderr)
 

@@ -85,8 +85,8 @@ def fit(
     model.save(output)
     seconds = round(time.perf_counter() - begin, 3)
     _show.document({**_fitting.told(model, output), **more, "seconds": seconds}, json)
-    if model.statement is not None and not json:
-        print(model.statement)
+    if model.statement is not None:
+        _show.promise(model.statement, json)
     if stopped is not None:
         print(f"sfumato: stopped; {output} holds {stopped}.", file=sys.stderr)
         raise SystemExit(130)
@@ -103,8 +103,8 @@ def shown(file: Path, json: bool) -> bool:
         return False
     model = load(file)
     _show.document(_fitting.told(model, file), json)
-    if model.statement is not None and not json:
-        print(model.statement)
+    if model.statement is not None:
+        _show.promise(model.statement, json)
     return True
 
 

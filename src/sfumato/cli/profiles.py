@@ -74,10 +74,18 @@ def release(
     made = encoder.release(rows, users=named, **given)
     made.save(output)
     _show.document({**_show.info(made, output), "stored_before": stored}, json)
-    if not json:
-        print(made.statement)
+    whole = made.profile_epsilon(encoder.typical_size)
+    _show.promise(made.statement, json, _whole_profile(whole, encoder.typical_size))
     if stored:
         print(f"sfumato: {release_id!r} was stored before; nothing was drawn.", file=sys.stderr)
+
+
+def _whole_profile(epsilon: float, items: int) -> str:
+    """A warning where a whole profile is hardly hidden, else ""."""
+    from sfumato.privacy.statement import weakness
+
+    told = weakness(epsilon)
+    return told and f"Of a whole profile of {items} items: {told}"
 
 
 PAID = ("ledger", "dataset", "release_id", "unit", "relation", "contributions")
@@ -98,12 +106,14 @@ def similar(
     one = _ratings.id_of(user, found.kind)
     if one not in found.users_:
         raise ValueError(f"{file}: has no profile of the user that was named.")
-    ids, near = found.nearest([one], min(n, max(len(found) - 1, 1)), measure=measure)
-    told = near[0] > -math.inf  # the other places are filled with an id that means nobody
+    most = min(n, max(len(found) - 1, 1))
+    answers = found.nearest_with_errors([one], most, measure=measure)
+    told = answers[1][0] > -math.inf  # the other places are filled with an id that means nobody
     if not told.any():
         print("sfumato: the release tells of nobody who is alike.", file=sys.stderr)
-    pairs = zip(ids[0][told].tolist(), near[0][told].tolist(), strict=True)
-    _show.rows([{"user": each, "similarity": value} for each, value in pairs], json)
+    names = ("user", "similarity", "std_error")
+    rows = zip(*(column[0][told].tolist() for column in answers), strict=True)
+    _show.rows([dict(zip(names, row, strict=True)) for row in rows], json)
 
 
 def _load(file: Path) -> Any:

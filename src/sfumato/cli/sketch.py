@@ -85,8 +85,8 @@ def info(file: File, json: Json = False) -> None:
 
     found = _load(file)
     _show.document(_show.info(found, file), json)
-    if hasattr(found, "statement") and not json:
-        print(found.statement)
+    if hasattr(found, "statement"):
+        _show.promise(found.statement, json)
 
 
 @app.command()
@@ -198,8 +198,7 @@ def release(
     )
     made.save(output)
     _show.document({**_show.info(made, output), "stored_before": stored}, json)
-    if not json:
-        print(made.statement)
+    _show.promise(made.statement, json)
     if stored:
         print(f"sfumato: {release_id!r} was stored before; nothing was drawn.", file=sys.stderr)
 

@@ -35,8 +35,7 @@ def shown(file: Path, json: bool) -> bool:
     if _telemetry_files.holds_parameters(file):
         scheme = _telemetry_files.scheme(file)
         _show.document(telemetry_params.told(scheme, file, json), json)
-        if not json:
-            print(telemetry_params.promise(scheme))
+        telemetry_params.promise(scheme, json)
         return True
     if _telemetry_files.holds_counts(file):
         telemetry_reports.show_counts(_telemetry_files.counts(file), file, json)

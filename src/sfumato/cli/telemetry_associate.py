@@ -71,9 +71,9 @@ def associate(
     if json:
         document = loads(found.to_json())
         _show.document({**document, "notes": [*document["notes"], *notes]}, json)
-        return
-    _shown(found, top, notes)
-    print(pair_statement(*schemes))
+    else:
+        _shown(found, top, notes)
+    _show.promise(pair_statement(*schemes), json)
 
 
 def _shown(found: Any, top: int, notes: list[str]) -> None:

@@ -1,7 +1,6 @@
 """`sfumato telemetry params`: make a file of parameters, say what it promises, or convert one."""
 
 import math
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -114,8 +113,7 @@ def params(
         _telemetry_files.write_scheme(output, found)
         document |= _missing(output, found)
     _show.document(document, json)
-    if not json:
-        print(promise(found))
+    promise(found, json)
 
 
 def told(scheme: Any, file: Path | None, as_json: bool) -> dict[str, Any]:
@@ -143,11 +141,11 @@ def told(scheme: Any, file: Path | None, as_json: bool) -> dict[str, Any]:
     }
 
 
-def promise(scheme: Any) -> str:
-    """The privacy statement as people read it."""
-    statement = scheme.statement()
-    told = statement if isinstance(statement, str) else repr(statement)
-    return re.sub(r"\b1 cohorts\b", "1 cohort", told)
+def promise(scheme: Any, as_json: bool) -> None:
+    """The privacy statement as people read it, and on stderr that it promises too little."""
+    from sfumato.cli import _show
+
+    _show.promise(scheme.statement(), as_json)
 
 
 def _missing(output: Path, scheme: Any) -> dict[str, str]:

@@ -65,12 +65,14 @@ def plan(
         _telemetry_files.write_scheme(output, scheme)
     if json:
         _show.document({**loads(found.to_json()), **_file(output)}, json)
+        if output is not None:
+            telemetry_params.promise(scheme, json)
         return
     _show.rows([_row(row, reports) for row in found.rows], json)
     print(f"Recommended: {found.recommended.name}. {found.why}")
     if output is not None:
         _show.document(telemetry_params.told(scheme, output, json), json)
-        print(telemetry_params.promise(scheme))
+        telemetry_params.promise(scheme, json)
 
 
 def _named(dictionary: int | None, file: Path | None, column: str | None) -> list[str] | None:

@@ -8,9 +8,11 @@ from typing import Any
 
 _HOMES = {
     "Combined": "parties",
+    "MaskingParty": "masks",
     "NodeDensity": "graph",
     "NoisyShare": "_noisy_share",
     "PairwiseMasks": "masks",
+    "SecretShares": "masks",
     "Sharing": "shares",
     "SketchAnomalyDetector": "anomaly",
     "SketchClassifier": "classifier",
@@ -23,6 +25,7 @@ _HOMES = {
     "load": "_files",
     "neighbourhoods": "_neighbours",
     "sum_shares": "shares",
+    "unmask": "masks",
 }
 
 __all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -1,7 +1,8 @@
 """Releases without a curator: parties add shares of the noise, and only their secure sum is seen.
 
 A share of the noise hides next to nothing. Whoever sees one party's numbers before they are summed
-sees its data; so these are for secure summation alone (`density.masks` shows one).
+sees its data; so these are for secure summation alone (`density.masks` is one, for parties and a
+server that follow its protocol).
 """
 
 import json

@@ -37,8 +37,8 @@ def improve(projections, products, gram, steps, pairs, sides):
     """Turn bits of sides[r], each time the one of (5.12), at most `steps` times.
 
     projections[r] = p, products[r, j] = <w_j, W b>, gram[j, k] = <w_j, w_k>, all float32 of the
-    sides' width. Where no single bit helps and `pairs` is true, the best two are turned together;
-    it ends where nothing helps.
+    sides' width. If `pairs` is true, at most `steps` more turns follow, each of the best two bits
+    together or of the best one, whichever helps more. It ends where nothing helps.
     """
     width = sides.shape[1]
     q, h = np.empty(width, np.float32), np.empty(width, np.float32)
@@ -49,20 +49,25 @@ def improve(projections, products, gram, steps, pairs, sides):
         turned, by = 0, np.float32(0.0)
         for _ in range(steps):
             j, value = _best(gram, turned, by, side, s, n, q, h)
-            if value > LEAST * s * s / n:
-                s, n, by = _turn(j, gram, s, n, side, q, h)
-                turned = j
-                continue
-            by = np.float32(0.0)
-            if not pairs:
-                break
-            j, k = _best_pair(gram, side, s, n, q, h)
-            if j < 0:
+            if not value > LEAST * s * s / n:
+                by = np.float32(0.0)  # h has learned of the last turn
                 break
             s, n, by = _turn(j, gram, s, n, side, q, h)
-            _spread(gram, j, by, side, h)
-            s, n, by = _turn(k, gram, s, n, side, q, h)
-            turned = k
+            turned = j
+        for _ in range(steps if pairs else 0):
+            j, value = _best(gram, turned, by, side, s, n, q, h)
+            by = np.float32(0.0)
+            first, second = _best_pair(gram, side, s, n, q, h)
+            if first >= 0 and _of_pair(first, second, gram, side, s, n, q, h) > value:
+                s, n, by = _turn(first, gram, s, n, side, q, h)
+                _spread(gram, first, by, side, h)
+                s, n, by = _turn(second, gram, s, n, side, q, h)
+                turned = second
+            elif value > LEAST * s * s / n:
+                s, n, by = _turn(j, gram, s, n, side, q, h)
+                turned = j
+            else:
+                break
 
 
 @inline
@@ -112,6 +117,13 @@ def _spread(gram, turned, by, side, h):
     row = turned * side.size
     for j in range(0, side.size, 16):
         store(h, j, fma(load(side, j) * by, load(gram, row + j), load(h, j)))
+
+
+@inline
+def _of_pair(j, k, gram, side, s, n, q, h):
+    """(s / sqrt(n))^2 after bits j and k are turned together."""
+    along = s - q[j] - q[k]
+    return along * along / (n + h[j] + h[k] + np.float32(8.0) * side[j] * side[k] * gram[j, k])
 
 
 @inline

@@ -77,7 +77,7 @@ def whole_numbers(owner: str, value: Any, low: int = -LARGEST, high: int = LARGE
         )
     if numbers.size and numbers.dtype.kind not in "iu":
         raise ValueError(f"{wanted}, not of type {numbers.dtype}.")
-    return np.asarray(np.clip(numbers, low, high) if numbers.size else numbers, np.int64).copy()
+    return np.clip(_signed(numbers), low, high) if numbers.size else numbers.astype(np.int64)
 
 
 def entries(owner: str, value: Any, high: int) -> np.ndarray:
@@ -93,6 +93,13 @@ def entries(owner: str, value: Any, high: int) -> np.ndarray:
     return np.clip(whole, 0, high)
 
 
+def _signed(values: np.ndarray) -> np.ndarray:
+    """Integers as int64; of all their types only uint64 has numbers beyond, which are clipped."""
+    if values.dtype.kind == "u" and values.dtype.itemsize == 8:
+        values = np.minimum(values, np.uint64(MOST))
+    return values.astype(np.int64)
+
+
 def _is_integer(number: Any) -> bool:
     return isinstance(number, int | np.integer) and not isinstance(number, bool)
 
@@ -106,7 +113,7 @@ def _whole(column: Any, absent: int | None) -> np.ndarray:
         column = column.to_numpy(zero_copy_only=False)
     plain_array = isinstance(column, np.ndarray) and not isinstance(column, np.ma.MaskedArray)
     if plain_array and column.dtype.kind in "iu":
-        return np.minimum(column, MOST).astype(np.int64)
+        return _signed(column)
     if plain_array and column.dtype.kind == "f":
         missing = np.isnan(column)
         # 2**63 itself is no int64, and as a float has no neighbour below it that matters.

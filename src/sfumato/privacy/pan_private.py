@@ -122,7 +122,10 @@ class NoisyCount:
         self.mechanism, self.state, self.made, self.ended = mechanism, state, 0, False
 
     def update(self, counts: Any) -> Self:
-        """Add events: a column of how many there were in each step."""
+        """Add events: how many there were, one number or a column of one for each step.
+
+        Each is from 0 to 2**31 - 1; so ``update(20)`` counts twenty events, as ``update([20])``.
+        """
         self._check_under_way()
         self.state = _fits(self.state + _total(counts))
         return self
@@ -276,6 +279,8 @@ def _two(owner: str, value: Any) -> tuple[Any, Any]:
 
 
 def _total(counts: Any) -> int:
+    if isinstance(counts, int | np.integer) and not isinstance(counts, bool):
+        counts = [counts]
     return int(count_column("PanPrivateCounter", "counts", counts).sum())
 
 

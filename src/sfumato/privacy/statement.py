@@ -10,12 +10,21 @@ from typing import Any, Self
 from sfumato._require import DELTA, checked, one_of, positive, whole
 from sfumato.privacy.loss import RELATIONS, Loss
 
-__all__ = ["SCHEMA", "PrivacyStatement"]
+__all__ = ["SCHEMA", "WEAK_DELTA", "WEAK_EPSILON", "PrivacyStatement", "weakness"]
 
 UNITS = ("event", "item of a profile", "user", "basket", "adjacency list", "edge")
 UNACCOUNTED = "unaccounted"
 SYSTEM = "operating system"
 INSECURE = "insecure: seeded for tests, not private"
+
+# Where a guarantee, proved or not, says next to nothing; public, and the same for all data.
+# Above epsilon 20 an observer's odds about a unit may grow by more than exp(20) = 485 million: who
+# held its presence for one in a million before seeing a release may be sure of it afterwards.
+WEAK_EPSILON = 20.0
+# A release that publishes each unit's data as they are with probability delta is (0, delta)
+# private: of N units, N delta are then expected to lie open. So delta must be far below 1 / N. N is
+# private, hence a constant: from 10,000 units on, which most data sets have, 1e-4 allows one.
+WEAK_DELTA = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -28,7 +37,8 @@ class PrivacyStatement:
     and release, the budget entry, or "unaccounted"; audit, what measured it, where the curator
     wrote that down;
     contributions, how many events a unit has at most, for which the curator vouches.
-    Nothing in it depends on private data.
+    Nothing in it depends on private data. `warning` says where epsilon or delta is so large that
+    the promise is worth next to nothing; it follows from them and is not stored.
 
     >>> told = PrivacyStatement(
     ...     unit="event", relation="add/remove", mechanism="discrete Laplace, scale 2 on each cell",
@@ -85,6 +95,11 @@ class PrivacyStatement:
         """True where the noise could be computed again from a seed."""
         return self.source != SYSTEM
 
+    @property
+    def warning(self) -> str:
+        """A sentence where the promise hides next to nothing (see `weakness`), else ""."""
+        return weakness(self.epsilon, self.delta)
+
     def to_dict(self) -> dict[str, Any]:
         """The statement as plain JSON values, as `SCHEMA` describes them."""
         return asdict(self)
@@ -106,6 +121,7 @@ class PrivacyStatement:
     def __repr__(self) -> str:
         cost = f"epsilon {_up(self.epsilon)}" + (f", delta {_up(self.delta)}" if self.delta else "")
         told = {
+            "warning": self.warning,
             "hides": f"one {self.unit}{self._events()} ({self.relation})",
             "by": self.mechanism,
             "covers": self.covers,
@@ -124,6 +140,42 @@ class PrivacyStatement:
         if self.ledger == UNACCOUNTED:
             return "unaccounted: no ledger was charged"
         return f"data set {self.dataset!r}, release {self.release!r}, ledger {self.ledger!r}"
+
+
+def weakness(epsilon: float, delta: float = 0.0) -> str:
+    """What is wrong with a guarantee of such numbers, in a sentence; "" where nothing is.
+
+    Parameters
+    ----------
+    epsilon : float
+        Of the guarantee; above `WEAK_EPSILON` it hides next to nothing.
+    delta : float, default=0
+        Of the guarantee; from `WEAK_DELTA` on it may give away whole units.
+
+    Returns
+    -------
+    str
+        The sentence, without anything that depends on data.
+
+    Examples
+    --------
+    >>> weakness(1.0, 1e-6)
+    ''
+    >>> weakness(25.0)
+    "epsilon above 20 hides next to nothing: an observer's odds about a unit may grow exp(25)-fold."
+    """
+    told = []
+    if epsilon > WEAK_EPSILON:
+        told.append(
+            f"epsilon above {WEAK_EPSILON:g} hides next to nothing: an observer's odds about a "
+            f"unit may grow exp({_up(epsilon)})-fold."
+        )
+    if delta >= WEAK_DELTA:
+        told.append(
+            f"delta from {WEAK_DELTA:g} on may give units away: a share of {_up(delta)} of them "
+            "may be published as they are."
+        )
+    return " ".join(told)
 
 
 def _hanging(name: str, text: str) -> str:

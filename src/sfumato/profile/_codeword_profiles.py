@@ -19,11 +19,18 @@ class CodewordProfiles(PairwiseProfiles, in_files=False):
     """The base of releases whose noise is discrete Gaussian, on sums of codewords.
 
     A subclass says in `_length` how many numbers a codeword has, and in `_moved` how far one item
-    moves what gets the noise.
+    moves what gets the noise. scale is the norm of the longest codeword in the whole numbers that
+    are kept; sigma that of the noise in codewords, as the mechanism takes it.
     """
 
+    version = 2  # before, sigma was in whole numbers
     scale: Annotated[int, whole(1, SCALE)]
     sigma: Annotated[float, positive]
+
+    @property
+    def grid_sigma(self) -> float:
+        """The sigma of the noise in the whole numbers that are kept: sigma times scale, exactly."""
+        return self.sigma * self.scale
 
     def codewords(self, items: Any) -> np.ndarray:
         """The codeword of each item, a row of whole numbers whose norm is at most `scale`."""
@@ -35,7 +42,7 @@ class CodewordProfiles(PairwiseProfiles, in_files=False):
         Those of most profiles are nearly orthogonal, and then lose no more than the root of so
         many.
         """
-        noise = GaussianNoise(Fraction(self.sigma), self._moved)
+        noise = GaussianNoise(Fraction(self.sigma) * self.scale, self._moved)
         return noise.epsilon(items, self.statement.delta)
 
     @property
@@ -55,4 +62,4 @@ class CodewordProfiles(PairwiseProfiles, in_files=False):
     @property
     def _items_of_noise(self) -> float:
         """The noise of all numbers of a sum together, as so many items."""
-        return self._length * self.sigma**2 / self._unit
+        return self._length * self.grid_sigma**2 / self._unit

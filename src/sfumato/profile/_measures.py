@@ -8,15 +8,15 @@ __all__ = ["Spread", "best", "measured"]
 
 
 def measured(measure: str, inner: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The measure for each pair, cut to 0..1 but for "inner".
+    """The measure for each pair, as estimated: noise may put it below 0 or above 1.
 
     left, right: sizes above 0, down and across. A union is never below the larger size.
     """
     if measure == "inner":
         return inner
     if measure == "cosine":
-        return np.asarray(np.clip(inner / np.sqrt(left * right), 0, 1))
-    return np.asarray(np.clip(inner / _union(inner, left, right), 0, 1))
+        return np.asarray(inner / np.sqrt(left * right))
+    return np.asarray(inner / _union(inner, left, right))
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import numpy as np
 from sfumato._require import Limit, whole
 from sfumato.data.interactions import Interactions
 from sfumato.privacy._terms import paid_by, whose
+from sfumato.privacy.statement import weakness
 from sfumato.profile._batches import SeenUsers, in_step
 from sfumato.profile._released import ReleasedProfiles
 from sfumato.profile._sets import ProfileSets, public_users
@@ -218,12 +219,13 @@ class ProfileMechanism(Generic[R]):
             # Two profiles may have no item in common; and an item more may push another out.
             other = rounded_up(loss(2 * terms.events))
             return f"{how} an empty one, at epsilon {other} against any other"
-        whole = rounded_up(loss(self.typical_size * (2 if exchanged else 1)))
+        cost = loss(self.typical_size * (2 if exchanged else 1))
+        little = ", which hides next to nothing of it" if weakness(cost) else ""
         whom = " against any other of as many" if exchanged else ""
         limit = "" if most is None else f" ({rounded_up(most)} for any profile)"
         return (
             f"one item is hidden at epsilon {own}, a whole profile of {self.typical_size} items "
-            f"only at epsilon {whole}{whom}{limit}"
+            f"only at epsilon {rounded_up(cost)}{whom}{limit}{little}"
         )
 
     @staticmethod

@@ -8,7 +8,7 @@ import numpy as np
 from sfumato._require import one_of, whole
 from sfumato.profile._sets import hashed_items
 from sfumato.sketch._base import SEED, Cells
-from sfumato.sketch._ids import id_layout, ids_from, ids_of, places
+from sfumato.sketch._ids import NO_ID, id_layout, ids_from, ids_of, places
 from sfumato.sketch._release import Release
 
 __all__ = ["MEASURES", "ReleasedProfiles"]
@@ -16,6 +16,7 @@ __all__ = ["MEASURES", "ReleasedProfiles"]
 MEASURES = one_of(("cosine", "jaccard", "inner"))
 KINDS = ("integers", "text")
 N = whole(1, 2**31)
+PAIRS = 1 << 22  # variances held at a time
 
 
 class ReleasedProfiles(Release, in_files=False):
@@ -84,9 +85,10 @@ class ReleasedProfiles(Release, in_files=False):
         """How alike the profiles of these rows and all of the other release are: rows x others.
 
         Parameters: other, a release of the same parameters at any epsilon, None for this one;
-        measure, "inner" (items in common, as estimated: it may fall below 0), "cosine" or "jaccard"
-        (cut to 0..1); rows, numbers of rows of this release, None for all. A profile has its whole
-        size in common with itself, and similarity 1: its noise is no other's.
+        measure, "inner" (items in common), "cosine" or "jaccard"; rows, numbers of rows of this
+        release, None for all. Estimates are told as they are: noise may put them below 0 or above
+        1, by about the root of their `similarity_variance`. A profile has its whole size in common
+        with itself, and similarity 1: its noise is no other's.
         """
         measure, there = MEASURES.check(type(self).__name__, "measure", measure), self._other(other)
         asked = self._asked_rows(rows)
@@ -121,24 +123,57 @@ class ReleasedProfiles(Release, in_files=False):
 
         Parameters: users, ids in this release, who are not told as their own neighbours; n;
         measure, as of `similarity`; among, the release to look in, None for this one. Where there
-        are fewer than n others, places are filled with id 0 or "" and similarity -inf.
+        are fewer than n others, places are filled with id -1 or "" and similarity -inf. How sure
+        the similarities are is told by `nearest_with_errors`.
         """
         there = self._other(among)
         found, near = self._neighbours(self.rows(users), n, measure, there)
-        if not len(there):
-            filling: Any = (
-                np.zeros(1, np.int64) if self.kind == KINDS[0] else np.array([""], object)
-            )
-            return filling[np.zeros_like(found)], near
-        ids = there.users_[found]
-        ids[found < 0] = 0 if there.kind == KINDS[0] else ""
-        return ids, near
+        return there._ids_at(found), near
+
+    def nearest_with_errors(
+        self, users: Any, n: int = 10, *, measure: str = "cosine", among: Any = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """As `nearest`, with the standard error of each similarity.
+
+        Parameters
+        ----------
+        users, n, measure, among
+            As of `nearest`.
+
+        Returns
+        -------
+        ids, similarities : numpy.ndarray
+            As of `nearest`.
+        std_errors : numpy.ndarray
+            The root of each `similarity_variance`: infinite where a full filter tells no more, NaN
+            where there is no neighbour. It is that of the estimate of one pair; that the pair was
+            chosen among many as the most alike puts the estimate above the truth besides.
+        """
+        there, rows = self._other(among), self.rows(users)
+        found, near = self._neighbours(rows, n, measure, there)
+        errors = np.full(near.shape, np.nan)
+        at_once = max(1, PAIRS // max(len(there), 1))
+        for start in range(0, rows.size if len(there) else 0, at_once):
+            part = slice(start, start + at_once)
+            spread = self.similarity_variance(among, measure=measure, rows=rows[part])
+            told = np.sqrt(np.take_along_axis(spread, np.maximum(found[part], 0), 1))
+            errors[part] = np.where(found[part] >= 0, told, np.nan)
+        return there._ids_at(found), near, errors
 
     def nearest_rows(
         self, rows: Any, n: int = 10, *, measure: str = "cosine"
     ) -> tuple[np.ndarray, np.ndarray]:
         """As `nearest`, from numbers of rows to numbers of rows, -1 where there are no more."""
         return self._neighbours(self._asked_rows(rows), n, measure, self)
+
+    def _ids_at(self, rows: np.ndarray) -> np.ndarray:
+        """The users of these rows, the id of nobody where it is -1."""
+        if not len(self):
+            kind = np.int64 if self.kind == KINDS[0] else object
+            return np.full(rows.shape, NO_ID[self.kind], kind)
+        ids = np.asarray(self.users_[rows])
+        ids[rows < 0] = NO_ID[self.kind]
+        return ids
 
     def _neighbours(
         self, rows: np.ndarray, n: int, measure: str, there: "ReleasedProfiles"

@@ -42,8 +42,8 @@ class Blip(ProfileMechanism[ReleasedBlip]):
     >>> told = Blip(epsilon=8, typical_size=106).release(had)
     >>> told.users_, told.words.shape
     (array(['ann', 'bob'], dtype=object), (2, 80))
-    >>> told.statement.mechanism[-63:]
-    'profile of 106 items only at epsilon 848 (2000 for any profile)'
+    >>> told.statement.mechanism[-69:]
+    'epsilon 848 (2000 for any profile), which hides next to nothing of it'
 
     Thesis (3.3), (3.4); Alaggan, Gambs and Kermarrec 2012.
     """

@@ -26,7 +26,7 @@ class Jlt(GaussianMechanism[ReleasedJlt]):
     moves the sum by its codeword, whose squared norm in whole numbers is at most scale**2 by
     construction, and the noise is discrete Gaussian. Repeated items count once.
     Parameters: dimensions, numbers of a vector, up to 65,536: the noise of each does not depend on
-    how many there are, so similarities are best at about items (scale / sigma)**2 of them, and
+    how many there are, so similarities are best at about items / sigma**2 of them, and
     single items show best in many; epsilon, of one unit, or sigma, of the noise in codewords, as
     the thesis counts it (the statement then tells the epsilon); delta, between 0 and 1; seed, of
     the codebook; typical_size, public: the number of items for which the statement tells the loss
@@ -67,7 +67,7 @@ class Jlt(GaussianMechanism[ReleasedJlt]):
     def _plan(self, terms: Terms, sets: ProfileSets) -> ProfilePlan[ReleasedJlt]:
         noise = GaussianNoise.of(terms, SCALE**2, self.sigma)
         sigma, numbers = float(noise.sigma), len(sets) * self.dimensions
-        public: dict[str, Any] = dict(dimensions=self.dimensions, scale=SCALE, sigma=sigma)
+        public: dict[str, Any] = dict(dimensions=self.dimensions, scale=SCALE, sigma=sigma / SCALE)
 
         def noisy(source: Source) -> dict[str, np.ndarray]:
             return {**self._ids(sets), "vectors": self._vectors(sets, noise, source)}

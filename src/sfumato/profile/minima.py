@@ -36,8 +36,8 @@ class Minima(ProfileMechanism[ReleasedMinima]):
     >>> from sfumato.data import Interactions
     >>> had = Interactions(["ann", "ann", "bob"], ["tea", "milk", "tea"], [1, 1, 1])
     >>> told = Minima(bins=64, epsilon=4).release(had)
-    >>> told.codes.shape, told.statement.mechanism[-62:]
-    ((2, 64), 'profile of 100 items only at epsilon 256 (256 for any profile)')
+    >>> told.codes.shape, told.statement.mechanism[-68:]
+    ((2, 64), 'epsilon 256 (256 for any profile), which hides next to nothing of it')
 
     Li, Owen and Zhang 2012; Kairouz, Oh and Viswanath 2014.
     """

@@ -26,8 +26,9 @@ class ReleasedJlt(CodewordProfiles):
     codebook; cosine and Jaccard divide them by sizes, which are not taken below their standard
     error. Neighbours are ranked by the similarity of the noisy vectors, as dividing by small noisy
     sizes would favour small profiles; the similarities told are those without noise.
-    Parameters: dimensions, scale (the longest codeword) and sigma (of the noise) in whole numbers,
-    seed, kind of the users' ids. `vectors` holds a row for each user.
+    Parameters: dimensions, scale (the norm of the longest codeword in the whole numbers of
+    `vectors`), sigma (of the noise, in codewords, as of `Jlt`; `grid_sigma` in those whole
+    numbers), seed, kind of the users' ids. `vectors` holds a row for each user.
 
     >>> from sfumato.data import Interactions
     >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
@@ -68,7 +69,7 @@ class ReleasedJlt(CodewordProfiles):
     def memberships(self, items: Any, rows: Any = None) -> np.ndarray:
         """For each row and item an estimate of 1 if it is in the profile and of 0 if not.
 
-        Unbiased; its variance is (sigma / scale)**2 of noise and size / dimensions of other items.
+        Unbiased; its variance is sigma**2 of noise and size / dimensions of other items.
         """
         words = self.codewords(items).astype(np.float64)
         lengths = np.maximum((words**2).sum(axis=1), 1.0)
@@ -131,7 +132,7 @@ class ReleasedJlt(CodewordProfiles):
 
     def _layout(self) -> dict[str, Cells]:
         shape = (-1, self.dimensions)
-        return {**self._id_layout(), "vectors": Cells(cells_of(self.sigma), shape, "")}
+        return {**self._id_layout(), "vectors": Cells(cells_of(self.grid_sigma), shape, "")}
 
     def _check_state(self) -> None:
         self._check_rows(self.vectors)

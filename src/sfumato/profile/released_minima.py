@@ -169,7 +169,7 @@ class ReleasedMinima(PairwiseProfiles):
         if measure != "jaccard":
             return super()._estimate(pairs, measure)
         alike, either = self._sums(pairs)
-        return np.asarray(np.clip(alike / either, 0, 1))
+        return np.asarray(alike / either)
 
     def _noisy(self, pairs: Pairs, measure: str) -> np.ndarray:
         if measure == "inner":

@@ -25,13 +25,13 @@ class ReleasedSigns(CodewordProfiles):
 
     Made by `Signs.release`. Guarantee: (epsilon, delta)-differential privacy with a public seed, as
     its `statement` says. Signs tell the angle of the noisy sums, whose cosine is
-    common / sqrt((size + noise) (size' + noise)) for a noise of bits (sigma / scale)**2 items; the
+    common / sqrt((size + noise) (size' + noise)) for a noise of bits sigma**2 items; the
     noisy sizes undo it. Sizes are unbiased; items in common and memberships are so up to terms of
     1 / bits and of the error of sizes. Neighbours are ranked by the noisy angle itself.
-    Parameters: bits, scale (the longest codeword), sigma (of the noise) and weight (of one item in
-    `counts`) in whole numbers, seed, kind of the users' ids. `codes` holds a row of signs for each
-    user, 64 a word, lowest first: 1 where the noisy sum is 0 or more; `counts` weight times the
-    size, with noise.
+    Parameters: bits, scale (the longest codeword) and weight (of one item in `counts`) in whole
+    numbers, sigma (of the noise, in codewords), seed, kind of the users' ids. `codes` holds a row
+    of signs for each user, 64 a word, lowest first: 1 where the noisy sum is 0 or more; `counts`
+    weight times the size, with noise.
 
     >>> from sfumato.data import Interactions
     >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
@@ -58,7 +58,7 @@ class ReleasedSigns(CodewordProfiles):
     def size_bounds(self, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of items between which each true one lies, with this probability."""
         confidence = fraction.check(type(self).__name__, "confidence", confidence)
-        reach = NormalDist().inv_cdf((1 + confidence) / 2) * self.sigma / self.weight
+        reach = NormalDist().inv_cdf((1 + confidence) / 2) * self.grid_sigma / self.weight
         size = self.estimate_size()
         return np.maximum(size - reach, 0.0), np.maximum(size + reach, 0.0)
 
@@ -125,7 +125,7 @@ class ReleasedSigns(CodewordProfiles):
         return np.asarray(inner / (left + right - inner))
 
     def _size_variance(self) -> np.ndarray:
-        return np.full(len(self), (self.sigma / self.weight) ** 2)
+        return np.full(len(self), (self.grid_sigma / self.weight) ** 2)
 
     def _spread(self, pairs: Pairs, measure: str) -> np.ndarray:
         """The bits are independent; the errors of sizes are so of them and of each other."""

@@ -32,7 +32,7 @@ class Signs(GaussianMechanism[ReleasedSigns]):
     Against `Jlt` of as many numbers: 32 times less room and comparisons by XOR, for a standard
     error of similarities that is pi / 2 times as large; the noise is the same but for 3 %.
     Parameters: bits, signs of a profile, up to 65,536: every one has the noise of the whole budget
-    however many there are, so that similarities are best at about items (scale / sigma)**2 of them,
+    however many there are, so that similarities are best at about items / sigma**2 of them,
     200 for 100 items at epsilon 8; epsilon, of one unit, or sigma, of the noise in codewords;
     delta, between 0 and 1; seed, of the codebook; typical_size, public: the number of items for
     which the statement tells the loss of a whole profile.
@@ -71,7 +71,7 @@ class Signs(GaussianMechanism[ReleasedSigns]):
     def _plan(self, terms: Terms, sets: ProfileSets) -> ProfilePlan[ReleasedSigns]:
         noise = GaussianNoise.of(terms, SCALE**2 + WEIGHT**2, self.sigma)
         public: dict[str, Any] = dict(
-            bits=self.bits, scale=SCALE, weight=WEIGHT, sigma=float(noise.sigma)
+            bits=self.bits, scale=SCALE, weight=WEIGHT, sigma=float(noise.sigma / SCALE)
         )
 
         def noisy(source: Source) -> dict[str, np.ndarray]:

@@ -4,7 +4,16 @@ from typing import Any, Self
 
 import numpy as np
 
-from sfumato.sketch._ids import id_arrays, id_layout, ids_from, ids_of, kind_of, places, unique
+from sfumato.sketch._ids import (
+    NO_ID,
+    id_arrays,
+    id_layout,
+    ids_from,
+    ids_of,
+    kind_of,
+    places,
+    unique,
+)
 from sfumato.sketch._stored import Cells
 
 __all__ = ["Catalogue"]
@@ -60,9 +69,9 @@ class Catalogue:
         return places(ids_of(items, "items"), self.ids)
 
     def take(self, positions: np.ndarray) -> np.ndarray:
-        """The ids at these places; 0 or "" where the place is -1."""
+        """The ids at these places; where the place is -1, the id of no item: -1 or ""."""
         found = np.asarray(self.ids[positions])
-        found[positions < 0] = 0 if self.kind == "integers" else ""
+        found[positions < 0] = NO_ID[self.kind]
         return found
 
     def arrays(self) -> dict[str, np.ndarray]:

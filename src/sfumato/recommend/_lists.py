@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.data import as_ids
+from sfumato.sketch._ids import NO_ID
 
 __all__ = ["Lists", "as_column", "filled", "matched"]
 
@@ -64,7 +65,10 @@ def matched(
 
 
 def filled(owner: str, recommended: Any, scores: Any) -> np.ndarray:
-    """The mask of the places that hold an item: all, or those whose score is above -inf."""
+    """The mask of the places that hold an item: whose score is above -inf, whatever its id.
+
+    Without scores, those whose id is not that of no item (-1 or ""), with which `recommend` fills.
+    """
     shape = np.shape(recommended)
     if len(shape) != 2 or 0 in shape:
         raise ValueError(
@@ -72,7 +76,8 @@ def filled(owner: str, recommended: Any, scores: Any) -> np.ndarray:
             f"shape {shape}; one user's list is a row of its own: items[None]."
         )
     if scores is None:
-        return np.ones(shape, np.bool_)
+        ids = np.asarray(recommended)
+        return np.asarray(ids != NO_ID["integers" if ids.dtype.kind in "iu" else "text"])
     told = np.asarray(scores)
     if told.shape != shape:
         raise ValueError(f"{owner}: scores must have the shape of recommended, {shape}.")

@@ -65,7 +65,7 @@ class Factorization(Estimator, in_files=False):
 
         A score is the prediction before it is cut to the bounds, since cutting would tie the best;
         equal ones stand in the catalogue's order. A column of users gets two arrays of shape
-        (users, n), with score -inf (and item 0 or "") where fewer are left; one single id gets two
+        (users, n), with score -inf (and item -1 or "") where fewer are left; one single id gets two
         arrays of what is left.
         Parameters: users, a column or one id; n, from 1 up; exclude, Interactions whose items the
         user who stands beside them does not get (they are used and not kept); filter, a boolean

@@ -32,7 +32,9 @@ def weighed(found: np.ndarray, near: np.ndarray, told: dict[str, Any]) -> Near:
     least = -np.inf if told["threshold"] is None else told["threshold"]
     with np.errstate(invalid="ignore"):  # NaN is nobody's similarity
         chosen = (found >= 0) & (near > 0) & (near >= least) & (near < np.inf)
-    weights = np.where(chosen, near if told["weighting"] == "similarity" else 1.0, 0.0)
+    # Noise puts estimates of cosine and Jaccard above 1, which nobody's similarity is.
+    alike = near if told["measure"] == "inner" else np.minimum(near, 1.0)
+    weights = np.where(chosen, alike if told["weighting"] == "similarity" else 1.0, 0.0)
     sums = weights.sum(axis=1, keepdims=True)
     return np.where(chosen, found, -1), np.divide(weights, sums, out=weights, where=sums > 0)
 

@@ -4,7 +4,8 @@ All take the same parameters. recommended: items, users x places, best first, no
 row. relevant: the items that were right, a pair of columns (row of recommended, item), or
 Interactions together with `users`, the user of each row; a pair told twice counts once, users who
 have no list are left out. scores: the scores of the items, whose -inf says that a place is empty,
-or a mask of the places that are not; without it all places hold an item.
+or a mask of the places that are not; without it a place is empty if its item is -1 or "", with
+which `recommend` fills lists (where that is an item of the catalogue, give scores).
 A user without a relevant item is left out of every mean, since nothing could be right; one with
 relevant items and an empty list counts 0. Where no user is left the answer is NaN.
 """

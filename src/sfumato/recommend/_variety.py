@@ -17,7 +17,7 @@ def coverage(recommended: Any, catalogue: Any, *, scores: Any = None) -> float:
     """The share of the catalogue that is in some list.
 
     Parameters: recommended, users x places; catalogue, the ids that could be; scores, whose -inf
-    (or a mask, whose False) says that a place is empty.
+    (or a mask, whose False) says that a place is empty; without them item -1 or "" says so.
 
     >>> coverage([[1, 2], [2, 3]], [1, 2, 3, 4])
     0.75

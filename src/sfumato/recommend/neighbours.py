@@ -146,7 +146,7 @@ class UserNeighbours(Parameters):
         """The n best items of the catalogue for each user, and their scores, best first.
 
         Equal scores stand in the catalogue's order. A column of users gets two arrays of shape
-        (users, n), with score -inf (and item 0 or "") where fewer are left; one single id gets two
+        (users, n), with score -inf (and item -1 or "") where fewer are left; one single id gets two
         arrays of what is left.
         Parameters: users, a column or one id; n, from 1 up; exclude, Interactions whose items the
         user beside them does not get (also on raw profiles: own items are not left out unasked);

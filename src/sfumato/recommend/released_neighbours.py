@@ -99,7 +99,7 @@ class ReleasedNeighbours(Release):
         """The items most often had together with each item, beyond what popularity explains.
 
         For a column of items arrays of items x n: ids, and weights above 0; a place without a
-        neighbour that stands out of the noise has weight -inf and id 0 or "". For one item columns
+        neighbour that stands out of the noise has weight -inf and id -1 or "". For one item columns
         of what there is.
         """
         near, places = self._near, self._places(items)
@@ -120,7 +120,7 @@ class ReleasedNeighbours(Release):
         Parameters: users, a column of ids, or one; n, from 1 up; exclude, Interactions that hold
         the users' own items (asked for each time, never kept; ratings play no part), a user who has
         none there gets the most popular; filter, a mask over the catalogue. For a column arrays of
-        users x n, a place without an item having score -inf and item 0 or ""; for one user columns
+        users x n, a place without an item having score -inf and item -1 or ""; for one user columns
         of what is left.
         """
         asked = ids_of(users, "users")

@@ -112,9 +112,11 @@ def qolsh(
 
     Guarantee: the cosine between W b and the vector is never below that of `tight_frame`; each step
     raises it, and it ends where no flip would, or after `flips` steps. With together=2 it is never
-    below that of together=1, and at the end no two flips would raise it either.
-    Parameters: bits, from 1 to 4,096; flips, steps from 0 to 65,536; together, 2 to flip a pair in
-    a step where no single flip helps (bits**2 / 2 pairs are tried); seed; options of `Encoder`.
+    below that of together=1, and where it ends before its steps are used up no two flips would
+    raise it either.
+    Parameters: bits, from 1 to 4,096; flips, steps of one flip from 0 to 65,536; together, 2 for as
+    many steps after these that flip the best pair, or the best bit where that is better (bits**2 /
+    2 pairs are tried in each); seed; options of `Encoder`.
     Flipped bits rebuild the vector better and are worse to compare by Hamming distance: short=True
     keeps the signs for that.
 

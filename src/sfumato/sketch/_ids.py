@@ -10,6 +10,7 @@ from sfumato.data.interactions import as_ids
 from sfumato.sketch._stored import Cells
 
 __all__ = [
+    "NO_ID",
     "distinct",
     "id_arrays",
     "id_layout",
@@ -22,6 +23,10 @@ __all__ = [
     "texts",
     "unique",
 ]
+
+# What fills the places of a list that is too short: -1 as in every index of `retrieve`. It is told
+# from an id of the same value by its score, which is -inf.
+NO_ID: dict[str, Any] = {"integers": -1, "text": ""}
 
 
 def is_one(ids: Any) -> bool:

@@ -173,6 +173,11 @@ class Scheme:
             covers=COVERS.format(one=self._one()),
         )
 
+    @property
+    def _cohort_words(self) -> str:
+        """How many cohorts, for a sentence."""
+        return f"{self.cohorts} cohort{'' if self.cohorts == 1 else 's'}"
+
     def _one(self) -> str:
         return f"{self.epsilon_one:.6g}" if math.isfinite(self.epsilon_one) else "infinite"
 

@@ -63,7 +63,7 @@ class LocalHashing(SymbolScheme):
 
     def sentence(self) -> str:
         return (
-            f"local hashing to {self.cells} cells, {self.cohorts} cohorts, another cell sent for "
+            f"local hashing to {self.cells} cells, {self._cohort_words}, another cell sent for "
             f"ever with probability {float(1 - self.high):.6g}, metric {self.metric!r}"
         )
 

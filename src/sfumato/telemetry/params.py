@@ -229,7 +229,7 @@ class Params(Scheme):
         return Flips(Fraction(self.flip, GRID), 2 * self.hashes, relation="replace")
 
     def sentence(self) -> str:
-        told = f"RAPPOR, {self.hashes} of {self.bits} bits a value, {self.cohorts} cohorts, each "
+        told = f"RAPPOR, {self.hashes} of {self.bits} bits a value, {self._cohort_words}, each "
         told += f"bit turned for ever with probability {self.flip / GRID:.6g}"
         if not self.one_time:
             told += (

@@ -131,7 +131,7 @@ class SubsetSelection(Scheme):
 
     def sentence(self) -> str:
         return (
-            f"subset selection, {self.chosen} of {self.cells} cells, {self.cohorts} cohorts, the "
+            f"subset selection, {self.chosen} of {self.cells} cells, {self._cohort_words}, the "
             f"value's own among them for ever with probability {float(self.high):.6g}, metric "
             f"{self.metric!r}"
         )
