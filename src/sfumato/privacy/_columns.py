@@ -77,7 +77,8 @@ def whole_numbers(owner: str, value: Any, low: int = -LARGEST, high: int = LARGE
         )
     if numbers.size and numbers.dtype.kind not in "iu":
         raise ValueError(f"{wanted}, not of type {numbers.dtype}.")
-    return np.clip(_signed(numbers), low, high) if numbers.size else numbers.astype(np.int64)
+    clipped = np.clip(_signed(numbers), low, high) if numbers.size else numbers
+    return np.array(clipped, np.int64, order="C")
 
 
 def entries(owner: str, value: Any, high: int) -> np.ndarray:
