@@ -1,13 +1,19 @@
 """Columns of any library as what ratings are made of: ids of one type, and finite numbers."""
 
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from sfumato.data._typed import strict
 from sfumato.hashing import KeyColumn
 
-__all__ = ["as_ids", "numbers"]
+__all__ = ["as_ids", "ids_by_row", "numbers", "numbers_by_row", "settled_ids"]
 
 
 def as_ids(values: Any, name: str) -> np.ndarray | pa.ChunkedArray:
@@ -78,3 +84,130 @@ def _seconds(dates: np.ndarray, name: str) -> np.ndarray:
         raise ValueError(f"{name}: row {row} is no date; drop or fill such rows first.")
     micros = dates.astype("datetime64[us]").astype(np.int64)
     return micros // 10**6 if not (micros % 10**6).any() else micros / 1e6
+
+
+def ids_by_row(values: Any, name: str) -> pa.Array:
+    """A column of ids, each read by itself: int64, or texts in which an integer is as written.
+
+    Null where a row has no id. An id is an integer, a text, UTF-8 bytes or a float that is whole:
+    7, "7" and 7.0 are one. So no row changes how another is read, and none raises.
+
+    >>> ids_by_row([7, "7", 7.0, "tea", None], "users").to_pylist()
+    ['7', '7', '7', 'tea', None]
+    """
+    column = _column(values, name)
+    if not isinstance(column, list):
+        typed = _typed_ids(column)
+        column = column.to_pylist() if typed is None else typed
+    if isinstance(column, list):
+        if set(map(type, column)) == {int} and -(2**63) <= min(column) <= max(column) < 2**63:
+            return pa.array(column, pa.int64())
+        return pa.array([_id_of(value) for value in column], pa.large_string())
+    return column
+
+
+def numbers_by_row(values: Any, name: str) -> np.ndarray:
+    """A column of numbers as float64, each read by itself; NaN where a row has no finite one."""
+    column = _column(values, name)
+    if not isinstance(column, list):
+        kind = column.type
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+            plain = np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
+            return np.where(np.isfinite(plain), plain, np.nan)
+        column = column.to_pylist()
+    return np.array([_number_of(value) for value in column], np.float64)
+
+
+def settled_ids(ids: pa.Array | pa.ChunkedArray) -> np.ndarray | pa.ChunkedArray:
+    """Ids by row, none of them null, as integers where all are, else as texts."""
+    whole = ids if pa.types.is_integer(ids.type) else strict(ids, pa.int64())
+    if whole is not None:
+        return np.asarray(whole, np.int64)
+    return pa.chunked_array([ids.cast(pa.string())])
+
+
+def _column(values: Any, name: str) -> pa.Array | list[Any]:
+    """One column as Arrow of one type where it has one, else as a list of Python's values."""
+    if isinstance(values, str | bytes | Mapping) or hasattr(values, "columns"):
+        raise TypeError(f"{name}: a whole column is expected, not one {type(values).__name__}.")
+    if getattr(values, "ndim", 1) != 1:
+        raise ValueError(f"{name}: one column is expected, not {values.ndim} dimensions.")
+    if isinstance(values, np.ndarray) and not isinstance(values, np.ma.MaskedArray):
+        if values.dtype.kind in "iuf":
+            with np.errstate(over="ignore"):  # of what is longer than float64
+                return pa.array(_machine(values))
+        return list(values.tolist())
+    if isinstance(values, np.ma.MaskedArray):
+        return list(values.tolist())  # None where masked
+    arrow = _exported(values)
+    if arrow is None:
+        try:
+            return list(values)
+        except TypeError:
+            kind = type(values).__name__
+            raise TypeError(f"{name}: a column is expected, not {kind}.") from None
+    whole = arrow.combine_chunks() if isinstance(arrow, pa.ChunkedArray) else arrow
+    return whole.dictionary_decode() if isinstance(whole, pa.DictionaryArray) else whole
+
+
+def _machine(values: np.ndarray) -> np.ndarray:
+    """Numbers in an order of bytes and a width that Arrow takes."""
+    if values.dtype.kind == "f":
+        return np.ascontiguousarray(values, np.float64)
+    return np.ascontiguousarray(values, values.dtype.newbyteorder("="))
+
+
+def _exported(values: Any) -> pa.Array | pa.ChunkedArray | None:
+    """A column of Arrow, pandas or polars as Arrow's, None where it is none or has no one type."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    try:
+        if hasattr(values, "iloc"):
+            return None if values.dtype == object else pa.array(values, from_pandas=True)
+        if hasattr(values, "__arrow_c_stream__"):
+            return pa.chunked_array(values)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        pass
+    return None
+
+
+def _typed_ids(column: pa.Array) -> pa.Array | None:
+    """Ids of a column of one type; None where its rows must be looked at one by one."""
+    kind = column.type
+    if pa.types.is_integer(kind):
+        fits = not pa.types.is_uint64(kind) or (pc.max(column).as_py() or 0) < 2**63
+        return column.cast(pa.int64() if fits else pa.large_string())
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return column.cast(pa.large_string())
+    if pa.types.is_floating(kind):
+        plain = np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
+        whole = (np.trunc(plain) == plain) & (np.abs(plain) < 2**63)
+        return pa.array(np.where(whole, plain, 0).astype(np.int64), mask=~whole)
+    return None
+
+
+def _id_of(value: Any) -> str | None:
+    """The text of one id, None for what is none."""
+    try:
+        if isinstance(value, str):
+            return str(value) if value.isascii() or value.encode() else None
+        if isinstance(value, bytes):
+            return value.decode()
+        if isinstance(value, float | np.floating):
+            plain = float(value)
+            return str(int(plain)) if abs(plain) < 2**63 and plain.is_integer() else None
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        return str(int(value)) if whole else None
+    except ValueError:  # half of a pair, bytes of another encoding, thousands of digits
+        return None
+
+
+def _number_of(value: Any) -> float:
+    """One finite number, NaN for what is none."""
+    if not isinstance(value, str | bytes | Real | Decimal | np.number | np.bool_):
+        return math.nan
+    try:
+        plain = float(value)
+    except (ValueError, OverflowError, TypeError):
+        return math.nan
+    return plain if math.isfinite(plain) else math.nan
