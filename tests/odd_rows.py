@@ -1,4 +1,4 @@
-"""Rows that are hard to read, each to be added to good data of which it must change nothing else."""
+"""Rows that are hard to read, to be added to good data of which they must change nothing else."""
 
 import math
 import warnings
@@ -50,6 +50,16 @@ def with_row(had, row, times=1):
 def dropping(had):
     """The same interactions, made for a private path."""
     return Interactions(had.users, had.items, had.ratings, invalid="drop")
+
+
+def everyone(had):
+    """All users of the interactions by rising ids: the public list where all of them are public."""
+    return np.unique(had.users)
+
+
+def released_to_all(mechanism, had, **terms):
+    """Profiles of all users of the interactions, who are public here."""
+    return mechanism.release(had, users=everyone(had), **terms)
 
 
 def nothing():

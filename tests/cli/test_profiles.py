@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from odd_rows import released_to_all
 from sfumato.data import Interactions, read_interactions
 from sfumato.privacy import Ledger
 from sfumato.profile import Blip, ReleasedBlip, load
@@ -146,7 +147,7 @@ def test_more_than_all_others_are_not_told(shop, released):
 
 def test_who_is_alike_in_a_release_that_tells_nothing_is_nobody(tmp_path):
     had = Interactions([0, 0, 1, 2], [7, 8, 7, 9], [1, 1, 1, 1])
-    Blip(epsilon=0).release(had).save(tmp_path / "nothing.sfu")
+    released_to_all(Blip(epsilon=0), had).save(tmp_path / "nothing.sfu")
     output = run(tmp_path, "profiles", "similar", "nothing.sfu", "1", "--json")
     assert output.count("similarity") == 0
     assert "the release tells of nobody who is alike" in output

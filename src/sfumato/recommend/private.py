@@ -101,13 +101,13 @@ class PrivateFactorization(PrivateFile):
         """Charge the budget, add the noise, learn; with a ledger the model is stored there too.
 
         Parameters: train, whatever it holds: rows outside of the public lists are left out, ratings
-        beyond the bounds are clipped, none is fine, and nothing is said of either (the curator may
-        ask `Interactions.outside`); make it with invalid="drop" and, if read, duplicates="keep", since of rows
-        that put each other out one more would change two; catalogue, the public ids of items, and users, for unit
-        "event" the public ids of accounts (or None where `rows` is given): never taken from train,
-        whose ids they meet as texts, 7 as "7"; ledger (or its path) and dataset, who pays;
-        release_id, whose retry with the same parameters returns the stored model and costs
-        nothing; source, of the noise, for tests only.
+        beyond the bounds are clipped, none is fine, and nothing is said of it (the curator may ask
+        `Interactions.outside`); make it with invalid="drop" and, where it is read from a file,
+        duplicates="keep", since of rows that put each other out one more would change two;
+        catalogue, the public ids of items, and users, for unit "event" the public ids of accounts
+        (or None where `rows` is given): never taken from train, whose ids they meet as texts, 7 as
+        "7"; ledger (or its path) and dataset, who pays; release_id, whose retry with the same
+        parameters returns the stored model and costs nothing; source, of the noise, for tests only.
         """
         plain = self._check()
         self._check_train(train, empty=True)

@@ -101,9 +101,9 @@ class PrivateNeighbours(Parameters):
 
         Parameters: train, Interactions, best made with invalid="drop": whatever they hold, nothing
         is raised; items outside of the catalogue are left out (`Interactions.outside` counts them
-        for the curator); may be empty; catalogue, the public ids that may be recommended, at least 2, never taken from
-        train; ledger and dataset, who pays; release_id, whose retry returns the stored release;
-        source, of the noise, for tests only.
+        for the curator); may be empty; catalogue, the public ids that may be recommended, at least
+        2, never taken from train; ledger and dataset, who pays; release_id, whose retry returns the
+        stored release; source, of the noise, for tests only.
         """
         told = self._limited()
         if not isinstance(train, Interactions):
