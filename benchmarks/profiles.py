@@ -100,8 +100,11 @@ def nearest():
     part = population(10_000)
     draws = np.random.default_rng(1)
     made = Blip(epsilon=8).release_batches(
-        Interactions(part.users + 10_000 * k, draws.permutation(part.items), part.ratings)
-        for k in range(100)
+        (
+            Interactions(part.users + 10_000 * k, draws.permutation(part.items), part.ratings)
+            for k in range(100)
+        ),
+        users=(range(10_000 * k, 10_000 * (k + 1)) for k in range(100)),
     )
     parts = list(made)
     everybody = _joined(parts)

@@ -89,8 +89,9 @@ def _seconds(dates: np.ndarray, name: str) -> np.ndarray:
 def ids_by_row(values: Any, name: str) -> pa.Array:
     """A column of ids, each read by itself: int64, or texts in which an integer is as written.
 
-    Null where a row has no id. An id is an integer, a text, UTF-8 bytes or a float that is whole:
-    7, "7" and 7.0 are one. So no row changes how another is read, and none raises.
+    Null where a row has no id. An id is an integer, a text that is not blank, such text in UTF-8 or
+    a float that is whole: 7, "7" and 7.0 are one. So no row changes how another is read, and none
+    raises.
 
     >>> ids_by_row([7, "7", 7.0, "tea", None], "users").to_pylist()
     ['7', '7', '7', 'tea', None]
@@ -114,7 +115,10 @@ def numbers_by_row(values: Any, name: str) -> np.ndarray:
         if pa.types.is_integer(kind) or pa.types.is_floating(kind):
             plain = np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
             return np.where(np.isfinite(plain), plain, np.nan)
-        column = column.to_pylist()
+        try:
+            return numbers_by_row(column.cast(pa.float64()), name)
+        except pa.ArrowException:
+            column = column.to_pylist()
     return np.array([_number_of(value) for value in column], np.float64)
 
 
@@ -178,7 +182,8 @@ def _typed_ids(column: pa.Array) -> pa.Array | None:
         fits = not pa.types.is_uint64(kind) or (pc.max(column).as_py() or 0) < 2**63
         return column.cast(pa.int64() if fits else pa.large_string())
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return column.cast(pa.large_string())
+        blank = pc.equal(pc.utf8_trim_whitespace(column), "")
+        return pc.if_else(blank, None, column).cast(pa.large_string())
     if pa.types.is_floating(kind):
         plain = np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
         whole = (np.trunc(plain) == plain) & (np.abs(plain) < 2**63)
@@ -189,10 +194,9 @@ def _typed_ids(column: pa.Array) -> pa.Array | None:
 def _id_of(value: Any) -> str | None:
     """The text of one id, None for what is none."""
     try:
-        if isinstance(value, str):
-            return str(value) if value.isascii() or value.encode() else None
-        if isinstance(value, bytes):
-            return value.decode()
+        if isinstance(value, str | bytes):
+            text = value.decode() if isinstance(value, bytes) else str(value)
+            return text if text.strip() and text.encode() else None
         if isinstance(value, float | np.floating):
             plain = float(value)
             return str(int(plain)) if abs(plain) < 2**63 and plain.is_integer() else None

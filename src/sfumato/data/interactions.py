@@ -63,6 +63,9 @@ class Interactions:
     3 rows read, 1 kept; 1 skipped: the user is no id; 1 skipped: the rating is not a finite number.
     """
 
+    report: ReadingReport | None
+    _cache: dict[str, Any]
+
     def __init__(
         self, users: Any, items: Any, ratings: Any, times: Any = None, *, invalid: str = "refuse"
     ) -> None:
@@ -95,8 +98,8 @@ class Interactions:
             if count := int((left & bad).sum()):
                 skipped[reason] = count
             left &= ~bad
-        ids = [_coded_text(settled_ids(each.filter(pa.array(left)))) for each in (who, what)]
-        self._set(*ids, rated[left], None, "drop")
+        who, what = (settled_ids(each.filter(pa.array(left))) for each in (who, what))
+        self._set(_coded_text(who), _coded_text(what), rated[left], None, "drop")
         self.report = ReadingReport(left.size, len(self), 0, skipped)
 
     def _set(
@@ -111,8 +114,8 @@ class Interactions:
         self._users, self._items = _locked(users), _locked(items)
         self.ratings = _locked(ratings)
         self.times = None if times is None else _locked(times)
-        self.report: ReadingReport | None = None
-        self._cache: dict[str, Any] = {}
+        self.report = None
+        self._cache = {}
 
     @classmethod
     def _of(cls, *columns: Any) -> "Interactions":
@@ -187,8 +190,9 @@ class Interactions:
         if (self.times is None) != (other.times is None):
             raise ValueError("Interactions: cannot merge, only one of the two has times.")
         if self.invalid == other.invalid == "drop":
-            each = zip(self._plains(), other._plains(), strict=True)
-            return Interactions(*(np.concatenate(pair) for pair in each), invalid="drop")
+            both = zip(self._plains(), other._plains(), strict=True)
+            users, items, ratings = (np.concatenate(pair) for pair in both)
+            return Interactions(users, items, ratings, invalid="drop")
         for name, ids, more in (
             ("users", self._users, other._users),
             ("items", self._items, other._items),
