@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from sfumato.data._typed import strict
 from sfumato.hashing import KeyColumn
 
-__all__ = ["as_ids", "ids_by_row", "numbers", "numbers_by_row", "settled_ids"]
+__all__ = ["as_ids", "ids_by_row", "numbers", "numbers_by_row", "plain_column", "settled_ids"]
 
 
 def as_ids(values: Any, name: str) -> np.ndarray | pa.ChunkedArray:
@@ -96,7 +96,7 @@ def ids_by_row(values: Any, name: str) -> pa.Array:
     >>> ids_by_row([7, "7", 7.0, "tea", None], "users").to_pylist()
     ['7', '7', '7', 'tea', None]
     """
-    column = _column(values, name)
+    column = plain_column(values, name)
     if not isinstance(column, list):
         typed = _typed_ids(column)
         column = column.to_pylist() if typed is None else typed
@@ -109,7 +109,7 @@ def ids_by_row(values: Any, name: str) -> pa.Array:
 
 def numbers_by_row(values: Any, name: str) -> np.ndarray:
     """A column of numbers as float64, each read by itself; NaN where a row has no finite one."""
-    column = _column(values, name)
+    column = plain_column(values, name)
     if not isinstance(column, list):
         kind = column.type
         if pa.types.is_integer(kind) or pa.types.is_floating(kind):
@@ -130,7 +130,7 @@ def settled_ids(ids: pa.Array | pa.ChunkedArray) -> np.ndarray | pa.ChunkedArray
     return pa.chunked_array([ids.cast(pa.string())])
 
 
-def _column(values: Any, name: str) -> pa.Array | list[Any]:
+def plain_column(values: Any, name: str) -> pa.Array | list[Any]:
     """One column as Arrow of one type where it has one, else as a list of Python's values."""
     if isinstance(values, str | bytes | Mapping) or hasattr(values, "columns"):
         raise TypeError(f"{name}: a whole column is expected, not one {type(values).__name__}.")
@@ -151,7 +151,15 @@ def _column(values: Any, name: str) -> pa.Array | list[Any]:
             kind = type(values).__name__
             raise TypeError(f"{name}: a column is expected, not {kind}.") from None
     whole = arrow.combine_chunks() if isinstance(arrow, pa.ChunkedArray) else arrow
-    return whole.dictionary_decode() if isinstance(whole, pa.DictionaryArray) else whole
+    if isinstance(whole, pa.DictionaryArray):
+        return _narrowed(whole.dictionary).take(whole.indices)
+    return _narrowed(whole)
+
+
+def _narrowed(column: pa.Array) -> pa.Array:
+    """Views, of which Arrow can take no rows, as plain texts."""
+    plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    return column.cast(plain.get(column.type, column.type))
 
 
 def _machine(values: np.ndarray) -> np.ndarray:
