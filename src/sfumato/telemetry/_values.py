@@ -27,6 +27,7 @@ __all__ = [
 
 NO_VALUE = b""  # what a client reports that has no value, or one that cannot be reported
 SAFE = 2**53  # below which a float is a whole number for sure, as in a browser
+INTEGERS = range(-(2**63), 2**64)  # that are reported by their digits
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
@@ -96,8 +97,9 @@ def values_of(texts: Sequence[bytes], codes: np.ndarray) -> Values:
 def reported_column(column: Any) -> Values:
     """As `value_column`, but each row by itself, and none raises: clients report what they have.
 
-    7, "7" and 7.0 are one value. What is none (null, NaN, a fraction, a truth value, half of a pair
-    of surrogates, any other object) is reported as the empty text, like an empty text.
+    7, "7" and 7.0 are one value. What is none (null, NaN, a fraction, an integer of more than 64
+    bits, a truth value, half of a pair of surrogates, any other object) is reported as the empty
+    text, like an empty text.
 
     >>> reported_column([7, "7", 7.0, None, 7.5]).texts()
     [b'7', b'']
@@ -149,8 +151,8 @@ def _reported(value: Any) -> bytes:
             whole = abs(plain) < SAFE and plain.is_integer()
             return str(int(plain)).encode() if whole else NO_VALUE
         integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        return str(int(value)).encode() if integer else NO_VALUE
-    except ValueError:  # half of a pair, or thousands of digits
+        return b"%d" % value if integer and value in INTEGERS else NO_VALUE
+    except UnicodeEncodeError:  # half of a pair
         return NO_VALUE
 
 
