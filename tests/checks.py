@@ -306,10 +306,23 @@ def check_every_kind_of_column_is_alike(make: Factory) -> None:
             assert make(1).update(other) == want
 
 
+def check_a_key_of_another_type_changes_no_other(make: Factory) -> None:
+    sketch = make(1)
+    if not isinstance(sketch, KeyedSketch):
+        return
+    keys = [7, -3, 2**53 + 1, 0]
+    if sketch.parameters.get("kind") == "hadamard":  # its keys are coordinates
+        return
+    for odd in ("guest", None, 0.5, object(), True, 2**70, "7.5"):
+        alone = make(1).update(keys).update([odd])
+        assert make(1).update([*keys, odd]) == alone
+        assert make(1).update(pd.Series([*map(str, keys), odd], dtype=object)) == alone
+
+
 def check_bad_column_changes_nothing(make: Factory) -> None:
     sketch = feed(make(1))
     before = sketch.to_bytes()
-    bad = [[1, None], [1.5], ["a", 1], pa.array(["a", None]), 7, ["text in a sketch of integers"]]
+    bad = [7, "tea", {"tea": 1}, pa.table({"key": [1]}), np.zeros((2, 2), int), pa.array([[1]])]
     if not isinstance(sketch, KeyedSketch):
         outside = np.nan if hasattr(sketch, "clipped") else np.inf  # within bounds by clipping
         bad = [[[1.0, np.nan]], [["a"]], np.full((2, 12), outside), np.ones((2, 2, 2)), None]

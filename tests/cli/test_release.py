@@ -52,7 +52,7 @@ def test_integer_keys_of_a_release_are_asked_as_integers(tmp_path):
     path, out = tmp_path / "numbers.sketch", tmp_path / "numbers.release"
     CountSketch(4096).update([7] * 5000).save(path)
     run("sketch", "release", path, "-o", out, "--epsilon", 1)
-    (row,) = json.loads(run("sketch", "estimate", out, 7, "--integers", "--json"))["rows"]
+    (row,) = json.loads(run("sketch", "estimate", out, 7, "--json"))["rows"]
     assert abs(row["estimate"] - 5000) < 500
 
 

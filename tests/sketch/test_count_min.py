@@ -183,9 +183,8 @@ def test_compact_width_must_fill_groups():
         CountMin(12, cells="compact")
 
 
-def test_keys_of_another_kind_are_refused():
-    sketch = CountMin(8).update([1, 2])
-    with pytest.raises(TypeError, match="keys are text, but the sketch holds integers"):
-        sketch.estimate(["1"])
-    with pytest.raises(TypeError, match="keys are integers here and text there"):
-        sketch.merge(CountMin(8).update(["1"]))
+def test_an_integer_and_its_text_are_one_key():
+    sketch = CountMin(1024).update([1, 2])
+    assert sketch.merge(CountMin(1024).update(["1", None])).estimate(
+        ["1", 1.0, 2, None]
+    ).tolist() == [*(2, 2, 1, 1)]

@@ -124,13 +124,11 @@ def test_offsets_that_do_not_cover_the_keys_are_named(offsets, message):
         FeatureHasher(8).transform([1, 2, 3], offsets)
 
 
-def test_only_sketches_of_the_same_parameters_and_keys_are_compared():
+def test_only_sketches_of_the_same_parameters_are_compared():
     one = FeatureHasher(8).update([1])
     for ask in (one.inner, one.distance):
         with pytest.raises(ValueError, match="cannot compare, width is 8 here and 9 there"):
             ask(FeatureHasher(9))
-        with pytest.raises(TypeError, match="cannot compare, keys are integers here and text"):
-            ask(FeatureHasher(8).update(["1"]))
 
 
 def test_threads_may_transform_and_estimate_together():

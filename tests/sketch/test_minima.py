@@ -56,7 +56,7 @@ def test_k_minimum_takes_whole_minima_only():
 def test_bytes_that_contradict_themselves_are_refused(shape, change, message):
     sketch = MinHash(3, **shape).update(range(10))
     arrays = {"_minima": np.array(change.get("_minima", sketch._minima), np.uint32)}
-    state = {"keys": change.get("keys", "integers"), "held": change.get("held", "minima")}
-    header = {"kind": "MinHash", "version": 1, "parameters": sketch.parameters, "state": state}
+    state = {"keys": change.get("keys", "some"), "held": change.get("held", "minima")}
+    header = {"kind": "MinHash", "version": 2, "parameters": sketch.parameters, "state": state}
     with pytest.raises(SketchFormatError, match=message):
         load(pack(header, arrays))

@@ -16,10 +16,7 @@ __all__ = ["app", "main"]
 # What a sentence of the library asks for is an option here.
 HINTS = {
     "is null": "--skip-nulls leaves such rows out.",
-    "read it as text": "That is --text.",
     "weights must be whole numbers, not": "A count-sketch takes others with --set cells=real.",
-    "but the sketch holds integers": "--text reads all keys as text.",
-    "but the sketch holds text": "--text reads all keys as text.",
     "holds a heavier event": "That is --set weight=W.",
     "give candidates": "That is --among FILE.",
     "ledger and dataset go together": "They are --ledger and --dataset.",

@@ -6,13 +6,13 @@ from typing import Any
 __all__ = ["about", "compared", "heaviest", "overall"]
 
 
-def about(sketch: Any, keys: list[str], integers: bool = False) -> list[dict[str, Any]]:
+def about(sketch: Any, keys: list[str]) -> list[dict[str, Any]]:
     """One row for each key: its estimate, or whether the sketch contains it."""
     _refuse_points(sketch)
     ask = getattr(sketch, "contains", None) or getattr(sketch, "estimate", None)
     if ask is None or not inspect.signature(ask).parameters:
         raise ValueError(f"{_name(sketch)}: cannot be asked about a key; give none.")
-    answers = ask(_typed(sketch, keys, integers))
+    answers = ask(keys)
     label = "contains" if answers.dtype == bool else "estimate"
     return [{"key": key, label: answer} for key, answer in zip(keys, answers.tolist(), strict=True)]
 
@@ -40,21 +40,18 @@ def compared(left: Any, right: Any) -> dict[str, Any]:
     return found
 
 
-def heaviest(
-    sketch: Any, k: int, among: list[str] | None = None, integers: bool = False
-) -> list[dict[str, Any]]:
+def heaviest(sketch: Any, k: int, among: list[str] | None = None) -> list[dict[str, Any]]:
     """The k heaviest keys that the sketch tracked, or among those listed, heaviest first."""
     _refuse_points(sketch)
     if among is not None and not hasattr(sketch, "heavy_hitters"):
-        found = about(sketch, among, integers)
+        found = about(sketch, among)
         return sorted(found, key=lambda row: -row.get("estimate", 0))[:k]
     if not hasattr(sketch, "heavy_hitters"):
         raise ValueError(
             f"{_name(sketch)}: does not know its heaviest keys; build a count-sketch with "
             "--set track=100."
         )
-    listed = None if among is None else _typed(sketch, among, integers)
-    keys, estimates = sketch.heavy_hitters(k, listed)
+    keys, estimates = sketch.heavy_hitters(k, among)
     return [
         {"key": _readable(key), "estimate": float(estimate)}
         for key, estimate in zip(keys, estimates, strict=True)
@@ -71,22 +68,10 @@ def _refuse_points(sketch: Any) -> None:
         )
 
 
-def _typed(sketch: Any, keys: list[str], integers: bool) -> list[Any]:
-    if not integers and getattr(sketch, "keys", "") != "integers":
-        return list(keys)
-    numbers = []
-    for key in keys:
-        try:
-            numbers.append(int(key))
-        except ValueError:
-            raise ValueError(f"{_name(sketch)}: its keys are integers; {key!r} is none.") from None
-    return numbers
-
-
-def _readable(key: Any) -> int | str:
+def _readable(key: Any) -> int | str | None:
     if isinstance(key, bytes):
         return key.decode("utf-8", "backslashreplace")
-    return key if isinstance(key, str) else int(key)
+    return key if key is None or isinstance(key, str) else int(key)
 
 
 def _name(sketch: Any) -> str:

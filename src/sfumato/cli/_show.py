@@ -27,7 +27,6 @@ def info(stored: Any, file: Path) -> dict[str, Any]:
     if hasattr(stored, "statement"):
         found["statement"] = stored.statement.to_dict()
     else:
-        found["keys"] = getattr(stored, "keys", None) or None
         found["merging"] = {"kind": stored.merging.kind, "reason": stored.merging.reason or None}
     if hasattr(stored, "total"):
         found["total"] = stored.total

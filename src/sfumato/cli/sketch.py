@@ -22,9 +22,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 File = Annotated[Path, typer.Argument(help="A sketch, or a release of one.")]
-Integers = Annotated[
-    bool, typer.Option("--integers", help="Keys are integers; a release does not know.")
-]
+Integers = Annotated[bool, typer.Option("--integers", hidden=True)]  # has no effect any more
 Out = Annotated[Path, typer.Option("--output", "-o", help="Where to write the sketch.")]
 
 
@@ -42,7 +40,7 @@ def build(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the sketch; repeatable."),
     ] = None,
-    text: Annotated[bool, typer.Option("--text", help="Read the keys as text.")] = False,
+    text: Annotated[bool, typer.Option("--text", hidden=True)] = False,  # has no effect any more
     skip_nulls: Annotated[bool, typer.Option(help="Leave out rows with empty values.")] = False,
     threads: Annotated[int | None, typer.Option(help="All cores unless told.")] = None,
     memory_limit: Annotated[str | None, typer.Option(metavar="SIZE", help="Such as 1GiB.")] = None,
@@ -50,7 +48,11 @@ def build(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Sketch a column of files larger than memory. CSV and TSV files start with a header line."""
+    """Sketch a column of files larger than memory. CSV and TSV files start with a header line.
+
+    A key is its value, whatever type the file gives it: 7 and "7" are one key, and so are all empty
+    values, so that no row changes how another one is read.
+    """
     from sfumato.cli import _kinds, _show
     from sfumato.data import read_batches
     from sfumato.engine import map_merge
@@ -59,7 +61,7 @@ def build(
     limit = None if memory_limit is None else _kinds.size(memory_limit)
     check_output(output, force)
     columns = [column] if weights is None else [column, weights]
-    source = read_batches(files, columns, text=[column] if text else [], skip_nulls=skip_nulls)
+    source = read_batches(files, columns, keys=[column], skip_nulls=skip_nulls)
     begin = time.perf_counter()
     with _show.progress(f"sketching {column}", hidden=quiet or json) as tell:
         sketch = map_merge(
@@ -100,10 +102,8 @@ def estimate(
     from sfumato.cli import _ask, _show
 
     sketch = _load(file)
-    if keys and hasattr(sketch, "statement") and not integers and all(map(_numeral, keys)):
-        print("sfumato: the keys are read as text; --integers reads numbers.", file=sys.stderr)
     if keys:
-        _show.rows(_ask.about(sketch, keys, integers), json)
+        _show.rows(_ask.about(sketch, keys), json)
     else:
         _show.document({"kind": type(sketch).__name__, "estimate": _ask.overall(sketch)}, json)
 
@@ -122,7 +122,7 @@ def top(
     from sfumato.cli import _ask, _show
 
     listed = None if among is None else among.read_text().splitlines()
-    _show.rows(_ask.heaviest(_load(file), k, listed, integers), json)
+    _show.rows(_ask.heaviest(_load(file), k, listed), json)
 
 
 @app.command()
@@ -228,7 +228,3 @@ def _load(file: Path) -> Any:
 def _begins(file: Path, magic: bytes) -> bool:
     with file.open("rb") as opened:
         return opened.read(len(magic)) == magic
-
-
-def _numeral(key: str) -> bool:
-    return key.removeprefix("-").isdigit()

@@ -26,7 +26,7 @@ def as_ids(values: Any, name: str) -> np.ndarray | pa.ChunkedArray:
     """
     if isinstance(values, str | bytes | int | np.integer) and not isinstance(values, bool):
         values = [values]
-    keys = KeyColumn(values, name=name)
+    keys = KeyColumn(values, name=name, strict=True)
     if keys.kind == "text":
         return pa.chunked_array([_text(piece.values, name) for piece in keys.pieces])
     pieces = [np.asarray(piece.values) for piece in keys.pieces]

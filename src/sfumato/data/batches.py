@@ -25,6 +25,7 @@ def read_batches(
     *,
     batch_rows: int | None = None,
     text: Sequence[str] = (),
+    keys: Sequence[str] = (),
     skip_nulls: bool = False,
 ) -> "Batches":
     """A source larger than memory as batches of these columns.
@@ -40,20 +41,23 @@ def read_batches(
     - an Arrow table, batch, reader or dataset, a pandas or polars frame, a dict of columns;
     - an iterator of any of those but files;
     columns, their names; batch_rows, most rows of a batch, 65,536 unless told; text, columns to
-    read as text whatever they look like; skip_nulls, leave out rows with a null in these columns.
+    read as text whatever they look like; keys, columns that will be hashed: text files give them as
+    text, other sources as they are, so that no row changes how another one is read; skip_nulls,
+    leave out rows with a null in these columns.
 
     >>> views = {"item": ["tea", "milk", None], "user": [7, 7, 8]}
     >>> [batch.to_pydict() for batch in read_batches(views, ["item"], skip_nulls=True)]
     [{'item': ['tea', 'milk']}]
     """
     names = _names(columns)
-    as_text = frozenset(_names(text, empty=True))
-    if not as_text <= set(names):
-        raise ValueError(f"data: text names {min(as_text - set(names))!r}, which is not read.")
+    as_text, as_keys = (frozenset(_names(some, empty=True)) for some in (text, keys))
+    for what, some in (("text", as_text), ("keys", as_keys)):
+        if not some <= set(names):
+            raise ValueError(f"data: {what} names {min(some - set(names))!r}, which is not read.")
     rows = BATCH_ROWS if batch_rows is None else ROWS.check("data", "batch_rows", batch_rows)
     if isinstance(source, Batches):
         raise TypeError("data: the source is already Batches; pass it on as it is.")
-    found = _find(source, names, as_text)
+    found = _find(source, names, as_text | as_keys)
     return Batches(names, found, Reading(rows), as_text, skip_nulls)
 
 

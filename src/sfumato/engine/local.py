@@ -55,9 +55,9 @@ def map_merge(
     """
     if not callable(make_sketch):
         raise TypeError("map_merge: make_sketch must be a function that makes an empty sketch.")
-    batches = _batches(source, column, weights)
-    step = update or _updater(batches, column, weights)
     first = make_sketch()
+    batches = _batches(source, column, weights, keyed=hasattr(first, "keys"))
+    step = update or _updater(batches, column, weights)
     if weights is not None and update is None:
         _check_weighted(first)
     wanted = 1 if first.merging.kind == "refused" else _threads(threads)
@@ -72,11 +72,12 @@ def map_merge(
     return _merged(sketches)
 
 
-def _batches(source: Any, column: str | None, weights: str | None) -> Batches:
+def _batches(source: Any, column: str | None, weights: str | None, *, keyed: bool) -> Batches:
     if not isinstance(source, Batches):
         if column is None:
             raise ValueError("map_merge: name the column, or pass what read_batches returns.")
-        return read_batches(source, [column] if weights is None else [column, weights])
+        columns = [column] if weights is None else [column, weights]
+        return read_batches(source, columns, keys=[column] if keyed else [])
     for name in (column, weights):
         if name is not None and name not in source.columns:
             raise ValueError(

@@ -2,8 +2,10 @@
 
 Integers: h(x) = mix(x ^ k) with k = mix(seed + GOLDEN), where mix is Evensen's "moremur" finalizer;
 an unsigned integer of 2**63 or more takes one mix more, so that it differs from every negative one.
-Bytes: XXH64 with the same seed. Row r of a sketch uses the product h * ROW[r] (mod 2**64): its high
-32 bits choose the cell, bit 31 chooses the sign.
+Bytes: XXH64 with the same seed, unless they are the decimal text of an integer from -2**63 to
+2**64 - 1 (no leading zero or plus sign; a final ".0" is allowed), which hashes as that integer: a
+key has one hash, whether it was read as a number or as text. Row r of a sketch uses the product
+h * ROW[r] (mod 2**64): its high 32 bits choose the cell, bit 31 chooses the sign.
 """
 
 import numpy as np
@@ -17,6 +19,7 @@ __all__ = [
     "integers",
     "key_of",
     "mix",
+    "of_bytes",
     "of_integer",
     "of_unsigned",
     "row_sign",
@@ -163,23 +166,68 @@ def xxh64(at, size, seed):
     return h ^ (h >> np.uint64(32))
 
 
+ZERO, NINE, MINUS, POINT = np.uint64(0x30), np.uint64(0x39), np.uint64(0x2D), np.uint64(0x2E)
+LONGEST = np.uint64(22)  # "-9223372036854775808.0"
+TEN = np.uint64(10)
+TOP, TOP_DIGIT = np.uint64((2**64 - 1) // 10), np.uint64((2**64 - 1) % 10)
+
+
+@kernel
+def _decimal(at, size):
+    """Whether the bytes are the decimal text of a 64-bit integer, its size, and its sign."""
+    end = at + size
+    ends = size > np.uint64(2) and byte_at(end - np.uint64(1)) == ZERO
+    if ends and byte_at(end - np.uint64(2)) == POINT:
+        end -= np.uint64(2)
+    negative = byte_at(at) == MINUS
+    if negative:
+        at += np.uint64(1)
+    # No digit, or a zero in front of others or behind a minus sign: not how an integer is written.
+    if at >= end or (byte_at(at) == ZERO and (negative or end - at > np.uint64(1))):
+        return False, np.uint64(0), negative
+    value = np.uint64(0)
+    while at < end:
+        digit = byte_at(at) - ZERO  # wraps around below "0"
+        if digit > np.uint64(9) or value > TOP or (value == TOP and digit > TOP_DIGIT):
+            return False, np.uint64(0), negative
+        value = value * TEN + digit
+        at += np.uint64(1)
+    if negative and value > np.uint64(2**63):
+        return False, np.uint64(0), negative
+    return True, value, negative
+
+
+@inline
+def of_bytes(at, size, seed, key):
+    """The hash of a text: of the integer it is the decimal text of, else XXH64."""
+    if size and size <= LONGEST:
+        first = byte_at(at)
+        if first <= NINE and (first >= ZERO or first == MINUS):
+            number, value, negative = _decimal(at, size)
+            if number:
+                return mix((np.uint64(0) - value) ^ key) if negative else of_unsigned(value, key)
+    return xxh64(at, size, seed)
+
+
 @kernel
 def strings(data, offsets, seed, out):
-    """out[i] = XXH64 of the bytes offsets[i] to offsets[i + 1] after the address data."""
+    """out[i] = the hash of the bytes offsets[i] to offsets[i + 1] after the address data."""
+    key = mix(seed + GOLDEN)
     start = np.uint64(offsets[0])
     for i in range(out.size):
         end = np.uint64(offsets[i + 1])
-        out[i] = xxh64(data + start, end - start, seed)
+        out[i] = of_bytes(data + start, end - start, seed, key)
         start = end
 
 
 @kernel
 def views(data, buffers, seed, out):
-    """out[i] = XXH64 of Arrow view i of 16 bytes at data: short ones inline, long in buffers."""
+    """out[i] = the hash of Arrow view i of 16 bytes at data: short ones inline, long in buffers."""
+    key = mix(seed + GOLDEN)
     for i in range(out.size):
         view = data + np.uint64(16 * i)
         size = word32_at(view)
         at = view + np.uint64(4)
         if size > np.uint64(12):
             at = buffers[word32_at(view + np.uint64(8))] + word32_at(view + np.uint64(12))
-        out[i] = xxh64(at, size, seed)
+        out[i] = of_bytes(at, size, seed, key)

@@ -25,7 +25,7 @@ def whole_column(owner: str, name: str, column: Any) -> np.ndarray:
     if isinstance(plain(owner, name, column), np.ndarray) and column.shape == (0,):
         return np.empty(0, np.int64)
     try:
-        keys = KeyColumn(column, name=f"{owner}: {name}")
+        keys = KeyColumn(column, name=f"{owner}: {name}", strict=True)
     except TypeError:
         raise ValueError(f"{owner}: {name} must be whole numbers, not {_kind(column)}.") from None
     if keys.kind == "text":

@@ -15,6 +15,7 @@ A slot that is put out never comes back, nor does any later one of its item: the
 only become more. So batches can be sampled as they come, and what a batch puts out be forgotten.
 """
 
+import re
 from typing import Any, Self
 
 import numpy as np
@@ -29,6 +30,8 @@ __all__ = ["ContributionBound", "ContributionSample", "bound_contributions"]
 SEED = whole(0, 2**64 - 1)
 MOST = whole(1, 2**31 - 1)
 ODD = np.uint64(0x9E3779B97F4A7C15)
+OWN = 2**62  # integers from -OWN to OWN - 1 are their own numbers
+INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,19}")
 
 
 def bound_contributions(
@@ -88,8 +91,8 @@ class ContributionSample(_Bound):
     whatever the cuts; so its limits and distances hold. Memory grows with the rows still in the
     sample, at most per_user for each user (twice that, and what waits: a batch, or 2**16 rows),
     and is the curator's.
-    Parameters: per_user and per_item, from 1 up; seed, of the sample. Users are whole numbers
-    (two texts of one hash would share their limit), items whole numbers or text.
+    Parameters: per_user and per_item, from 1 up; seed, of the sample. Users and items are keys of
+    any types.
 
     >>> sample = ContributionSample(per_user=2, seed=1)
     >>> sample.update([7, 8, 7], [5, 5, 5]).update([7, 8], [6, 5]).kept()
@@ -100,12 +103,13 @@ class ContributionSample(_Bound):
         super().__init__(per_user, per_item)
         self.seed = SEED.check("ContributionSample", "seed", seed)
         self.seen = 0  # rows of all batches
+        self._numbers = _Numbers()
         self._held = [_no_rows()]  # the sample, then batches that were not sampled yet
 
     def update(self, users: Any, items: Any = None) -> Self:
         """See the next rows; without items, all are of item 0."""
         named = KeyColumn(users, name="ContributionSample: users")
-        own = _numbers("ContributionSample", "users", named)
+        own = self._numbers.of(named)
         of = KeyColumn(
             np.zeros(own.size, np.int64) if items is None else items,
             name="ContributionSample: items",
@@ -137,9 +141,8 @@ class ContributionBound(_Bound):
     Guarantee: limits and distances as for `bound_contributions`, for the events of all batches
     together; but the kept events are the first that fit, not a sample, since each is told at once.
     Use it where the order of a user's events says little.
-    Parameters: per_user and per_item, from 1 up. Users and items are whole numbers; give text a
-    number of its own each (two texts of one hash would share their limit). Memory grows with the
-    users and the kept (user, item) pairs, and is the curator's.
+    Parameters: per_user and per_item, from 1 up. Users and items are keys of any types. Memory
+    grows with the users and the kept (user, item) pairs, and is the curator's.
 
     >>> bound = ContributionBound(per_user=2)
     >>> bound.keep([7, 7, 8]), bound.keep([8, 7])
@@ -149,13 +152,16 @@ class ContributionBound(_Bound):
     def __init__(self, per_user: int, per_item: int | None = None) -> None:
         super().__init__(per_user, per_item)
         self._users, self._pairs = _table(1024), _table(1024)
+        self._user_numbers, self._item_numbers = _Numbers(), _Numbers()
         self._used = np.zeros(2, np.int64)
 
     def keep(self, users: Any, items: Any = None) -> np.ndarray:
         """The mask of the events of this batch to keep; without items, all are of item 0."""
         owner = "ContributionBound"
-        named = _numbers(owner, "users", users)
-        of = np.zeros(named.size, np.uint64) if items is None else _numbers(owner, "items", items)
+        named = self._user_numbers.of(KeyColumn(users, name=f"{owner}: users"))
+        of = np.zeros(named.size, np.uint64)
+        if items is not None:
+            of = self._item_numbers.of(KeyColumn(items, name=f"{owner}: items"))
         _match(owner, named.size, of.size)
         keep = np.empty(named.size, np.bool_)
         for start in range(0, named.size, BLOCK):
@@ -223,31 +229,33 @@ def _sampled(codes: np.ndarray, names: np.ndarray, per_user: int, per_item: int)
 
 def numbered(keys: KeyColumn) -> np.ndarray:
     """A number for each name, the same for the same name and for no other."""
-    pieces = [_plain(piece.values) for piece in keys.pieces]
-    if not pieces:
-        return np.empty(0, np.int64)
-    if keys.kind == "integers":
-        column = pa.array(np.concatenate([piece.astype(np.uint64) for piece in pieces]))
-    else:
-        column = pa.concat_arrays([piece.cast(pa.large_binary()) for piece in pieces])
-    return np.asarray(column.dictionary_encode().indices)
+    return np.asarray(keys.names().dictionary_encode(null_encoding="encode").indices, np.int64)
 
 
-def _plain(values: Any) -> Any:
-    """Integers as a NumPy array, text as it is."""
-    if isinstance(values, pa.DictionaryArray):
-        values = values.dictionary_decode()
-    if isinstance(values, pa.Array) and pa.types.is_integer(values.type):
-        return values.to_numpy(zero_copy_only=False)
-    return values
+class _Numbers:
+    """One 64-bit number for each key, in all batches: an integer is its own, within 2**62.
 
+    Other keys get the next number from 2**62 on, where no integer has its own; a hash in its place
+    would let two users share one limit. Memory grows with such keys, and is the curator's.
+    """
 
-def _numbers(owner: str, name: str, column: Any) -> np.ndarray:
-    keys = column if isinstance(column, KeyColumn) else KeyColumn(column, name=f"{owner}: {name}")
-    if keys.kind == "text":
-        raise TypeError(f"{owner}: {name} must be whole numbers; number the text first.")
-    numbers = [_plain(piece.values) for piece in keys.pieces]
-    if any(each.dtype == np.uint64 and each.max(initial=0) >> 63 for each in numbers):
-        raise ValueError(f"{owner}: {name} must be below 2**63; number them anew.")
-    parts = [each.astype(np.uint64) for each in numbers]
-    return np.concatenate(parts) if parts else np.empty(0, np.uint64)
+    def __init__(self) -> None:
+        self._others: dict[Any, int] = {}
+
+    def of(self, keys: KeyColumn) -> np.ndarray:
+        names = keys.names()
+        if pa.types.is_integer(names.type):
+            out: np.ndarray = names.to_numpy(zero_copy_only=False).astype(np.int64)
+            outside = np.flatnonzero((out < -OWN) | (out >= OWN))
+            if outside.size:
+                out = out.copy()
+                out[outside] = [self._number(str(key).encode()) for key in out[outside].tolist()]
+            return out.view(np.uint64)
+        coded = names.dictionary_encode(null_encoding="encode")
+        found = [self._number(name) for name in coded.dictionary.to_pylist()]
+        return np.array(found, np.int64)[np.asarray(coded.indices)].view(np.uint64)
+
+    def _number(self, name: bytes | None) -> int:
+        if name is not None and INTEGER.fullmatch(name) and -OWN <= int(name) < OWN:
+            return int(name)
+        return self._others.setdefault(name, OWN + len(self._others))

@@ -55,8 +55,8 @@ class FastMap:
 
 def positions(owner: str, column: KeyColumn, dimension: int) -> np.ndarray:
     """Keys that are coordinates from 0 to dimension - 1, as they are."""
-    if column.kind == "text":
-        raise TypeError(f"{owner}: keys must be coordinates for kind 'hadamard', not text.")
+    if column.kind == "text" or any(piece.missing is not None for piece in column.pieces):
+        raise TypeError(f"{owner}: keys must be coordinates for kind 'hadamard', whole numbers.")
     pieces = [_plain(piece.values) for piece in column.pieces]
     keys = np.concatenate(pieces) if pieces else np.empty(0, np.int64)
     outside = (keys < 0) | (keys >= dimension)

@@ -1,13 +1,16 @@
 """The keys behind a sketch's largest counts: a bounded list of candidates beside the cells."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from sfumato.hashing import KeyColumn, hash_column
+from sfumato.hashing import MISSING, KeyColumn, hash_column
 
 __all__ = ["Candidates", "largest", "shown"]
+
+INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,19}")
 
 Estimate = Callable[[np.ndarray], np.ndarray]
 
@@ -73,18 +76,25 @@ def largest(
     hashes, rows = np.unique(hash_column(column, seed), return_index=True)
     value = estimate(hashes)
     best = np.argsort(-np.abs(value), kind="stable")[:k]
-    return [shown(name, column.kind) for name in column.take(rows[best])], value[best]
+    return [_readable(key) for key in column.take(rows[best])], value[best]
 
 
-def shown(name: Any, kind: str) -> Any:
+def shown(name: bytes) -> Any:
+    """The key of a candidate: an integer where the text is one, None for what was missing."""
+    if name == MISSING:
+        return None
+    return int(name) if INTEGER.fullmatch(name) else _readable(name)
+
+
+def _readable(key: Any) -> Any:
     """A key as its user gave it; text that is not UTF-8 as bytes."""
-    if kind == "integers":
-        return int(name)
     try:
-        return name.decode()
+        return key.decode() if isinstance(key, bytes) else key
     except UnicodeDecodeError:
-        return name
+        return key
 
 
 def _name(key: Any) -> bytes:
+    if key is None:
+        return MISSING
     return key if isinstance(key, bytes) else str(key).encode()

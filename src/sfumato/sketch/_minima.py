@@ -29,6 +29,7 @@ class Minima(KeyedSketch, in_files=False):
     _minima: np.ndarray
     _cut: np.ndarray
     _full: np.ndarray
+    version = 2  # a key has one hash, whatever its type
     _scalars = {"keys": "", "held": "minima"}
 
     @property

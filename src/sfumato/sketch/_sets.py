@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.hashing import KeyColumn
+from sfumato.hashing import MISSING, KeyColumn, canonical_key
 from sfumato.kernels.minhash import HASHES, INTEGERS, UNSIGNED
 
 __all__ = ["as_sets", "checked_offsets", "runs"]
@@ -18,7 +18,8 @@ FAILURES = (pa.ArrowException, TypeError, ValueError, OverflowError)
 def as_sets(owner: str, tokens: Any, offsets: Any = None) -> tuple[KeyColumn, np.ndarray]:
     """The tokens of all sets in a row, and n + 1 offsets for n sets, from 0 to all tokens.
 
-    Without offsets, tokens is a column of lists: Arrow, pandas, polars or a list of lists.
+    Without offsets, tokens is a column of lists: Arrow, pandas, polars or a list of lists. Tokens
+    are keys of any types; a row that is no list is an empty set.
     """
     if offsets is None:
         tokens, offsets = _flat(owner, tokens)
@@ -47,10 +48,10 @@ def checked_offsets(owner: str, offsets: Any, size: int, what: str) -> np.ndarra
 
 def runs(column: KeyColumn, seed: int) -> Iterator[tuple[int, np.ndarray, int]]:
     """Start row, values and their form; integers come as they are, and text as its hashes."""
-    arrays = [piece.values for piece in column.pieces]
-    if all(isinstance(each, np.ndarray) for each in arrays):
+    if all(isinstance(p.values, np.ndarray) and p.missing is None for p in column.pieces):
         start = 0
-        for values in arrays:
+        for piece in column.pieces:
+            values = piece.values
             yield start, values, UNSIGNED if values.dtype == np.uint64 else INTEGERS
             start += values.size
     else:
@@ -80,8 +81,7 @@ def _lists(owner: str, sets: Any) -> list[Any]:
             f"{owner}: tokens must be a column of lists when there are no offsets, not {kind}."
         )
     if sets.null_count:
-        at = sets.is_null().index(True).as_py()
-        raise ValueError(f"{owner}: tokens of row {at} are null; give an empty list instead.")
+        sets = _one_by_one(sets.to_pylist())
     chunks = sets.chunks if isinstance(sets, pa.ChunkedArray) else [sets]
     return [_typed(chunk) for chunk in chunks if len(chunk)]
 
@@ -89,26 +89,30 @@ def _lists(owner: str, sets: Any) -> list[Any]:
 def _arrow(owner: str, sets: Any) -> Any:
     if isinstance(sets, pa.Array | pa.ChunkedArray):
         return sets
+    if not isinstance(sets, Iterable):
+        raise TypeError(f"{owner}: tokens must be a column of lists, not {type(sets).__name__}.")
     if isinstance(sets, Iterator | np.ndarray):
         sets = list(sets)  # an iterator can be read but once, and a matrix has rows
     with suppress(*FAILURES):
-        return pa.chunked_array(sets) if hasattr(sets, "__arrow_c_stream__") else pa.array(sets)
-    with suppress(*FAILURES):
-        return pa.array(sets, pa.list_(pa.uint64()))  # integers of 2**63 and more
-    raise TypeError(_misfit(owner, sets))  # Arrow's own sentence would quote a value
+        found = pa.chunked_array(sets) if hasattr(sets, "__arrow_c_stream__") else pa.array(sets)
+        value = getattr(found.type, "value_type", pa.null())
+        if not pa.types.is_floating(value):  # integers beside floats would be rounded
+            return found
+    return _one_by_one(sets)
 
 
-def _misfit(owner: str, sets: Any) -> str:
-    if not isinstance(sets, Iterable):
-        return f"{owner}: tokens must be a column of lists, not {type(sets).__name__}."
-    first = ""
-    for row, tokens in enumerate(sets):
-        name = f"{owner}: tokens of row {row}"
-        kind = KeyColumn([] if tokens is None else tokens, name=name).kind  # may raise itself
-        if kind and first and kind != first:
-            return f"{name} are {kind}, those before are {first}; give one type of key."
-        first = first or kind
-    return f"{owner}: tokens of 2**63 and more cannot stand beside negative ones."
+def _one_by_one(sets: Iterable[Any]) -> pa.Array:
+    """Sets of keys of any types; a row that is no collection is an empty set."""
+    plain = (list, tuple, set, frozenset, np.ndarray)
+    return pa.array(
+        [[_token(key) for key in row] if isinstance(row, plain) else [] for row in sets],
+        pa.list_(pa.large_binary()),
+    )
+
+
+def _token(key: Any) -> bytes:
+    text = canonical_key(key)
+    return MISSING if text is None else text
 
 
 def _typed(chunk: Any) -> Any:

@@ -87,7 +87,7 @@ class Stored:
         kind = Stored.KINDS.get(packed.kind)
         if kind is None or not issubclass(kind, cls):
             raise SketchFormatError(f"{cls.__name__}: the bytes hold a {packed.kind!r}.")
-        if packed.version != kind.version:
+        if packed.version != kind.version and not kind._reads(packed):
             raise SketchFormatError(
                 f"{packed.kind}: version {packed.version} of the format cannot be read, only "
                 f"{kind.version}; use the sfumato that wrote it, or make it anew from its data."
@@ -98,6 +98,11 @@ class Stored:
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
             raise SketchFormatError(f"{packed.kind}: damaged content: {error}") from None
         return sketch
+
+    @classmethod
+    def _reads(cls, packed: "_format.Packed") -> bool:
+        """Whether a file of another version is read; a subclass may bring it up to date here."""
+        return False
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the sketch to a file that is either complete or not there."""

@@ -43,7 +43,7 @@ class AMS(KeyedSketch):
     heaviest: int
     keys: str
     _table: np.ndarray
-    version = 2  # the heaviest weight is kept
+    version = 3  # a key has one hash, whatever its type
     _scalars = {"mass": 0, "heaviest": 0, "keys": ""}
 
     def __init__(
@@ -75,7 +75,7 @@ class AMS(KeyedSketch):
                 counters.add_signed(self._table, hashes, scratch, each)
             else:
                 moments.pull(self._table, hashes, each)
-        self.keys = self.keys or column.kind
+        self._note_keys(column)
         return self
 
     def estimate(self) -> float:

@@ -43,6 +43,7 @@ class BloomFilter(KeyedSketch):
     layout: Annotated[str, LAYOUT]
     keys: str
     _words: np.ndarray
+    version = 2  # a key has one hash, whatever its type
     _scalars = {"keys": ""}
 
     def __init__(self, bits: int, hashes: int = 7, *, seed: int = 0, layout: str = "plain") -> None:
@@ -68,7 +69,7 @@ class BloomFilter(KeyedSketch):
                 bloom.insert_blocked(self._words, self.hashes, hashed)
             else:
                 bloom.insert(self._words, self.bits, self.hashes, hashed, scratch)
-        self.keys = self.keys or column.kind
+        self._note_keys(column)
         return self
 
     def contains(self, keys: Any) -> np.ndarray:

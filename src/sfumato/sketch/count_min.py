@@ -61,7 +61,7 @@ class CountMin(KeyedSketch):
     _table: np.ndarray
     _joined: np.ndarray
     _draws: np.ndarray
-    version = 2  # the heaviest weight is kept
+    version = 3  # a key has one hash, whatever its type
     _scalars = {"total": 0, "heaviest": 0, "keys": ""}
 
     def __init__(self, width: int, depth: int = 4, *, seed: int = 0, cells: str = "plain") -> None:
@@ -103,7 +103,7 @@ class CountMin(KeyedSketch):
         scratch = np.empty(min(BLOCK, column.size), np.uint32)
         for rows, hashes in self._hashes(column):
             self._add(hashes, scratch, None if weighted is None else weighted[rows])
-        self.keys = self.keys or column.kind
+        self._note_keys(column)
         return self
 
     def estimate(self, keys: Any) -> np.ndarray:
@@ -209,14 +209,13 @@ class CountMin(KeyedSketch):
 
     def _join(self, other: Self) -> None:
         total = whole(0).check("CountMin", "total", self.total + other.total)
-        kind = self.keys or other.keys
         if self.cells == "compact":
             compact.merge(self._table, self._joined, other._table.copy(), other._joined.copy())
         else:
             theirs = other._table.copy() if other is self else other._table
             self._grow(total)
             self._table += theirs
-        self.total, self.keys = total, kind
+        self.total, self.keys = total, self.keys or other.keys
         self.heaviest = max(self.heaviest, other.heaviest)
 
     def _check_state(self) -> None:

@@ -34,9 +34,10 @@ class CountSketch(KeyedSketch):
     Parameters: width, cells per row, up to 2**31; depth, rows; seed, of all hashes; combine, "mean"
     or, robust where few keys are huge, "median"; cells, "integer" (32 bits, 64 once needed; merges
     exactly) or "real" (float64; merges up to rounding); track, how many of the largest keys to
-    remember for `heavy_hitters` (keys are stored as they are; estimates merge exactly, which keys
-    are remembered may depend on the order). Integer weights are below 2**31 in size; when the sum
-    of their sizes passes 2**63 - 1 the update raises and changes nothing.
+    remember for `heavy_hitters` (keys are stored as text, and told as integers where they are;
+    estimates merge exactly, which keys are remembered may depend on the order). Integer weights are
+    below 2**31 in size; when the sum of their sizes passes 2**63 - 1 the update raises and changes
+    nothing.
 
     >>> basket = CountSketch(width=1024, track=2).update(["tea", "milk", "tea"], [3, 1, -1])
     >>> basket.estimate(["tea", "milk"])
@@ -60,7 +61,7 @@ class CountSketch(KeyedSketch):
     _hashes_kept: np.ndarray
     _ends: np.ndarray
     _letters: np.ndarray
-    version = 2  # the heaviest weight is kept
+    version = 3  # a key has one hash, whatever its type
     _scalars = {"mass": 0, "heaviest": 0, "keys": ""}
 
     def __init__(
@@ -104,7 +105,7 @@ class CountSketch(KeyedSketch):
         column = self._key_column(keys)
         weighted = self._checked(weights, column.size)
         scratch = np.empty(min(BLOCK, column.size), np.uint32)
-        self.keys = self.keys or column.kind
+        self._note_keys(column)
         heavy = self._candidates() if self.track else None
         for rows, hashes in self._hashes(column):
             if weighted is None:
@@ -145,7 +146,7 @@ class CountSketch(KeyedSketch):
         tracked = self._candidates()
         value = self._median(tracked.hashes)
         best = np.argsort(-np.abs(value), kind="stable")[:k]
-        return [shown(tracked.names[i], self.keys) for i in best], value[best]
+        return [shown(tracked.names[i]) for i in best], value[best]
 
     def error_bound(self, confidence: float = 0.99) -> float:
         """What an estimate may be off by, with this probability for each key (Chebyshev).
@@ -267,8 +268,7 @@ class CountSketch(KeyedSketch):
         ):
             raise ValueError("the tracked keys do not fit together.")
         names = self._candidates().names
-        keys = [int(name) for name in names] if self.keys == "integers" else names
-        hashes = hash_column(keys, self.seed) if names else self._hashes_kept
+        hashes = hash_column(names, self.seed) if names else self._hashes_kept
         if (hashes != self._hashes_kept).any() or (hashes[1:] <= hashes[:-1]).any():
             raise ValueError("the tracked keys are not those of their hashes, in order.")
 

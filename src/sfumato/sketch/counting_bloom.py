@@ -36,6 +36,7 @@ class CountingBloomFilter(KeyedSketch):
     seed: Annotated[int, SEED]
     keys: str
     _counts: np.ndarray
+    version = 2  # a key has one hash, whatever its type
     _scalars = {"keys": ""}
     _no_release = (
         "a counter that reached 255 stays there when keys are removed, so that one event may "
@@ -56,7 +57,7 @@ class CountingBloomFilter(KeyedSketch):
         """Add every key once more."""
         column = self._key_column(keys)
         self._add(column, column.size)
-        self.keys = self.keys or column.kind
+        self._note_keys(column)
         return self
 
     def remove(self, keys: Any) -> Self:

@@ -40,6 +40,7 @@ class FeatureHasher(LinearSketch, KeyedSketch):
     width: Annotated[int, whole(1, 2**28)]
     seed: Annotated[int, SEED]
     keys: str
+    version = 2  # a key has one hash, whatever its type
     _scalars = {"mass": 0.0, "keys": ""}
     _no_release = (
         "its cells are float64 sums, whose rounding depends on all other events; count whole "
@@ -68,7 +69,8 @@ class FeatureHasher(LinearSketch, KeyedSketch):
                 counters.add_one_signed(self._cells[None], hashes, scratch)
             else:
                 counters.add_signed(self._cells[None], hashes, scratch, weighted[rows])
-        self.mass, self.keys = mass, self.keys or column.kind
+        self.mass = mass
+        self._note_keys(column)
         return self
 
     def estimate(self, keys: Any) -> np.ndarray:

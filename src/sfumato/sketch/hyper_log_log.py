@@ -45,6 +45,7 @@ class HyperLogLog(KeyedSketch):
     seed: Annotated[int, SEED]
     keys: str
     _registers: np.ndarray
+    version = 2  # a key has one hash, whatever its type
     _scalars = {"keys": ""}
 
     def __init__(self, precision: int = 14, *, seed: int = 0) -> None:
@@ -68,7 +69,7 @@ class HyperLogLog(KeyedSketch):
         column = self._key_column(keys)
         for _, hashes in self._hashes(column):
             distinct.observe(self._registers, self.precision, hashes)
-        self.keys = self.keys or column.kind
+        self._note_keys(column)
         return self
 
     def estimate(self) -> float:

@@ -56,6 +56,7 @@ class JohnsonLindenstrauss(LinearSketch, KeyedSketch):
     input_dimension: Annotated[int, whole(0, 2**24)]
     seed: Annotated[int, SEED]
     keys: str
+    version = 2  # a key has one hash, whatever its type
     _scalars = {"mass": 0.0, "keys": ""}
     _no_release = (
         "its cells are float64 sums, whose rounding depends on all other events; count whole "
@@ -121,7 +122,8 @@ class JohnsonLindenstrauss(LinearSketch, KeyedSketch):
             for rows, hashes in self._hashes(column):
                 added += self._sums(weighted[None, rows], hashes)[0]
         self._cells += added
-        self.mass, self.keys = mass, self.keys or column.kind
+        self.mass = mass
+        self._note_keys(column)
         return self
 
     def transform(self, rows: Any) -> np.ndarray:

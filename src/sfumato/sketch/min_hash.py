@@ -87,7 +87,7 @@ class MinHash(Minima):
                 "in the bytes; update before saving."
             )
         self._fold(column, np.array([0, column.size]), self._minima[np.newaxis])
-        self.keys = self.keys or column.kind
+        self._note_keys(column)
         return self
 
     def similarity(self, other: Self) -> float:

@@ -41,6 +41,7 @@ class ReleasedBloomFilter(Answered):
     seed: Annotated[int, SEED]
     layout: Annotated[str, LAYOUT]
     _words: np.ndarray
+    version = 2  # a key has one hash, whatever its type
     _of = "BloomFilter"
 
     def scores(self, keys: Any) -> np.ndarray:

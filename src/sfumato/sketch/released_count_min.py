@@ -43,6 +43,7 @@ class ReleasedCountMin(NoisyTable):
 
     width: Annotated[int, whole(2, 2**32)]
     depth: Annotated[int, whole(1, 32)]
+    version = 2  # a key has one hash, whatever its type
     _of = "CountMin"
 
     def estimate(self, keys: Any) -> np.ndarray:

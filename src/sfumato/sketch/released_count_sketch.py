@@ -41,6 +41,7 @@ class ReleasedCountSketch(NoisyTable):
     width: Annotated[int, whole(2, 2**31)]
     depth: Annotated[int, whole(1, 32)]
     combine: Annotated[str, one_of(("mean", "median"))]
+    version = 2  # a key has one hash, whatever its type
     _of = "CountSketch"
 
     def estimate(self, keys: Any) -> np.ndarray:

@@ -41,6 +41,7 @@ class ReleasedMinHash(Answered):
     seed: Annotated[int, SEED]
     bits: Annotated[int, CODE_BITS]
     _codes: np.ndarray
+    version = 2  # a key has one hash, whatever its type
     _of = "MinHash"
 
     def similarity(self, other: Self) -> float:

@@ -41,6 +41,7 @@ class ScalableBloomFilter(KeyedSketch):
     layers: int
     held: int
     keys: str
+    version = 2  # a key has one hash, whatever its type
     _scalars = {"layers": 1, "held": 0, "keys": ""}
     _no_release = (
         "which layers are open and where a key lies depends on all keys before it, so that one "
@@ -70,7 +71,7 @@ class ScalableBloomFilter(KeyedSketch):
                     continue
                 self._insert(fresh[:room])
                 fresh = fresh[room:]
-        self.keys = self.keys or column.kind
+        self._note_keys(column)
         return self
 
     def contains(self, keys: Any) -> np.ndarray:

@@ -136,7 +136,7 @@ def _column(candidates: Any) -> KeyColumn:
         candidates = sorted(candidates)
     if isinstance(candidates, list | tuple) and not candidates:
         candidates = pa.array([], pa.string())
-    return KeyColumn(candidates, name="candidates")
+    return KeyColumn(candidates, name="candidates", strict=True)
 
 
 def _refuse_repeated(values: list[Any]) -> None:

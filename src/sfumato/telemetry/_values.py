@@ -71,7 +71,7 @@ def value_column(column: Any, *, name: str = "values") -> Values:
     >>> values.texts(), values.codes
     ([b'7', b'31'], array([0, 1, 0]))
     """
-    keys = KeyColumn(column, name=name)
+    keys = KeyColumn(column, name=name, strict=True)
     if keys.kind == "integers":
         whole = np.concatenate([_plain(piece.values) for piece in keys.pieces])
         places, known = coded_integers(_wide(whole))
