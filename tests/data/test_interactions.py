@@ -191,6 +191,19 @@ def test_an_odd_row_is_kept_or_dropped_and_no_other_row_changes(name):
         assert (str(made.users[3]), str(made.items[3])) == ("7", "3")
 
 
+def test_floats_that_an_odd_row_makes_texts_stay_the_ids_they_were():
+    plain, odd = (
+        Interactions(c, c, [1, 1, 1], invalid="drop")
+        for c in (np.array([7.0, -8.0, 9.0]), np.array([7.0, -8.0, "guest"]))
+    )
+    assert (plain.users.tolist(), odd.items.tolist()) == ([7, -8, 9], ["7", "-8", "guest"])
+    strict = Interactions(["7.0", "7", ""], ["007", "7.00", "b"], [1, 1, 1])
+    assert strict.by_row().users.tolist() == [7, 7]
+    assert strict.by_row().items.tolist() == ["007", "7.00"]
+    assert strict.by_row() is strict.by_row()
+    assert odd.by_row() is odd
+
+
 @pytest.mark.parametrize("odd", ["guest", 8.0, None, "8", pd.NA, float("nan")])
 def test_every_container_of_an_odd_id_reads_the_others_alike(odd):
     # NumPy, pandas and Arrow each make another type of a column by one odd value.
@@ -210,8 +223,8 @@ def test_masked_values_and_dates_are_no_ids_and_no_ratings():
     assert Interactions(masked, [1, 2], [1, 2], invalid="drop").users.tolist() == [7]
     assert Interactions([1, 2], [1, 2], masked, invalid="drop").ratings.tolist() == [7]
     dates = np.array(["2020-01-01", "NaT"], "M8[D]")
-    for columns in ((dates, [1, 2], [1, 2]), ([1, 2], [1, 2], dates)):
-        assert len(Interactions(*columns, invalid="drop")) == 0
+    assert Interactions(dates, [1, 2], [1, 2], invalid="drop").users.tolist() == ["2020-01-01"]
+    assert len(Interactions([1, 2], [1, 2], dates, invalid="drop")) == 0
 
 
 def test_what_is_no_column_is_refused_in_either_way():

@@ -181,6 +181,17 @@ def test_who_has_a_profile_does_not_depend_on_the_rows(kind):
     assert fed.release(users=LISTED, source=InsecureSeededSource(3)) == one
 
 
+@pytest.mark.parametrize("kind", MADE)
+def test_two_texts_of_one_user_are_one_profile_and_no_list_names_both(kind):
+    plain = rows(["7", "8"], ["1", "2"])
+    more = rows(["7.0", "7", "8"], ["9", "1", "2"])  # as if an odd row had made floats texts
+    change = np.abs(cells(released(kind, more)) - cells(released(kind, plain)))
+    assert change.sum() <= MADE[kind][1]
+    assert (change**2).sum() <= MADE[kind][2]
+    with pytest.raises(ValueError, match="users must name each user once"):
+        MADE[kind][0]().release(plain, users=["7", "7.0"])
+
+
 def test_only_an_item_or_a_user_is_hidden():
     for unit in ("event", "basket", "adjacency list"):
         with pytest.raises(ValueError, match="Blip: unit must be 'item of a profile' or 'user'"):

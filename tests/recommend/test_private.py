@@ -121,7 +121,13 @@ def test_no_odd_row_raises_warns_or_moves_more_than_one_row_may(monkeypatch, opt
             same_outside(silent(lambda more=more: fitted(more, **options)), one)
 
 
-HASHED = ("text user", "unlisted user", "huge user")  # who has no row of a list, yet one of a hash
+HASHED = (
+    "text user",
+    "unlisted user",
+    "huge user",
+    "half",
+    "thousands of digits",
+)  # who has no row of a list, yet one of a hash
 
 
 @pytest.mark.parametrize("options", KINDS)

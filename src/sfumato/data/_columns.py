@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.data._typed import strict
-from sfumato.hashing import KeyColumn
+from sfumato.hashing import KeyColumn, canonical_key
 
 __all__ = ["as_ids", "ids_by_row", "numbers", "numbers_by_row", "plain_column", "settled_ids"]
 
@@ -89,12 +89,11 @@ def _seconds(dates: np.ndarray, name: str) -> np.ndarray:
 def ids_by_row(values: Any, name: str) -> pa.Array:
     """A column of ids, each read by itself: int64, or texts in which an integer is as written.
 
-    Null where a row has no id. An id is an integer, a text that is not blank, such text in UTF-8 or
-    a float that is whole: 7, "7" and 7.0 are one. So no row changes how another is read, and none
-    raises.
+    Each id is its `canonical_key`: 7, "7", 7.0 and "7.0" are one. So no row changes how another is
+    read, and none raises; null where a row has no id, or a blank one, or one that is no text.
 
-    >>> ids_by_row([7, "7", 7.0, "tea", None], "users").to_pylist()
-    ['7', '7', '7', 'tea', None]
+    >>> ids_by_row([7, "7", 7.0, "7.0", "tea", None], "users").to_pylist()
+    ['7', '7', '7', '7', 'tea', None]
     """
     column = plain_column(values, name)
     if not isinstance(column, list):
@@ -190,28 +189,25 @@ def _typed_ids(column: pa.Array) -> pa.Array | None:
         fits = not pa.types.is_uint64(kind) or (pc.max(column).as_py() or 0) < 2**63
         return column.cast(pa.int64() if fits else pa.large_string())
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        if pc.any(pc.ends_with(column, ".0")).as_py():
+            return None
         blank = pc.equal(pc.utf8_trim_whitespace(column), "")
         return pc.if_else(blank, None, column).cast(pa.large_string())
     if pa.types.is_floating(kind):
         plain = np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
         whole = (np.trunc(plain) == plain) & (np.abs(plain) < 2**63)
-        return pa.array(np.where(whole, plain, 0).astype(np.int64), mask=~whole)
+        if (whole | np.isnan(plain)).all():
+            return pa.array(np.where(whole, plain, 0).astype(np.int64), mask=~whole)
     return None
 
 
 def _id_of(value: Any) -> str | None:
     """The text of one id, None for what is none."""
     try:
-        if isinstance(value, str | bytes):
-            text = value.decode() if isinstance(value, bytes) else str(value)
-            return text if text.strip() and text.encode() else None
-        if isinstance(value, float | np.floating):
-            plain = float(value)
-            return str(int(plain)) if abs(plain) < 2**63 and plain.is_integer() else None
-        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        return str(int(value)) if whole else None
-    except ValueError:  # half of a pair, bytes of another encoding, thousands of digits
+        text = (canonical_key(value) or b"").decode()
+    except UnicodeDecodeError:  # half of a pair, bytes of another encoding
         return None
+    return text if text.strip() else None
 
 
 def _number_of(value: Any) -> float:

@@ -44,12 +44,12 @@ class Interactions:
     columns are read-only and what was given is not copied where its type fits. May be empty: a
     model says so when it needs rows. With invalid="drop", which is for what will be private, every
     row is read by itself: whatever one holds, the others stay as they are without it, and nothing
-    is raised. 7, "7" and 7.0 are then one id. What was dropped is in `report`, for the curator: it
-    tells of raw data and is no part of a release.
+    is raised. 7, "7", 7.0 and "7.0" are then one id. What was dropped is in `report`, for the
+    curator: it tells of raw data and is no part of a release.
     Parameters: users, items, integers or texts as NumPy, Arrow, pandas, polars or a list; ratings,
     numbers; times, numbers or dates (which become seconds since 1970), or None; invalid, "refuse"
     to raise for a row without user, item or finite rating and for ids of two types, "drop" to leave
-    such a row out (an id that is neither integer, text nor whole float is none); it reads no times.
+    out a row that has not all three; it reads no times.
 
     >>> seen = Interactions(users=[7, 7, 8], items=["tea", "milk", "tea"], ratings=[5, 3, 4])
     >>> seen
@@ -215,6 +215,16 @@ class Interactions:
         """
         return tuple(map(self.filter, splits.random_rows(len(self), sizes, seed)))
 
+    def by_row(self) -> "Interactions":
+        """The same rows as invalid="drop" reads them, which is how private paths take any rows."""
+        if self.invalid == "drop":
+            return self
+        if "by_row" not in self._cache:
+            columns = self._users, self._items, self.ratings
+            self._cache["by_row"] = Interactions(*columns, invalid="drop")
+        found: Interactions = self._cache["by_row"]
+        return found
+
     def outside(
         self, *, users: Any = None, items: Any = None, bounds: tuple[float, float] | None = None
     ) -> ReadingReport:
@@ -228,18 +238,20 @@ class Interactions:
         >>> print(had.outside(users=[7, 8], bounds=(1, 5)))
         3 rows read, 2 kept; 1 skipped: the user is not listed; 1 ratings clipped to the bounds.
         """
-        left, skipped = np.ones(len(self), bool), {}
+        rows = self.by_row()
+        left, skipped = np.ones(len(rows), bool), {}
         for reason, own, listed in (
-            ("the user is not listed", self._users, users),
-            ("the item is not listed", self._items, items),
+            ("the user is not listed", rows._users, users),
+            ("the item is not listed", rows._items, items),
         ):
             if listed is None:
                 continue
-            found = pc.is_in(_written(own), _written(as_ids(listed, "ids")))
+            known = ids_by_row(as_ids(listed, "ids"), "ids")
+            found = pc.is_in(_written(own), _written(known))
             skipped[reason] = int((left & ~np.asarray(found)).sum())
             left &= np.asarray(found)
         low, high = (-np.inf, np.inf) if bounds is None else bounds
-        beyond = (self.ratings[left] < low) | (self.ratings[left] > high)
+        beyond = (rows.ratings[left] < low) | (rows.ratings[left] > high)
         kept = {reason: count for reason, count in skipped.items() if count}
         return ReadingReport(left.size, int(left.sum()), 0, kept, clipped=int(beyond.sum()))
 

@@ -7,7 +7,7 @@ import numpy as np
 from sfumato.data.interactions import Interactions, item_seed
 from sfumato.hashing import hash_column
 from sfumato.kernels import profiles as kernels
-from sfumato.sketch._ids import distinct, ids_of, kind_of, places_by_text, texts, unique
+from sfumato.sketch._ids import distinct, ids_of, kind_of, places_by_text, texts
 
 __all__ = ["ProfileSets", "hashed_items", "public_users"]
 
@@ -73,7 +73,7 @@ class ProfileSets:
 
     def update(self, interactions: Interactions) -> Self:
         """Add the items of these rows to the profiles of their users."""
-        coded = interactions.coded()
+        coded = interactions.by_row().coded()
         hashes = hashed_items(coded.item_ids, self.seed)
         gathered = _gathered(coded.user_codes, coded.item_codes, hashes, coded.user_ids.size)
         return self._take(_Sets(coded.user_ids, *gathered))
@@ -144,7 +144,7 @@ def public_users(users: Any, owner: str) -> np.ndarray:
             "would tell who has any. Where that is public too, give it: users=[...]."
         )
     column = ids_of(users, "users")
-    if unique(column).size != column.size:
+    if len(texts(column).unique()) != column.size:
         raise ValueError(f"{owner}: users must name each user once.")
     return column
 

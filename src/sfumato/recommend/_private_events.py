@@ -65,7 +65,9 @@ def shelf_of(catalogue: Any) -> Catalogue:
 def accounts_of(plain: dict[str, Any], train: Interactions, users: Any) -> Accounts:
     """The rows of users; ValueError where neither a public list nor a number is given."""
     if plain["unit"] == "user":
-        return Accounts(train.coded().user_ids)  # numbers users' own vectors, and is not kept
+        return Accounts(
+            train.by_row().coded().user_ids
+        )  # numbers users' own vectors, and is not kept
     if (users is None) == (plain["rows"] is None):
         raise ValueError(
             "PrivateFactorization: users must be given for unit 'event', or else rows: the public "
@@ -86,6 +88,7 @@ def events_of(
 
     Ratings are clipped to the bounds first, so that none is too large for what follows.
     """
+    train = train.by_row()
     coded = train.coded()
     who = accounts.places(coded.user_ids)[coded.user_codes]
     what = places_by_text(coded.item_ids, shelf.ids)[coded.item_codes]

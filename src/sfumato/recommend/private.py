@@ -150,7 +150,7 @@ class PrivateFactorization(PrivateFile):
             )
         self._check_train(own, "own", empty=True)
         twin = copy(self)
-        twin._accounts = Accounts(distinct(own.users)[0])
+        twin._accounts = Accounts(distinct(own.by_row().users)[0])
         events = events_of(own, self.catalogue_, twin._accounts, (self.low_, self.high_))
         twin.user_vectors_ = _as_stored(own_vectors(events, self._noisy()), self._half, self._half)
         return twin
