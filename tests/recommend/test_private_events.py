@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from odd_rows import silent
 from sfumato.data import Interactions, generate_world
 from sfumato.recommend._catalogue import Catalogue
 from sfumato.recommend._private_events import GRID, Accounts, accounts_of, bounded, events_of
@@ -63,4 +64,11 @@ def test_the_sample_of_a_user_does_not_change_when_a_text_joins_the_ids():
 def test_the_bounds_are_the_ends_of_the_grid(bounds):
     train = Interactions([1, 1], [1, 2], bounds)
     ends = events_of(train, SHELF, LISTS["list"], bounds).ratings
+    assert ends.tolist() == [-(2**GRID), 2**GRID]
+
+
+@pytest.mark.parametrize("bounds", [(0.0, 1e-300), (-1e308, 0.0), (1.0, 5.0)])
+def test_ratings_far_beyond_the_bounds_are_their_ends_without_a_warning(bounds):
+    train = Interactions([1, 1], [1, 2], [-1.7e308, 1.7e308])
+    ends = silent(lambda: events_of(train, SHELF, LISTS["list"], bounds)).ratings
     assert ends.tolist() == [-(2**GRID), 2**GRID]
