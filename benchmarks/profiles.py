@@ -47,7 +47,7 @@ def gibbs():
     """20,000 steps of one chain on profiles of MovieLens, prefiltered to 6 times the size."""
     scene = Scene("movielens", 0)
     one = scene.attacked.filter(np.isin(scene.attacked.users, scene.users[:40]))
-    seen = Blip(bits=5000, hashes=20, epsilon=8).release(one)
+    seen = Blip(bits=5000, hashes=20, epsilon=8).release(one, users=np.unique(one.users))
     run = lambda: joint_decoder(  # noqa: E731
         seen, scene.items, scene.popular, method="gibbs", sizes=scene.sizes, threads=1
     )
@@ -62,7 +62,7 @@ def gibbs():
 def encoding():
     """Profiles a minute, from raw columns to noisy codes, and what of it the noise alone takes."""
     had = population(PROFILES)
-    rows = []
+    rows, everybody = [], np.unique(had.users)
     for mechanism, asked in (
         (Blip(epsilon=8), ">= 5 million"),
         (Minima(epsilon=8), "-"),
@@ -70,8 +70,8 @@ def encoding():
         (Signs(epsilon=8), "-"),
     ):
         fed = type(mechanism)(**mechanism.parameters).update(had)
-        whole = seconds(lambda of=mechanism: of.release(had), runs=3)
-        ready = seconds(lambda of=fed: of.release(), runs=3)
+        whole = seconds(lambda of=mechanism: of.release(had, users=everybody), runs=3)
+        ready = seconds(lambda of=fed: of.release(users=everybody), runs=3)
         kind = type(mechanism).__name__
         for label, taken in (("from columns", whole), ("fed before", ready)):
             rate = PROFILES / taken["median"] * 60 / 1e6
@@ -90,7 +90,7 @@ def encoding():
 def _noise_alone(mechanism):
     if not isinstance(mechanism, Blip):
         return "-"
-    p = mechanism.release(population(1)).flip_probability
+    p = mechanism.release(population(1), users=[0]).flip_probability
     taken = seconds(lambda: noise.flips(p, 5000 * PROFILES), runs=3)
     return f"flips alone {PROFILES / taken['median'] * 60 / 1e6:.2f} million a minute"
 
@@ -100,8 +100,11 @@ def nearest():
     part = population(10_000)
     draws = np.random.default_rng(1)
     made = Blip(epsilon=8).release_batches(
-        Interactions(part.users + 10_000 * k, draws.permutation(part.items), part.ratings)
-        for k in range(100)
+        (
+            Interactions(part.users + 10_000 * k, draws.permutation(part.items), part.ratings)
+            for k in range(100)
+        ),
+        users=(range(10_000 * k, 10_000 * (k + 1)) for k in range(100)),
     )
     parts = list(made)
     everybody = _joined(parts)

@@ -74,6 +74,13 @@ def canonical_key(value: Any) -> bytes | None:
     >>> canonical_key(7.0), canonical_key("7.0"), canonical_key(True), canonical_key(float("nan"))
     (b'7', b'7', b'true', None)
     """
+    try:
+        return _canonical(value)
+    except Exception:  # whatever a value's own type raises, as of a date beyond the calendar
+        return None
+
+
+def _canonical(value: Any) -> bytes | None:
     if isinstance(value, np.generic):
         value = value.item() if value.dtype.kind not in "mM" else _plain_date(value)
     if isinstance(value, str | bytes):
@@ -375,11 +382,11 @@ def _without_point(texts: pa.Array) -> pa.Array:
     return pc.if_else(ends, shorter, texts)
 
 
-def _number(value: float | decimal.Decimal) -> bytes:
+def _number(value: Any) -> bytes:
     """A whole number as an integer, another as the shortest decimal text that is read back."""
     if not math.isfinite(value):
         return b"inf" if value > 0 else b"-inf"
-    if value == int(value) and abs(value) < 2**64:
+    if abs(value) < 2**64 and value == int(value):
         return str(int(value)).encode()
     return (repr(value) if isinstance(value, float) else str(value.normalize())).encode()
 
@@ -390,7 +397,7 @@ def _date(value: Any) -> bytes:
         if value.tzinfo is not None:
             value = value.astimezone(datetime.UTC).replace(tzinfo=None)
         text = value.strftime("%Y-%m-%d %H:%M:%S.%f")
-        return text.rstrip("0").rstrip(".").removesuffix(" 00:00:00").encode()
+        value = text.rstrip("0").rstrip(".").removesuffix(" 00:00:00")
     return str(value).encode()
 
 

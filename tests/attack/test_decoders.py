@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from odd_rows import released_to_all
 from sfumato.attack import (
     BitChannel,
     SymbolChannel,
@@ -111,7 +112,7 @@ def test_every_release_can_be_attacked_by_what_it_publishes(world, mechanism):
     # Ids that differ from places: a decoder that mixed them up would find nothing.
     profiles = Interactions(users, [f"item {j}" for j in items], np.ones(users.size))
     noise = {"sigma": 0.1} if mechanism in (Jlt, Signs) else {"epsilon": 60}
-    seen = mechanism(**noise).release(profiles, source=InsecureSeededSource(1))
+    seen = released_to_all(mechanism(**noise), profiles, source=InsecureSeededSource(1))
     rows = np.argsort(seen.users_)
     candidates = np.array([f"item {j}" for j in range(N)], object)
     alone = found(popularity(seen, candidates, prior), has)
@@ -246,7 +247,7 @@ def test_what_a_release_does_not_tell_must_be_given():
 
 def test_no_candidates_and_no_such_method_are_refused(world):
     users, items = np.nonzero(world[1])
-    seen = Blip(epsilon=8).release(Interactions(users, items, np.ones(users.size)))
+    seen = released_to_all(Blip(epsilon=8), Interactions(users, items, np.ones(users.size)))
     with pytest.raises(ValueError, match="candidates must be a column of at least one"):
         channel(seen, [])
     with pytest.raises(ValueError, match="joint_decoder: method must be one of"):

@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from odd_rows import released_to_all
 from sfumato.attack import eigen_decoder, joint_decoder, popularity, single_decoder
 from sfumato.attack.eigen import _filtered
 from sfumato.data import Interactions
@@ -51,6 +52,6 @@ def test_many_users_are_never_compared_with_each_other():
 
 @pytest.mark.parametrize("mechanism", [Blip, Jlt])
 def test_a_release_of_no_users_has_no_scores(mechanism):
-    seen = mechanism(epsilon=8).release(Interactions([], [], []))
+    seen = released_to_all(mechanism(epsilon=8), Interactions([], [], []))
     for decoder in (eigen_decoder, single_decoder, joint_decoder, popularity):
         assert decoder(seen, ["a", "b"], [0.5, 0.5]).shape == (0, 2)

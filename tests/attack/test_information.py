@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from odd_rows import released_to_all
 from sfumato.attack import bounds, information, profile_information
 from sfumato.data import Interactions
 from sfumato.privacy import PrivacyStatement
@@ -207,7 +208,7 @@ def test_profiles_are_told_by_the_formulas_of_their_kind():
     had = Interactions([1, 1, 2], ["tea", "rum", "tea"], [1, 1, 1])
     size = np.array([1, 106, 1000])
     blip, jlt, signs, minima = (
-        mechanism.release(had)
+        released_to_all(mechanism, had)
         for mechanism in (Blip(epsilon=8), Jlt(epsilon=2), Signs(epsilon=2), Minima(epsilon=3))
     )
     flip, chance = float(blip.flip_probability), float(minima.chance)

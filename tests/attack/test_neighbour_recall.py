@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from odd_rows import released_to_all
 from sfumato.attack import _neighbour_recall, neighbour_recall
 from sfumato.data import Interactions
 from sfumato.privacy.noise import InsecureSeededSource
@@ -99,7 +100,7 @@ def test_a_release_with_little_noise_finds_neighbours_and_one_with_much_finds_ch
         np.ones(4800),
     )
     clear, dim = (
-        neighbour_recall(Blip(epsilon=e).release(had, source=InsecureSeededSource(1)), had)
+        neighbour_recall(released_to_all(Blip(epsilon=e), had, source=InsecureSeededSource(1)), had)
         for e in (200, 0.01)
     )
     assert clear.chance == dim.chance

@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from odd_rows import released_to_all
 from sfumato.attack import BitChannel, popularity
 from sfumato.attack._packed_rows import PackedRows
 from sfumato.data import Interactions
@@ -17,7 +18,7 @@ USERS, BITS = 2000, 5000
 @pytest.fixture(scope="module")
 def seen():
     had = Interactions(np.arange(USERS), np.arange(USERS) % 50, np.ones(USERS))
-    return Blip(bits=BITS, epsilon=8).release(had, source=InsecureSeededSource(1))
+    return released_to_all(Blip(bits=BITS, epsilon=8), had, source=InsecureSeededSource(1))
 
 
 @pytest.mark.parametrize("length", [1, 8, 13, 64, 100])
@@ -55,7 +56,7 @@ def test_a_channel_to_a_release_takes_no_byte_a_bit(seen):
 @pytest.mark.parametrize("mechanism", [Blip, Jlt, Signs, Minima])
 def test_popularity_looks_at_no_row_and_at_no_codeword(mechanism, monkeypatch):
     had = Interactions([1, 1, 2], ["a", "b", "a"], [1, 1, 1])
-    seen = mechanism(epsilon=8).release(had)
+    seen = released_to_all(mechanism(epsilon=8), had)
 
     def refuse(*_):
         raise AssertionError("popularity needs only how many users and items there are")

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from odd_rows import released_to_all
 from sfumato.attack import BitChannel, expected_sizes, size_prior
 from sfumato.attack._priors import believed
 from sfumato.attack._sizes import Sizes, likely_sizes
@@ -64,7 +65,7 @@ def test_empty_known_profiles_draw_a_vague_estimate_down():
 
 def test_what_is_told_alone_is_never_below_0():
     had = Interactions([1, 2, 3, 4] * 2, list("abcdefgh"), [1] * 8)
-    seen = Jlt(epsilon=1).release(had, source=InsecureSeededSource(3))
+    seen = released_to_all(Jlt(epsilon=1), had, source=InsecureSeededSource(3))
     assert (seen.estimate_size() < 0).any()
     np.testing.assert_array_equal(expected_sizes(seen), np.maximum(seen.estimate_size(), 0))
 

@@ -3,12 +3,15 @@
 import numpy as np
 import pytest
 
+from odd_rows import released_to_all
 from sfumato.data import Interactions, read_interactions
 from sfumato.privacy import Ledger
 from sfumato.profile import Blip, ReleasedBlip, load
 from shops import USERS, run, told
 
-RELEASE = ["profiles", "release", "train.csv", "--mechanism", "blip", "--epsilon", "40"]
+USERS_OPTION = ["--users", "users.txt"]
+PLAIN = ["profiles", "release", "train.csv", "--mechanism", "blip", "--epsilon", "40"]
+RELEASE = [*PLAIN, *USERS_OPTION]
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +24,7 @@ def test_a_release_holds_a_profile_of_every_user_and_its_statement(shop, release
     found = load(released)
     raw = read_interactions(shop / "train.csv")
     assert isinstance(found, ReleasedBlip)
-    assert set(found.users_.tolist()) == set(raw.users.tolist())
+    assert found.users_.tolist() == list(range(USERS))
     sizes = np.bincount(raw.users, minlength=USERS)[found.users_]
     # At epsilon 40 a size is estimated within 2 items; 6 of them are missed with p < 1e-3.
     assert np.abs(found.estimate_size() - sizes).mean() < 3
@@ -49,7 +52,8 @@ def test_inspect_tells_both_losses(shop, released):
 )
 def test_every_mechanism_is_released_and_searched(shop, words):
     kind = words[1].capitalize()
-    run(shop, "profiles", "release", "train.csv", "--epsilon", "4", *words, "-o", kind)
+    words = ["train.csv", "--epsilon", "4", *USERS_OPTION, *words]
+    run(shop, "profiles", "release", *words, "-o", kind)
     found = load(shop / kind)
     assert type(found).__name__ == f"Released{kind}"
     user = found.users_[0]
@@ -82,13 +86,16 @@ def test_the_ledger_pays_once_and_a_retry_is_free(shop):
     )
 
 
-def test_a_public_list_decides_who_has_a_profile(shop):
+def test_a_public_list_decides_who_has_a_profile_and_must_be_given(shop):
     (shop / "more.txt").write_text("\n".join(map(str, range(USERS + 3))))
-    run(shop, *RELEASE, "--users", "more.txt", "-o", "listed.sfu")
+    run(shop, *PLAIN, "--users", "more.txt", "-o", "listed.sfu")
     assert load(shop / "listed.sfu").users_.tolist() == list(range(USERS + 3))
     (shop / "fewer.txt").write_text("0\n1\n")
-    output = run(shop, *RELEASE, "--users", "fewer.txt", "-o", "x.sfu", code=2)
-    assert "users" in output
+    output = run(shop, *PLAIN, "--users", "fewer.txt", "-o", "fewer.sfu")
+    assert load(shop / "fewer.sfu").users_.tolist() == [0, 1]
+    assert str(USERS) not in output
+    assert "--users" in run(shop, *PLAIN, "-o", "x.sfu", code=2)
+    assert not (shop / "x.sfu").exists()
 
 
 def test_whole_users_are_hidden_on_request(shop):
@@ -112,7 +119,7 @@ def test_whole_users_are_hidden_on_request(shop):
     ],
 )
 def test_bad_releases_are_one_line_and_write_nothing(shop, words, sentence):
-    output = run(shop, "profiles", *words, "-o", "bad.sfu", code=2)
+    output = run(shop, "profiles", *words, *USERS_OPTION, "-o", "bad.sfu", code=2)
     assert sentence in output
     assert output.count("\n") == 1
     assert not (shop / "bad.sfu").exists()
@@ -148,7 +155,7 @@ def test_more_than_all_others_are_not_told(shop, released):
 
 def test_who_is_alike_in_a_release_that_tells_nothing_is_nobody(tmp_path):
     had = Interactions([0, 0, 1, 2], [7, 8, 7, 9], [1, 1, 1, 1])
-    Blip(epsilon=0).release(had).save(tmp_path / "nothing.sfu")
+    released_to_all(Blip(epsilon=0), had).save(tmp_path / "nothing.sfu")
     output = run(tmp_path, "profiles", "similar", "nothing.sfu", "1", "--json")
     assert output.count("similarity") == 0
     assert "the release tells of nobody who is alike" in output

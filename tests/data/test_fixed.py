@@ -1,7 +1,11 @@
 """Reading for private use: whatever one row holds, the others are read as they were without it."""
 
+import gzip
 import json
 
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sfumato.data import read_interactions
@@ -107,3 +111,101 @@ def test_no_key_of_a_json_object_decides_which_column_is_skipped(tmp_path):
     told = {"users": "userid", "items": "item", "ratings": "rating"}
     found = read_interactions(tmp_path / "rows.jsonl", **options, **told)
     assert found.users.tolist() == [0, 1, 2]
+
+
+def dropped(folder, rows, name="rows.csv", **options):
+    (folder / name).write_bytes(b"\n".join(rows) + b"\n")
+    return read_interactions(folder / name, invalid="drop", **options)
+
+
+@pytest.mark.parametrize("at", [0, 3, len(ROWS)])
+@pytest.mark.parametrize("odd", [*BAD.values(), *HIDING.values()], ids=[*BAD, *HIDING])
+def test_whatever_a_line_holds_it_is_dropped_and_no_other_is(tmp_path, odd, at):
+    found = dropped(tmp_path, [HEADER, *ROWS[:at], odd, *ROWS[at:]])
+    assert pairs(found) == pairs(read(tmp_path, [HEADER, *ROWS]))
+    assert sum(found.report.skipped.values()) == odd.count(b"\n") + 1
+    assert found.report.rows == len(ROWS) + odd.count(b"\n") + 1
+
+
+def test_quotes_within_a_line_are_read_and_rows_keep_their_order(tmp_path):
+    rows = [b'"1","a,b",1', b"2,c,2", b'3,"d""e",3', b"4,f,4"]
+    found = dropped(tmp_path, [HEADER, *rows])
+    assert pairs(found) == [(1, "a,b"), (2, "c"), (3, 'd"e'), (4, "f")]
+    long = [b"user::item::rating", b'"1"::a::1', b'"2::a::1', b"3::b::2"]
+    assert pairs(dropped(tmp_path, long)) == [(1, "a"), (3, "b")]
+
+
+def test_lines_in_other_encodings_packed_and_too_long_are_read_or_dropped(tmp_path):
+    plain = pairs(read(tmp_path, [HEADER, *ROWS]))
+    text = b"\n".join([HEADER, *ROWS, b""])
+    for encoding in ("latin-1", "utf-16"):
+        (tmp_path / encoding).write_text(text.decode(), encoding)
+        found = read_interactions(tmp_path / encoding, encoding=encoding, invalid="drop")
+        assert pairs(found) == plain
+    (tmp_path / "rows.csv.gz").write_bytes(gzip.compress(text))
+    assert pairs(read_interactions(tmp_path / "rows.csv.gz", invalid="drop")) == plain
+    (tmp_path / "rows.csv.gz").write_bytes(gzip.compress(text)[:-9])
+    with pytest.raises(ValueError, match="gzip file is damaged"):
+        read_interactions(tmp_path / "rows.csv.gz", invalid="drop")
+    marked = [b"\xef\xbb\xbf" + HEADER, b"1," + b"x" * (1 << 21) + b",1", *ROWS]
+    found = dropped(tmp_path, marked)
+    assert pairs(found) == plain
+    assert found.report.skipped == {"the line is too long": 1}
+
+
+def test_without_names_the_first_line_is_a_row_where_that_is_told(tmp_path):
+    told = {"header": False, "delimiter": ","}
+    for first in (b"user,item,rating", b"odd", b"1,a,1,2,3", b""):
+        found = dropped(tmp_path, [first, *ROWS], "rows.data", **told)
+        assert [str(user) for user in found.users[-len(ROWS) :]] == [
+            row.split(b",")[0].decode() for row in ROWS
+        ]
+    assert len(dropped(tmp_path, [b""], "rows.data", **told)) == 0
+    assert len(dropped(tmp_path, [b""], "rows.csv", header=False)) == 0  # by its name
+    places = {"users": 2, "items": 0, "ratings": 1}
+    assert pairs(dropped(tmp_path, [b"tea,5,7", b"5,7"], "r.data", **told, **places)) == [
+        (7, "tea")
+    ]
+
+
+def test_lines_of_json_are_objects_or_dropped(tmp_path):
+    names = {"users": "u", "items": "i", "ratings": "r"}
+    lines = [b'{"u": 1, "i": 7, "r": 5}', b'{"u": "1", "i": 7.0, "r": "4", "x": []}']
+    odd = [
+        b"{",
+        b"[]",
+        b"null",
+        b"{}",
+        b'{"u": 1, "i": null, "r": 1}',
+        b'{"u": [1], "i": 1, "r": 1}',
+    ]
+    found = dropped(tmp_path, [*lines, *odd], "rows.jsonl", **names)
+    assert (found.users.tolist(), found.items.tolist()) == ([1, 1], [7, 7])
+    assert found.ratings.tolist() == [5, 4]
+    assert sum(found.report.skipped.values()) == len(odd)
+    with pytest.raises(ValueError, match="give users=, items=, ratings="):
+        dropped(tmp_path, lines, "rows.jsonl")
+    with pytest.raises(ValueError, match="reads JSON by lines"):
+        dropped(tmp_path, lines, "rows.json", **names)
+
+
+def test_columns_of_frames_are_read_row_by_row(tmp_path):
+    columns = {"user": [1, "x", None, 2.0], "item": [7, "7", 7, "b"], "rating": [1, "2", 3, "n"]}
+    for source in (columns, pd.DataFrame(columns), iter([columns, pd.DataFrame(columns)])):
+        found = read_interactions(source, invalid="drop")
+        assert found.users.tolist()[:2] == ["1", "x"]
+        assert found.items.tolist()[:2] == [7, 7]
+        assert len(found) in (2, 4)
+    table = pa.table({"user": [1.0, None, 2.0], "item": ["7", "8", "9"], "rating": [1, 2, None]})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    for source in (table, tmp_path / "rows.parquet"):
+        found = read_interactions(source, invalid="drop")
+        assert pairs(found) == [(1, 7)]
+        assert found.report.rows == 3
+    assert len(read_interactions(iter([]), invalid="drop")) == 0
+
+
+def test_times_are_not_read_where_rows_are_dropped(tmp_path):
+    assert dropped(tmp_path, [HEADER + b",time", b"1,a,1,odd"]).times is None
+    with pytest.raises(ValueError, match="times do not go with"):
+        dropped(tmp_path, [HEADER + b",time"], times="time")

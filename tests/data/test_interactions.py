@@ -6,6 +6,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from odd_rows import INSIDE, ODD, silent, with_row
 from sfumato.data import Interactions, as_ids, item_seed
 from sfumato.hashing import hash_column
 
@@ -172,3 +173,78 @@ def test_one_id_of_another_type_is_refused():
     for bad in (True, 1.5, None):
         with pytest.raises((TypeError, ValueError), match="users"):
             as_ids(bad, "users")
+
+
+GOOD = Interactions([7, 8, 9], ["tea", "3", "rum"], [1.0, 2.5, 5.0])
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_an_odd_row_is_kept_or_dropped_and_no_other_row_changes(name):
+    made = silent(lambda: with_row(GOOD, ODD[name]))
+    assert [str(each) for each in made.users[:3]] == ["7", "8", "9"]
+    assert [str(each) for each in made.items[:3]] == ["tea", "3", "rum"]
+    assert made.ratings[:3].tolist() == [1.0, 2.5, 5.0]
+    assert len(made) in (3, 4)
+    assert (made.report.rows, made.report.kept) == (4, len(made))
+    assert sum(made.report.skipped.values()) == 4 - len(made)
+    if name in INSIDE:
+        assert (str(made.users[3]), str(made.items[3])) == ("7", "3")
+
+
+def test_floats_that_an_odd_row_makes_texts_stay_the_ids_they_were():
+    plain, odd = (
+        Interactions(c, c, [1, 1, 1], invalid="drop")
+        for c in (np.array([7.0, -8.0, 9.0]), np.array([7.0, -8.0, "guest"]))
+    )
+    assert (plain.users.tolist(), odd.items.tolist()) == ([7, -8, 9], ["7", "-8", "guest"])
+    strict = Interactions(["7.0", "7", ""], ["007", "7.00", "b"], [1, 1, 1])
+    assert strict.by_row().users.tolist() == [7, 7]
+    assert strict.by_row().items.tolist() == ["007", "7.00"]
+    assert strict.by_row() is strict.by_row()
+    assert odd.by_row() is odd
+
+
+@pytest.mark.parametrize("odd", ["guest", 8.0, None, "8", pd.NA, float("nan")])
+def test_every_container_of_an_odd_id_reads_the_others_alike(odd):
+    # NumPy, pandas and Arrow each make another type of a column by one odd value.
+    columns = [[7, odd], pd.Series([7, odd], dtype=object), np.array([7, odd], object)]
+    if not isinstance(odd, type(pd.NA)):
+        columns += [pd.Series([7, odd]), np.array([7, odd])]
+    if odd is None or isinstance(odd, float):
+        columns += [pa.array([7, odd], from_pandas=True), pd.array([7, odd], dtype="Int64")]
+    found = [silent(lambda c=c: Interactions(c, c, [1, 1], invalid="drop")) for c in columns]
+    for each in found:
+        assert str(each.users[0]) == str(each.items[0]) == "7"
+        assert [str(one) for one in each.users] == [str(one) for one in found[0].users]
+
+
+def test_masked_values_and_dates_are_no_ids_and_no_ratings():
+    masked = np.ma.array([7, 8], mask=[False, True])
+    assert Interactions(masked, [1, 2], [1, 2], invalid="drop").users.tolist() == [7]
+    assert Interactions([1, 2], [1, 2], masked, invalid="drop").ratings.tolist() == [7]
+    dates = np.array(["2020-01-01", "NaT"], "M8[D]")
+    assert Interactions(dates, [1, 2], [1, 2], invalid="drop").users.tolist() == ["2020-01-01"]
+    assert len(Interactions([1, 2], [1, 2], dates, invalid="drop")) == 0
+
+
+def test_what_is_no_column_is_refused_in_either_way():
+    with pytest.raises(ValueError, match="times must be None for invalid='drop'"):
+        Interactions([1], [1], [1], [1], invalid="drop")
+    with pytest.raises(ValueError, match="invalid must be one of"):
+        Interactions([1], [1], [1], invalid="skip")
+    with pytest.raises(ValueError, match="differ in length"):
+        Interactions([1, None], [1], [1], invalid="drop")
+    for bad in ("ann", 7, {1: 2}, pd.DataFrame({"a": [1]})):
+        with pytest.raises(TypeError, match="users: a"):
+            Interactions(bad, [1], [1], invalid="drop")
+    with pytest.raises(ValueError, match="2 dimensions"):
+        Interactions(np.ones((1, 1)), [1], [1], invalid="drop")
+
+
+def test_dropping_is_carried_on_so_that_merging_never_raises():
+    numbers, words = (Interactions([i], [i], [1], invalid="drop") for i in (7, "tea"))
+    both = numbers.merge(words.filter([0]))
+    assert both.users.tolist() == ["7", "tea"]
+    assert both.merge(numbers).coded().user_codes.tolist() == [0, 1, 0]
+    with pytest.raises(TypeError, match="cannot merge"):
+        numbers.merge(Interactions(["tea"], [1], [1]))

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from odd_rows import released_to_all
 from sfumato.attack import epsilon_lower_bound
 from sfumato.data import Interactions, item_seed
 from sfumato.privacy import noise
@@ -87,7 +88,7 @@ def test_no_release_tells_neighbouring_profiles_apart_by_more_than_epsilon(
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.3, 8.0, 59.0, 4e3])
 def test_the_flip_chance_is_the_least_multiple_that_keeps_the_promise(epsilon):
-    told = Blip(epsilon=epsilon).release(rows([1]))
+    told = released_to_all(Blip(epsilon=epsilon), rows([1]))
     p = told.flip_probability
     assert p.denominator <= 2**32
     assert Loss.from_dict(told.statement.loss) == Flips(p, 20)
@@ -139,7 +140,7 @@ def test_an_attacker_finds_about_the_epsilon_of_one_item():
 
 
 def test_the_statement_tells_the_loss_of_an_item_and_of_a_whole_profile():
-    told = Blip(epsilon=8, typical_size=106).release(rows([1]))
+    told = released_to_all(Blip(epsilon=8, typical_size=106), rows([1]))
     assert told.statement.mechanism.endswith(
         "each bit flipped with probability 0.401312; one item is hidden at epsilon 8, a whole "
         "profile of 106 items only at epsilon 848 (2000 for any profile), "

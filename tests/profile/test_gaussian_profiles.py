@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from odd_rows import released_to_all
 from profile_pairs import interactions, near
 from sfumato.privacy.calibrate import concentrated_delta, epsilon_of, gaussian_delta
 from sfumato.privacy.loss import Loss
@@ -26,7 +27,7 @@ THESIS = {1: 5.22, 2: 2.42, 3: 1.56, 6: 0.741, 8: 0.545, 12: 0.354, 24: 0.170, 6
 
 
 def encoded(*profiles, length=100):
-    sets = ProfileSets(0).update(interactions(*profiles)).in_order()
+    sets = ProfileSets(0).update(interactions(*profiles)).of_users(np.arange(len(profiles)))
     (_, cells), *_ = sums(sets.hashes, sets.starts, length)
     return cells
 
@@ -42,7 +43,7 @@ def test_one_item_more_moves_the_sum_by_at_most_the_scale():
 
 def test_repeated_items_and_their_order_change_nothing():
     one, two, three = (
-        Jlt(epsilon=5).release(interactions(items), source=InsecureSeededSource(1)).vectors
+        released_to_all(Jlt(epsilon=5), interactions(items), source=InsecureSeededSource(1)).vectors
         for items in ([4, 5, 6], [6, 5, 4], [4, 4, 5, 6, 4])
     )
     np.testing.assert_array_equal(one, two)
@@ -53,7 +54,7 @@ def test_repeated_items_and_their_order_change_nothing():
 @pytest.mark.parametrize("terms", TERMS)
 def test_the_noise_covers_the_epsilon_that_is_stated(make, terms):
     for epsilon, delta in ((0.5, 1e-6), (8, 1e-5), (60, 1e-9)):
-        release = make(epsilon=epsilon, delta=delta).release(HAD, **terms)
+        release = released_to_all(make(epsilon=epsilon, delta=delta), HAD, **terms)
         events = {"replace": 2}.get(terms.get("relation"), 1) * terms.get("contributions", 1)
         rho = float(Fraction(MOVED[make] * events**2) / (2 * Fraction(release.grid_sigma) ** 2))
         assert concentrated_delta(epsilon, rho) <= delta * (1 + 1e-6)
@@ -66,7 +67,7 @@ def test_the_noise_covers_the_epsilon_that_is_stated(make, terms):
 
 def test_in_one_dimension_the_exact_law_keeps_the_promise():
     for epsilon in (0.7, 3.0):
-        release = Jlt(dimensions=1, epsilon=epsilon, delta=1e-5).release(HAD)
+        release = released_to_all(Jlt(dimensions=1, epsilon=epsilon, delta=1e-5), HAD)
         most = int(np.abs(release.codewords(np.arange(50))).max())
         assert most <= SCALE
         assert gaussian_delta(epsilon, Fraction(release.grid_sigma), change=most) <= 1e-5
@@ -81,8 +82,10 @@ def test_an_epsilon_measured_on_neighbours_is_not_above_the_stated_one(make):
     mechanism = make(epsilon=2.0, delta=1e-3, **length)
     scores = []
     for seed, profile in enumerate((items[:-1], items)):
-        release = mechanism.release(
-            interactions(*np.tile(profile, (count, 1))), source=InsecureSeededSource(seed)
+        release = released_to_all(
+            mechanism,
+            interactions(*np.tile(profile, (count, 1))),
+            source=InsecureSeededSource(seed),
         )
         score = release.memberships([4])[:, 0]
         scores.append(score + (release.estimate_size() if make is Signs else 0))
@@ -95,7 +98,7 @@ def test_an_epsilon_measured_on_neighbours_is_not_above_the_stated_one(make):
 
 @pytest.mark.parametrize(("level", "epsilon"), THESIS.items())
 def test_the_levels_of_the_thesis_are_told_as_epsilon(level, epsilon):
-    release = Jlt(sigma=level).release(HAD)
+    release = released_to_all(Jlt(sigma=level), HAD)
     assert release.sigma == release.parameters["sigma"] == level
     assert release.grid_sigma == level * SCALE
     assert release.statement.epsilon == pytest.approx(epsilon, rel=5e-3)
@@ -105,14 +108,14 @@ def test_the_levels_of_the_thesis_are_told_as_epsilon(level, epsilon):
 @BOTH
 def test_a_sigma_that_is_no_whole_number_is_rounded_to_more_noise(make):
     for sigma in (0.1, 1 / 3, 1e-9):
-        release = make(sigma=sigma).release(HAD)
+        release = released_to_all(make(sigma=sigma), HAD)
         assert release.grid_sigma == math.ceil(Fraction(sigma) * SCALE)
         assert release.sigma == release.grid_sigma / SCALE
 
 
 @BOTH
 def test_the_statement_tells_the_loss_of_one_item_and_of_a_whole_profile(make):
-    release = make(epsilon=8, typical_size=106).release(HAD)
+    release = released_to_all(make(epsilon=8, typical_size=106), HAD)
     whole = release.profile_epsilon(106)
     rho = 106**2 * MOVED[make] / (2 * release.grid_sigma**2)
     assert whole > rho > 1000
@@ -130,8 +133,8 @@ def test_the_statement_tells_the_loss_of_one_item_and_of_a_whole_profile(make):
 
 @BOTH
 def test_users_of_many_items_are_trimmed_and_hidden_whole(make):
-    release = make(epsilon=1, delta=1e-6).release(HAD, unit="user", contributions=2)
-    assert release.sigma > 1.9 * make(epsilon=1).release(HAD).sigma
+    release = released_to_all(make(epsilon=1, delta=1e-6), HAD, unit="user", contributions=2)
+    assert release.sigma > 1.9 * released_to_all(make(epsilon=1), HAD).sigma
     assert release.profile_epsilon(50) == pytest.approx(release.statement.epsilon)
     assert "the 2 items of its least hashes" in release.statement.mechanism
 
@@ -150,28 +153,30 @@ def test_sizes_from_few_dimensions_are_unbiased():
     # With the thesis' factor L / (L - 1) the mean of 4,000 would be 13 instead of 10: 5 standard
     # errors are 0.6, p < 1e-6.
     profiles = np.arange(40_000).reshape(4000, 10)
-    release = Jlt(dimensions=4, sigma=0.1).release(
-        interactions(*profiles), source=InsecureSeededSource(2)
+    release = released_to_all(
+        Jlt(dimensions=4, sigma=0.1), interactions(*profiles), source=InsecureSeededSource(2)
     )
     assert near(release.estimate_size(), 10)
 
 
 def test_a_profile_of_very_many_items_is_encoded():
-    release = Jlt(dimensions=8, sigma=1).release(interactions(np.arange(200_000)))
+    release = released_to_all(Jlt(dimensions=8, sigma=1), interactions(np.arange(200_000)))
     words = release.codewords(np.arange(200_000)).astype(np.int64).sum(axis=0)
     assert np.abs(release.vectors[0] - words).max() < 7 * release.grid_sigma
 
 
 def test_vectors_are_sums_of_codewords_and_noise():
-    release = Jlt(dimensions=64, sigma=1e-9).release(HAD, source=InsecureSeededSource(1))
+    release = released_to_all(Jlt(dimensions=64, sigma=1e-9), HAD, source=InsecureSeededSource(1))
     words = release.codewords([1, 2, 3, 9]).astype(np.int64)
     expected = np.stack([words[:3].sum(axis=0), words[1:3].sum(axis=0), words[3]])
     assert np.abs(release.vectors - expected).max() <= 6  # sigma is 1 whole number: p < 1e-6
 
 
 def test_signs_are_those_of_the_same_sums():
-    signs = Signs(bits=70, sigma=1e-9).release(HAD, source=InsecureSeededSource(1))
-    sums_ = Jlt(dimensions=70, sigma=1e-9).release(HAD, source=InsecureSeededSource(2)).vectors
+    signs = released_to_all(Signs(bits=70, sigma=1e-9), HAD, source=InsecureSeededSource(1))
+    sums_ = released_to_all(
+        Jlt(dimensions=70, sigma=1e-9), HAD, source=InsecureSeededSource(2)
+    ).vectors
     bits = np.unpackbits(signs.codes.view(np.uint8), axis=1, bitorder="little")
     sure = np.abs(sums_) > 12
     assert sure.mean() > 0.9
@@ -181,8 +186,11 @@ def test_signs_are_those_of_the_same_sums():
 
 
 def test_what_32_bits_cannot_hold_is_held_in_64_or_cut():
-    wide = Jlt(dimensions=8, sigma=2.0**13).release(HAD)
-    assert (wide.vectors.dtype, Jlt(sigma=61).release(HAD).vectors.dtype) == (np.int64, np.int32)
+    wide = released_to_all(Jlt(dimensions=8, sigma=2.0**13), HAD)
+    assert (wide.vectors.dtype, released_to_all(Jlt(sigma=61), HAD).vectors.dtype) == (
+        np.int64,
+        np.int32,
+    )
     from sfumato.kernels.codewords import cut_to
 
     out = np.empty((1, 3), np.int32)
@@ -206,4 +214,4 @@ def test_without_noise_nothing_is_released(make):
         with pytest.raises(ValueError, match="sigma must be"):
             make(sigma=bad)
     with pytest.raises(ValueError, match="noise would be too large"):
-        make(sigma=2.0**30).release(HAD)
+        released_to_all(make(sigma=2.0**30), HAD)

@@ -5,10 +5,23 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from odd_rows import (
+    INSIDE,
+    ODD,
+    dropping,
+    everyone,
+    nothing,
+    released_to_all,
+    same_outside,
+    silent,
+    with_row,
+)
 from sfumato.data import Interactions
 from sfumato.privacy import BudgetExceeded, Ledger
 from sfumato.privacy.noise import InsecureSeededSource
 from sfumato.profile import Blip, Jlt, Minima, ReleasedBlip, ReleasedProfiles, Signs, load
+from sfumato.profile._codewords import SCALE
+from sfumato.profile.signs import WEIGHT
 
 ITEM = "item of a profile"
 
@@ -42,8 +55,8 @@ def test_feeding_in_parts_and_merging_release_the_same():
     merged = parts[0]
     for part in parts[1:]:
         assert merged.merge(part) is merged
-    told = [each.release(source=source()) for each in (once, merged)]
-    assert told[0] == told[1] == blip().release(HAD, source=source())
+    told = [each.release(users=[1, 2, 3], source=source()) for each in (once, merged)]
+    assert told[0] == told[1] == released_to_all(blip(), HAD, source=source())
     assert told[0].users_.tolist() == [1, 2, 3]
 
 
@@ -54,9 +67,9 @@ def test_what_was_fed_nothing_is_no_false_value():
 
 def test_releasing_given_interactions_leaves_what_was_fed():
     fed = blip().update(HAD)
-    before = fed.release(source=source())
-    assert fed.release(rows([9], ["rum"]), source=source()).users_.tolist() == [9]
-    assert fed.release(source=source()) == before
+    before = fed.release(users=[1, 2, 3], source=source())
+    assert released_to_all(fed, rows([9], ["rum"]), source=source()).users_.tolist() == [9]
+    assert fed.release(users=[1, 2, 3], source=source()) == before
 
 
 def test_what_cannot_be_merged_or_changed_is_refused():
@@ -69,8 +82,6 @@ def test_what_cannot_be_merged_or_changed_is_refused():
         fed.epsilon = 9.0
     with pytest.raises(TypeError, match="Blip: interactions must be Interactions, not list"):
         fed.update([1, 2])
-    with pytest.raises(TypeError, match="users: the ids are text here"):
-        fed.update(rows(["ann"], ["tea"]))
     assert len(fed) == 3
 
 
@@ -90,90 +101,163 @@ def test_sizing_checks_its_parameters(name, bad):
 
 
 def test_nobody_and_empty_profiles_have_releases():
-    nobody = blip().release(rows(np.empty(0, np.int64), np.empty(0, np.int64)))
+    nobody = released_to_all(blip(), rows(np.empty(0, np.int64), np.empty(0, np.int64)))
     assert len(nobody) == len(load(nobody.to_bytes())) == 0
     assert nobody.similarity().shape == (0, 0)
     assert nobody.estimate_size().shape == (0,)
-    assert len(blip().release()) == 0
+    assert len(blip().release(users=[])) == 0
     told = blip(epsilon=60).release(HAD, users=[5, 3, 2, 1, 4])
     assert told.users_.tolist() == [5, 3, 2, 1, 4]
     assert told.words.any(axis=1).sum() >= 3
     assert told.estimate_size()[0] < 5
 
 
-def test_users_are_public_and_complete():
-    with pytest.raises(ValueError, match="Blip: users must name everyone"):
-        blip().release(HAD, users=[1, 2])
+def test_users_are_public_and_must_be_given():
+    for made in (Blip(epsilon=1), Jlt(epsilon=1), Signs(epsilon=1), Minima(epsilon=1)):
+        with pytest.raises(ValueError, match="users must be given, a public column of ids"):
+            made.release(HAD)
+        with pytest.raises(ValueError, match="users must be given, a public column of ids for"):
+            made.release_batches([HAD])
     with pytest.raises(ValueError, match="Blip: users must name each user once"):
         blip().release(HAD, users=[1, 2, 3, 3])
+
+
+def cells(release):
+    """What gets the noise, a row a user, and the number of items that a row may move."""
+    name = {"ReleasedBlip": "words", "ReleasedJlt": "vectors", "ReleasedSigns": "counts"}
+    table = getattr(release, name.get(type(release).__name__, "codes"))
+    table = np.unpackbits(table.view(np.uint8), axis=-1) if table.dtype == np.uint64 else table
+    return table.astype(np.int64).reshape(len(table), -1)
+
+
+# Each with so little noise that the noise of one seed is all but gone: the cells of two releases
+# differ by what the row moved. The most that one item may move them: L1, or squared L2.
+MADE = {
+    "blip": (lambda: Blip(epsilon=2000, bits=300, hashes=3), 3, 3),
+    "jlt": (lambda: Jlt(dimensions=8, sigma=1e-9), 8**0.5 * SCALE, SCALE**2),
+    "signs": (lambda: Signs(bits=8, sigma=1e-9), WEIGHT, WEIGHT**2),
+    "minima": (lambda: Minima(bins=16, epsilon=30), 2, 4),
+}
+LISTED = [7, 8, 9, 10]
+
+
+def released(kind, had, **terms):
+    made = MADE[kind][0]()
+    return made.release(had, users=LISTED, source=InsecureSeededSource(3), **terms)
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_no_odd_row_raises_warns_or_moves_more_than_one_item_may(kind):
+    # User 10 has nothing, user 9 one item.
+    plain = rows([7, 7, 8, 8, 9], [1, 2, 2, 4, 5])
+    one, (_, l1, l2) = released(kind, plain), MADE[kind]
+    for name, row in ODD.items():
+        for times in (1, 3):
+            more = silent(lambda row=row, n=times: released(kind, with_row(plain, row, n)))
+            same_outside(more, one)
+            assert more.users_.tolist() == LISTED
+            change = np.abs(cells(more) - cells(one))
+            assert change.sum() <= l1, name
+            assert (change**2).sum() <= l2, name
+            assert bool(change.any()) == (name in MOVING), name
+            assert not change[1:].any(), name
+
+
+MOVING = (*INSIDE, "text item", "unlisted item")  # another item of a listed user
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_who_has_a_profile_does_not_depend_on_the_rows(kind):
+    # One item is all that user 9 has; without it, as without any row, nothing else changes.
+    plain = rows([7, 7, 9, 77], [1, 2, 5, 5])
+    one = released(kind, plain)
+    for had in (plain.filter([0, 1, 3]), nothing(), rows(["a"], ["b"])):
+        less = silent(lambda had=had: released(kind, had))
+        same_outside(less, one)
+        assert less.users_.tolist() == one.users_.tolist() == LISTED
+    fed = (
+        MADE[kind][0]().update(plain.filter([0, 1])).update(dropping(rows(["x", "9"], ["1", "5"])))
+    )
+    assert fed.release(users=LISTED, source=InsecureSeededSource(3)) == one
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_two_texts_of_one_user_are_one_profile_and_no_list_names_both(kind):
+    plain = rows(["7", "8"], ["1", "2"])
+    more = rows(["7.0", "7", "8"], ["9", "1", "2"])  # as if an odd row had made floats texts
+    change = np.abs(cells(released(kind, more)) - cells(released(kind, plain)))
+    assert change.sum() <= MADE[kind][1]
+    assert (change**2).sum() <= MADE[kind][2]
+    with pytest.raises(ValueError, match="users must name each user once"):
+        MADE[kind][0]().release(plain, users=["7", "7.0"])
 
 
 def test_only_an_item_or_a_user_is_hidden():
     for unit in ("event", "basket", "adjacency list"):
         with pytest.raises(ValueError, match="Blip: unit must be 'item of a profile' or 'user'"):
-            blip().release(HAD, unit=unit, contributions=1)
+            released_to_all(blip(), HAD, unit=unit, contributions=1)
     with pytest.raises(ValueError, match="contributions must be given for unit 'user'"):
-        blip().release(HAD, unit="user")
+        released_to_all(blip(), HAD, unit="user")
     with pytest.raises(ValueError, match="contributions must be 1 for an item of a profile"):
-        blip().release(HAD, contributions=2)
+        released_to_all(blip(), HAD, contributions=2)
     with pytest.raises(TypeError, match="Blip: release takes no 'epsilon'"):
-        blip().release(HAD, epsilon=3.0)
+        released_to_all(blip(), HAD, epsilon=3.0)
 
 
 def test_a_second_release_is_charged_and_the_one_too_many_refused(ledger):
     terms = dict(ledger=ledger, dataset="profiles")
-    first = blip().release(HAD, **terms)
+    first = released_to_all(blip(), HAD, **terms)
     assert ledger.spent("profiles").epsilon == pytest.approx(first.statement.epsilon)
     assert (first.statement.dataset, first.statement.ledger) == ("profiles", "shop.ledger")
-    second = blip().release(HAD, **terms)
+    second = released_to_all(blip(), HAD, **terms)
     assert second.statement.release != first.statement.release
     with pytest.raises(BudgetExceeded):
-        blip().release(HAD, **terms)
+        released_to_all(blip(), HAD, **terms)
     assert len(ledger.history("profiles")) == 2
 
 
 def test_a_retry_returns_the_stored_bytes(ledger):
     terms = dict(ledger=ledger, dataset="profiles", release_id="spring")
-    first = blip().release(HAD, **terms)
-    assert blip().release(HAD, **terms).to_bytes() == first.to_bytes()
+    first = released_to_all(blip(), HAD, **terms)
+    assert released_to_all(blip(), HAD, **terms).to_bytes() == first.to_bytes()
     assert len(ledger.history("profiles")) == 1
 
 
 @pytest.mark.parametrize(
     ("changed", "users", "name"),
     [
-        ({"seed": 1}, None, "another seed, 0 there and 1 here"),
+        ({"seed": 1}, [1, 2, 3], "another seed, 0 there and 1 here"),
         ({}, [3, 2, 1], "other users"),
         ({}, ["1", "2", "3"], "other users"),
     ],
 )
 def test_a_retry_that_asks_for_something_else_is_refused(ledger, changed, users, name):
     terms = dict(ledger=ledger, dataset="profiles", release_id="spring")
-    first = blip().release(HAD, **terms)
+    first = released_to_all(blip(), HAD, **terms)
     with pytest.raises(ValueError, match=f"Blip: release 'spring' was made with {name}"):
         blip(**changed).release(HAD, users=users, **terms)
     assert len(ledger.history("profiles")) == 1
-    more = rows([9, 1], ["rum", "tea"])  # who is there in the meantime was not asked for
-    assert blip().release(more, **terms) == blip().release(HAD, users=[1, 2, 3], **terms) == first
+    more = rows([9, 1], ["rum", "tea"])  # what they have in the meantime was not asked for
+    assert blip().release(more, users=[1, 2, 3], **terms) == first
 
 
 @pytest.mark.parametrize("kind", [Jlt, Minima, Signs])
 def test_every_kind_refuses_a_retry_with_another_seed(ledger, kind):
     ledger.create("more", 10.0, 1e-3, unit=ITEM)
     terms = dict(ledger=ledger, dataset="more", release_id="spring")
-    first = kind(epsilon=4).release(HAD, **terms)
-    assert kind(epsilon=4).release(HAD, **terms) == first
+    first = released_to_all(kind(epsilon=4), HAD, **terms)
+    assert released_to_all(kind(epsilon=4), HAD, **terms) == first
     with pytest.raises(ValueError, match="was made with another seed, 0 there and 1 here"):
-        kind(epsilon=4, seed=1).release(HAD, **terms)
+        released_to_all(kind(epsilon=4, seed=1), HAD, **terms)
 
 
 def test_only_whole_releases_need_room_in_a_ledger(ledger, monkeypatch):
     monkeypatch.setattr("sfumato.sketch._release.KEPT", 100)
     terms = dict(ledger=ledger, dataset="profiles")
     with pytest.raises(ValueError, match="Blip: 192 bytes of cells are more than a ledger keeps"):
-        blip(epsilon=1.0).release(HAD, **terms)
+        released_to_all(blip(epsilon=1.0), HAD, **terms)
     assert ledger.history("profiles") == []
-    assert len(next(blip(epsilon=1.0).release_batches([HAD], **terms))) == 3
+    assert len(next(blip(epsilon=1.0).release_batches([HAD], users=[[1, 2, 3]], **terms))) == 3
     assert len(ledger.history("profiles")) == 1
 
 
@@ -182,9 +266,14 @@ def test_a_data_set_of_another_unit_is_refused_with_a_remedy(ledger, unit):
     ledger.create("other", 10.0, unit=unit)
     remedy = "Blip: unit must be .* create the data set with unit='item of a profile'"
     with pytest.raises(ValueError, match=remedy):
-        blip().release(HAD, ledger=ledger, dataset="other")
+        released_to_all(blip(), HAD, ledger=ledger, dataset="other")
     with pytest.raises(ValueError, match="Blip: unit must be 'item of a profile' or 'user', not"):
-        blip().release(HAD, unit=unit)
+        released_to_all(blip(), HAD, unit=unit)
+
+
+def listed(count, users=50):
+    """The public users of each of those batches."""
+    return (range(at * users, (at + 1) * users) for at in range(count))
 
 
 def batches(count, users=50, items=20):
@@ -202,7 +291,8 @@ def test_batches_are_charged_once_before_any_noise(ledger):
             seen.append(len(ledger.history("profiles")))
             super().fill(out)
 
-    told = blip().release_batches(batches(4), ledger=ledger, dataset="profiles", source=Watching(1))
+    terms = dict(ledger=ledger, dataset="profiles")
+    told = blip().release_batches(batches(4), users=listed(4), source=Watching(1), **terms)
     assert ledger.history("profiles") == []
     parts = list(told)
     assert set(seen) == {1}
@@ -213,14 +303,16 @@ def test_batches_are_charged_once_before_any_noise(ledger):
     assert {part.statement.release for part in parts} == {entry.release_id}
     assert ledger.spent("profiles").epsilon == pytest.approx(parts[0].statement.epsilon)
     assert all(type(part) is ReleasedBlip for part in parts)
-    list(blip().release_batches(batches(2), ledger=ledger, dataset="profiles"))
+    list(blip().release_batches(batches(2), users=listed(2), **terms))
     with pytest.raises(BudgetExceeded):
-        next(blip().release_batches(batches(2), ledger=ledger, dataset="profiles"))
+        next(blip().release_batches(batches(2), users=listed(2), **terms))
     assert len(ledger.history("profiles")) == 2
 
 
 def test_batches_are_the_release_of_all_part_by_part():
-    both = list(blip().release_batches([HAD.filter([0, 2, 4]), HAD.filter([1, 3])]))
+    both = list(
+        blip().release_batches([HAD.filter([0, 2, 4]), HAD.filter([1, 3])], users=[[3], [1, 2]])
+    )
     assert [part.users_.tolist() for part in both] == [[3], [1, 2]]
     named = list(blip().release_batches([HAD], users=[[4, 3, 2, 1]], source=source()))
     assert named[0] == blip().release(HAD, users=[4, 3, 2, 1], source=source())
@@ -228,16 +320,20 @@ def test_batches_are_the_release_of_all_part_by_part():
 
 def test_a_user_who_comes_again_in_a_later_batch_is_refused(ledger):
     told = blip().release_batches(
-        [HAD.filter([0, 1]), HAD.filter([2])], ledger=ledger, dataset="profiles"
+        [HAD.filter([0, 1]), HAD.filter([2])],
+        users=[[1, 3], [3]],
+        ledger=ledger,
+        dataset="profiles",
     )
     next(told)
     with pytest.raises(ValueError, match="Blip: batches must hold whole users"):
         next(told)
     many = list(batches(40, users=7, items=1))
     shuffled = [many[at] for at in np.random.default_rng(1).permutation(40)]
-    assert len(list(blip().release_batches(shuffled))) == 40
+    assert len(list(blip().release_batches(shuffled, users=map(everyone, shuffled)))) == 40
+    again = [*shuffled, many[17].filter([3])]
     with pytest.raises(ValueError, match="whole users"):
-        list(blip().release_batches([*shuffled, many[17].filter([3])]))
+        list(blip().release_batches(again, users=map(everyone, again)))
 
 
 @pytest.mark.parametrize("users", [[], [[1, 2, 3]] * 2, [3]])
@@ -260,22 +356,24 @@ def test_users_of_batches_are_all_named_or_none(ledger):
 
 def test_bad_terms_of_batches_are_told_at_once_and_cost_nothing(ledger):
     with pytest.raises(ValueError, match="unit"):
-        blip().release_batches(batches(1), unit="event")
-    broken = blip().release_batches(["no rows"], ledger=ledger, dataset="profiles")
+        blip().release_batches(batches(1), users=listed(1), unit="event")
+    broken = blip().release_batches(["no rows"], users=[[1]], ledger=ledger, dataset="profiles")
     with pytest.raises(TypeError, match="Blip: interactions must be Interactions, not str"):
         next(broken)
     ids = dict(ledger=ledger, dataset="profiles", release_id="once")
-    assert list(blip().release_batches([], **ids)) == []
+    assert list(blip().release_batches([], users=[], **ids)) == []
     assert ledger.history("profiles") == []
-    next(blip().release_batches(batches(1), **ids))
+    next(blip().release_batches(batches(1), users=listed(1), **ids))
     with pytest.raises(ValueError, match="was charged already"):
-        next(blip().release_batches(batches(1), **ids))
+        next(blip().release_batches(batches(1), users=listed(1), **ids))
 
 
 def test_memory_does_not_grow_with_the_number_of_batches():
     def peak(count):
         tracemalloc.start()
-        for part in blip(bits=2000).release_batches(batches(count, users=400)):
+        for part in blip(bits=2000).release_batches(
+            batches(count, users=400), users=listed(count, 400)
+        ):
             assert isinstance(part, ReleasedProfiles)
             del part
         _, most = tracemalloc.get_traced_memory()

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from odd_rows import released_to_all
 from profile_pairs import interactions
 from sfumato.kernels import symbols as kernels
 from sfumato.privacy.noise import InsecureSeededSource
@@ -25,7 +26,7 @@ def true_codes(items, bins, bits):
 
 
 def test_a_bin_holds_the_symbol_of_its_item_of_least_rank():
-    release = Minima(bins=40, code_bits=3, epsilon=1).release(HAD)
+    release = released_to_all(Minima(bins=40, code_bits=3, epsilon=1), HAD)
     items = np.arange(60)
     places, ranks, symbols = release.places(items), release.ranks(items), release.symbols(items)
     assert ranks.dtype == np.uint64
@@ -40,7 +41,7 @@ def test_a_bin_holds_the_symbol_of_its_item_of_least_rank():
 def test_places_and_symbols_are_uniform_and_independent_of_which_items_are_kept():
     # Chi-square of 64 bins x 4 symbols, 255 degrees: beyond 400 with p < 1e-7. The items of the
     # least hashes, which a trimmed profile keeps, must spread like all others.
-    release = Minima(bins=64, code_bits=2, epsilon=1).release(HAD)
+    release = released_to_all(Minima(bins=64, code_bits=2, epsilon=1), HAD)
     items = np.arange(40_000)
     least = items[np.argsort(hashed_items(items, 0))[:10_000]]
     for some in (items[:10_000], least):
@@ -52,7 +53,7 @@ def test_places_and_symbols_are_uniform_and_independent_of_which_items_are_kept(
 @pytest.mark.parametrize(("bins", "bits"), [(2, 1), (3, 2), (8, 1)])
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
 def test_the_exact_law_of_all_small_profiles_keeps_the_promise(bins, bits, epsilon):
-    release = Minima(bins=bins, code_bits=bits, epsilon=epsilon).release(HAD)
+    release = released_to_all(Minima(bins=bins, code_bits=bits, epsilon=epsilon), HAD)
     wrong, symbols = release.chance, 2**bits + 1
     right = 1 - (symbols - 1) * wrong
     assert right > wrong > 0
@@ -72,19 +73,21 @@ def test_the_exact_law_of_all_small_profiles_keeps_the_promise(bins, bits, epsil
 
 @pytest.mark.parametrize("terms", [{"relation": "replace"}, {"unit": "user", "contributions": 3}])
 def test_a_unit_of_more_items_changes_more_bins(terms):
-    release = Minima(bins=100, code_bits=2, epsilon=6).release(HAD, **terms)
+    release = released_to_all(Minima(bins=100, code_bits=2, epsilon=6), HAD, **terms)
     cells = 2 if "relation" in terms else 3
     odds = (1 - 4 * release.chance) / release.chance
     assert math.log(odds) * cells == pytest.approx(6, rel=1e-6)
     assert math.log(odds) * cells <= release.statement.epsilon <= 6
     if cells == 3:  # more items than count are no more of a loss
         assert release.profile_epsilon(50) == pytest.approx(6, rel=1e-6)
-    few = Minima(bins=2, code_bits=2, epsilon=6).release(HAD, unit="user", contributions=50)
+    few = released_to_all(
+        Minima(bins=2, code_bits=2, epsilon=6), HAD, unit="user", contributions=50
+    )
     assert math.log((1 - 4 * few.chance) / few.chance) == pytest.approx(3, rel=1e-6)
 
 
 def test_the_statement_tells_the_loss_of_one_item_and_of_a_whole_profile():
-    release = Minima(bins=512, epsilon=4, typical_size=106).release(HAD)
+    release = released_to_all(Minima(bins=512, epsilon=4, typical_size=106), HAD)
     told = release.statement.mechanism
     assert (
         "one item is hidden at epsilon 4, a whole profile of 106 items only at epsilon 424" in told
@@ -92,7 +95,10 @@ def test_the_statement_tells_the_loss_of_one_item_and_of_a_whole_profile():
     assert "epsilon 424 (2048 for any profile), which hides next to nothing of it" in told
     assert release.profile_epsilon(106) == pytest.approx(424, rel=1e-6)
     assert release.profile_epsilon(10**6) == pytest.approx(2048, rel=1e-6)
-    assert Minima(bins=9, epsilon=4).release(HAD, relation="replace").profile_epsilon(2) > 7.99
+    assert (
+        released_to_all(Minima(bins=9, epsilon=4), HAD, relation="replace").profile_epsilon(2)
+        > 7.99
+    )
 
 
 def test_answers_are_as_likely_as_told():
@@ -144,11 +150,11 @@ def test_rows_are_compared_as_counting_by_hand_does():
 
 
 def test_a_profile_that_fills_all_bins_has_a_finite_size_and_no_upper_bound():
-    release = Minima(bins=16, epsilon=10).release(interactions(np.arange(5000)))
+    release = released_to_all(Minima(bins=16, epsilon=10), interactions(np.arange(5000)))
     assert 16 < release.estimate_size()[0] < np.inf
     assert release.size_bounds()[1].tolist() == [np.inf]
     assert np.isfinite(release.similarity_variance()).all()
-    two = Minima(bins=16, epsilon=10).release(interactions(np.arange(5000), [1, 2]))
+    two = released_to_all(Minima(bins=16, epsilon=10), interactions(np.arange(5000), [1, 2]))
     for measure in ("cosine", "inner"):
         assert np.isinf(two.similarity_variance(measure=measure)[[0, 1], [1, 0]]).all()
     assert np.isfinite(two.similarity_variance(measure="jaccard")).all()  # it needs no sizes
@@ -164,4 +170,4 @@ def test_parameters_out_of_range_are_refused():
             with pytest.raises(ValueError, match=f"Minima: {name} must be"):
                 Minima(**{"epsilon": 1, name: value})
     with pytest.raises(ValueError, match="Minima: epsilon must be at least"):
-        Minima(epsilon=1e-9).release(HAD, unit="user", contributions=1000)
+        released_to_all(Minima(epsilon=1e-9), HAD, unit="user", contributions=1000)

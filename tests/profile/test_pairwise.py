@@ -7,6 +7,7 @@ of the noise and of the codebook. Seeds are fixed; at 5 standard errors a test f
 import numpy as np
 import pytest
 
+from odd_rows import released_to_all
 from profile_pairs import COMMON, COUNT, LEFT, MECHANISMS, RIGHT, both, interactions, near
 from sfumato.privacy.noise import InsecureSeededSource
 
@@ -97,7 +98,8 @@ def test_a_profile_beside_itself_has_its_own_size_in_common(released, kind):
 def test_two_releases_of_one_profile_have_all_its_items_in_common(kind):
     make = MECHANISMS[kind]()
     same = [
-        make.release(
+        released_to_all(
+            make,
             interactions(*(np.arange(80) + 100 * np.arange(300)[:, np.newaxis])),
             source=InsecureSeededSource(seed),
         )
@@ -124,7 +126,7 @@ def test_neighbours_are_those_who_share_items(kind):
     # Pairs of users share all of 80 items at little noise: to miss one has p < 1e-6.
     make = MECHANISMS[kind](epsilon=100 if kind != "minima" else 8)
     pairs = [np.arange(80) + 1000 * (user // 2) for user in range(60)]
-    release = make.release(interactions(*pairs), source=InsecureSeededSource(3))
+    release = released_to_all(make, interactions(*pairs), source=InsecureSeededSource(3))
     ids, near_by = release.nearest(np.arange(60), 3)
     assert ids.shape == near_by.shape == (60, 3)
     np.testing.assert_array_equal(ids[:, 0], np.arange(60) ^ 1)

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from odd_rows import released_to_all
 from seen import repacked
 from sfumato.data import Interactions, read_interactions
 from sfumato.privacy.noise import InsecureSeededSource
@@ -270,7 +271,7 @@ def test_a_full_filter_tells_no_memberships_and_no_other_tells_wild_ones(epsilon
 
 def test_text_ids_come_back_and_damaged_files_are_refused(tmp_path):
     had = Interactions(["bo", "ann", "é"], ["tea", "tea", "rum"], [1, 1, 1])
-    told = Blip(epsilon=30.0, bits=100, hashes=2).release(had)
+    told = released_to_all(Blip(epsilon=30.0, bits=100, hashes=2), had)
     told.save(tmp_path / "told.blip")
     twin = load(tmp_path / "told.blip")
     assert twin == told
@@ -291,7 +292,9 @@ def test_text_ids_come_back_and_damaged_files_are_refused(tmp_path):
 def test_sizes_of_real_profiles_lie_within_their_bounds():
     # 943 users: fewer than 92 % within 95 % bounds has p < 1e-4.
     had = read_interactions(RATINGS)
-    told = Blip(epsilon=28.0, typical_size=106).release(had, source=InsecureSeededSource(1))
+    told = released_to_all(
+        Blip(epsilon=28.0, typical_size=106), had, source=InsecureSeededSource(1)
+    )
     true = np.bincount(had.users)[told.users_]
     low, high = told.size_bounds(0.95)
     assert ((low <= true) & (true <= high)).mean() > 0.92

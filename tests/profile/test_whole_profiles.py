@@ -11,6 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from odd_rows import released_to_all
 from profile_pairs import interactions
 from sfumato.kernels import filters, symbols
 from sfumato.privacy.calibrate import concentrated_delta, gaussian_delta
@@ -35,7 +36,7 @@ BOTH = pytest.mark.parametrize("relation", RELATIONS)
 def cells(make, profiles, most):
     """What gets the noise, a row of whole numbers a profile of which `most` items count."""
     sets = ProfileSets(0).update(interactions(*profiles))
-    sets = sets.of_users(np.arange(len(profiles)), "test").trimmed(most)
+    sets = sets.of_users(np.arange(len(profiles))).trimmed(most)
     if isinstance(make, Blip):
         words = np.zeros((len(profiles), 8), np.uint64)
         filters.insert(sets.starts, sets.hashes, make.bits, make.hashes, words)
@@ -64,7 +65,7 @@ class Told:
     """A release, and the numbers that its sentence tells of whole profiles."""
 
     def __init__(self, make, **terms):
-        release = make.release(interactions([1, 2, 3]), **terms)
+        release = released_to_all(make, interactions([1, 2, 3]), **terms)
         self.statement, self.delta = release.statement, release.statement.delta
         self.sigma = getattr(release, "grid_sigma", None)
         self.profile_epsilon, self.sentence = release.profile_epsilon, self.statement.mechanism

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from odd_rows import released_to_all
 from sfumato.data import Interactions
 from sfumato.privacy.noise import InsecureSeededSource
 from sfumato.profile import Blip
@@ -25,8 +26,11 @@ TRAIN = world()
 
 
 def released(epsilon=40.0, **options):
-    return Blip(bits=1000, hashes=10, epsilon=epsilon, typical_size=12).release(
-        TRAIN, source=InsecureSeededSource(1), **options
+    return released_to_all(
+        Blip(bits=1000, hashes=10, epsilon=epsilon, typical_size=12),
+        TRAIN,
+        source=InsecureSeededSource(1),
+        **options,
     )
 
 
@@ -64,7 +68,7 @@ def test_one_profile_of_too_many_items_does_not_spoil_the_lists_of_others():
     users = np.arange(USERS)
     for seed in range(3):
         blip = Blip(bits=1000, hashes=10, epsilon=40.0, typical_size=12)
-        release = blip.release(had, source=InsecureSeededSource(seed))
+        release = released_to_all(blip, had, source=InsecureSeededSource(seed))
         model = UserNeighbours(neighbours=20).fit(release, catalogue=SHELF)
         assert np.abs(model.crowd_.mean).max() < 1
         assert of_own_group(model.recommend(users, 8, exclude=TRAIN)[0], users) > 0.9
@@ -75,7 +79,7 @@ def test_the_statement_is_that_of_the_release_and_nothing_raw_is_kept():
     assert model.statement is RELEASE.statement
     assert model.privacy_label == "none"  # its noise is seeded
     assert model.nbytes == RELEASE.nbytes
-    proved = Blip(bits=64, hashes=2, epsilon=1.0).release(TRAIN)
+    proved = released_to_all(Blip(bits=64, hashes=2, epsilon=1.0), TRAIN)
     assert UserNeighbours().fit(proved, catalogue=SHELF).privacy_label == "proved"
     # The same answers from the bytes of the release, with no Interactions in sight.
     again = UserNeighbours().fit(type(RELEASE).from_bytes(RELEASE.to_bytes()), catalogue=SHELF)

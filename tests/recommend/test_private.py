@@ -5,6 +5,7 @@ import inspect
 import numpy as np
 import pytest
 
+from odd_rows import INSIDE, ODD, nothing, same_outside, silent, with_row
 from sfumato.data import Interactions, generate_world
 from sfumato.privacy import BudgetExceeded, Ledger
 from sfumato.privacy.noise import InsecureSeededSource
@@ -102,6 +103,52 @@ def test_nor_does_one_whose_id_makes_all_others_texts(monkeypatch, options, user
     assert (moved > 0) is counts  # in no list, a row changes nothing
 
 
+@pytest.mark.parametrize("options", KINDS)
+def test_no_odd_row_raises_warns_or_moves_more_than_one_row_may(monkeypatch, options):
+    one = silent(lambda: fitted(WORLD, **options))
+    for name, row in ODD.items():
+        more = with_row(WORLD, row)
+        moved = silent(lambda more=more: list(moves(monkeypatch, WORLD, more, options)))
+        monkeypatch.undo()
+        counts = name in INSIDE or ("rows" in options and name in HASHED)
+        counts |= "per_user" in options and name in HASHED
+        assert max(moved) <= 1, name
+        if not counts:
+            assert max(moved) == 0, name
+        elif "per_user" not in options:  # of whose ratings a new one may put out another or none
+            assert max(moved) > 0, name
+        if name in ("above", "text user"):
+            same_outside(silent(lambda more=more: fitted(more, **options)), one)
+
+
+HASHED = (
+    "text user",
+    "unlisted user",
+    "huge user",
+    "half",
+    "thousands of digits",
+)  # who has no row of a list, yet one of a hash
+
+
+@pytest.mark.parametrize("options", KINDS)
+def test_no_rows_and_rows_of_strangers_alone_are_fitted_like_others(options):
+    one = fitted(WORLD.filter([0]), **options)
+    strangers = Interactions(["a", "b"], ["x", "y"], [1e300, -1e300])
+    for train in (nothing(), Interactions([], [], []), strangers):
+        told = silent(lambda train=train: fitted(train, **options))
+        same_outside(told, one)
+        assert told.to_bytes()
+
+
+def test_ratings_beyond_the_bounds_are_clipped_and_counted_for_the_curator_alone():
+    wild = Interactions(WORLD.users, WORLD.items, np.where(WORLD.ratings > 3, 1e9, -1e9))
+    ends = Interactions(WORLD.users, WORLD.items, np.where(WORLD.ratings > 3, 5.0, 1.0))
+    assert fitted(wild).to_bytes() == fitted(ends).to_bytes()
+    report = wild.outside(users=range(50), items=LISTS["catalogue"], bounds=(1, 5))
+    assert (report.kept, report.clipped) == (int((WORLD.users < 50).sum()),) * 2
+    assert report.skipped == {"the user is not listed": int((WORLD.users >= 50).sum())}
+
+
 def test_rows_outside_of_the_public_lists_change_nothing():
     strange = Interactions([5, 10**6], [10**6, 5], [1.0, 5.0])
     more = Interactions(
@@ -192,7 +239,6 @@ def test_a_data_set_of_users_takes_no_model_of_events(ledger):
         ({"rows": 50}, LISTS, "users must be given for unit 'event', or else rows"),
         ({**USER_LEVEL, "rows": 50}, LISTS, "rows must be None for unit 'user'"),
         ({}, {**LISTS, "users": []}, "users"),
-        ({"bounds": (2, 5)}, LISTS, "ratings must be within bounds"),
     ],
 )
 def test_what_must_be_public_or_go_together_is_asked_for(options, lists, words):

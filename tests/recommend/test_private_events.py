@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from odd_rows import silent
 from sfumato.data import Interactions, generate_world
 from sfumato.recommend._catalogue import Catalogue
 from sfumato.recommend._private_events import GRID, Accounts, accounts_of, bounded, events_of
@@ -34,9 +35,10 @@ def test_ids_as_integers_and_as_texts_are_the_same_events(accounts, shelf):
 
 
 def test_texts_that_write_no_integer_are_in_no_list_of_integers():
-    strange = ["007", "+7", " 7", "7.0", "guest", ""]
-    train = Interactions([*strange, "7"], ["3"] * 7, [5.0] * 7)
-    assert columns(events_of(train, SHELF, LISTS["list"], BOUNDS)).tolist() == [[7], [3], [2**GRID]]
+    strange = ["007", "+7", " 7", "7.00", "guest", ""]
+    train = Interactions([*strange, "7", "7.0"], ["3"] * 8, [5.0] * 8)
+    found = columns(events_of(train, SHELF, LISTS["list"], BOUNDS))
+    assert found.tolist() == [[7, 7], [3, 3], [2**GRID] * 2]
 
 
 def kept(train):
@@ -62,4 +64,11 @@ def test_the_sample_of_a_user_does_not_change_when_a_text_joins_the_ids():
 def test_the_bounds_are_the_ends_of_the_grid(bounds):
     train = Interactions([1, 1], [1, 2], bounds)
     ends = events_of(train, SHELF, LISTS["list"], bounds).ratings
+    assert ends.tolist() == [-(2**GRID), 2**GRID]
+
+
+@pytest.mark.parametrize("bounds", [(0.0, 1e-300), (-1e308, 0.0), (1.0, 5.0)])
+def test_ratings_far_beyond_the_bounds_are_their_ends_without_a_warning(bounds):
+    train = Interactions([1, 1], [1, 2], [-1.7e308, 1.7e308])
+    ends = silent(lambda: events_of(train, SHELF, LISTS["list"], bounds)).ratings
     assert ends.tolist() == [-(2**GRID), 2**GRID]

@@ -7,6 +7,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
+from odd_rows import ODD, nothing, same_outside, silent, with_row
 from sfumato.data import Interactions
 from sfumato.privacy import BudgetExceeded, Ledger, discrete_gaussian, discrete_laplace
 from sfumato.privacy import noise as noise_of_privacy
@@ -84,6 +85,33 @@ def test_ids_as_integers_and_as_texts_count_alike_and_one_more_text_moves_one_un
     assert (told([*users, 7], [*texts[1], "teapot"]) == want).all()
     change = np.abs(told([*texts[0], "guest"], [*items, 1]) - want).sum()
     assert change == shape.weight  # one item of one user, and no pair
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=["table", "sketch"])
+def test_no_odd_row_raises_warns_or_moves_more_than_one_event_may(shape):
+    shelf, touched = Catalogue(np.arange(ITEMS)), Touched.by("event", "add/remove", 3)
+    plain = Interactions(*zip(*EVENTS, strict=True), np.ones(len(EVENTS)))
+    want, moved = counted(plain, shelf, 3, shape), {}
+    for name, row in ODD.items():
+        more = silent(lambda row=row: counted(with_row(plain, row), shelf, 3, shape))
+        moved[name] = np.abs(more - want).sum()
+        assert moved[name] <= touched.l1(shape), name
+        assert ((more - want) ** 2).sum() <= touched.l2_squared(shape), name
+    assert moved["unlisted user"] == moved["text user"] == shape.weight
+    assert moved["no user"] == moved["NaN rating"] == moved["text item"] == 0
+    assert moved["floats"] == moved["written"] == moved["plain"] == moved["above"] == 0  # had it
+
+
+def test_nothing_and_odd_rows_are_released_like_others():
+    def released(train):
+        model = PrivateNeighbours(epsilon=1, per_user=2, unit="event")
+        return model.fit(train, catalogue=np.arange(ITEMS), source=InsecureSeededSource(1)).release_
+
+    one = released(had(*EVENTS))
+    for train in (nothing(), *(with_row(had(*EVENTS), row) for row in ODD.values())):
+        same_outside(silent(lambda train=train: released(train)), one)
+    with pytest.raises(TypeError, match="train must be Interactions, not list"):
+        released([1, 2])
 
 
 def test_the_label_is_none_before_a_fit_and_where_noise_is_seeded():

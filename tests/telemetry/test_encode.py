@@ -9,8 +9,10 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
+from odd_rows import silent
 from sfumato.privacy._source import SystemSource
 from sfumato.telemetry import (
+    Counts,
     Encoder,
     HadamardResponse,
     LocalHashing,
@@ -248,3 +250,67 @@ def test_secrets_that_do_not_fit_are_refused():
         Encoder(ONE_TIME, secret=SECRET, seed=1)
     with pytest.raises(ValueError, match="give secret="):
         Encoder(ONE_TIME).permanent("a")
+
+
+CATEGORIES = ["tea", "milk", "7"]
+ALL_SCHEMES = {
+    "rappor": (ONE_TIME, None),
+    "categories": (Params(f=0.5, categories=CATEGORIES), None),
+    "an empty category": (Params(f=0.5, categories=["tea", "", "7"]), ""),
+    "edges": (Params(f=0.5, edges=[0, 5, 10]), None),
+    "published": (Published(16, 2, 4, f=0.5), ""),
+    "local hashing": (LocalHashing(2.0, cohorts=4), ""),
+    "subset selection": (SubsetSelection(2.0), ""),
+    "subset of categories": (SubsetSelection(2.0, categories=CATEGORIES), "7"),
+    "subset and other": (SubsetSelection(2.0, categories=CATEGORIES, other=True), "gin"),
+    "hadamard": (HadamardResponse(2.0, CATEGORIES), "7"),
+}
+ODD_VALUES = [None, math.nan, 7.5, 2.0**70, True, [1], {"a": 1}, "\ud800", 10**5000, object()]
+
+
+@pytest.mark.parametrize("name", ALL_SCHEMES)
+def test_no_value_raises_warns_or_changes_the_report_of_another(name):
+    # Secrets make cohorts and permanent responses fixed, and all schemes here send just those.
+    scheme, alike = ALL_SCHEMES[name]
+    good = (
+        [7, "7", 7.0, "tea", 7, "-3"] if name != "edges" else [7, "7", 7.0, -1e9, math.inf, 10**9]
+    )
+    if scheme.domain is not None and name != "edges":
+        good[-1] = "tea"
+    secrets = np.random.default_rng(1).integers(0, 256, (7, 16), np.uint8)
+    plain = Encoder(scheme).encode_many(good, secrets[:6])
+    empty = silent(lambda: Encoder(scheme).encode_many([*good, None], secrets))
+    for odd in [*ODD_VALUES, *([] if scheme.domain is None else ["private", 10**9])]:
+        if name == "edges" and odd in (7.5, 2.0**70, 10**5000, 10**9):
+            continue  # numbers, which have their bins
+        sent = silent(lambda odd=odd: Encoder(scheme).encode_many([*good, odd], secrets))
+        assert (sent.payload[:6] == plain.payload).all()
+        assert (sent.cohorts[:6] == plain.cohorts).all()
+        assert (sent.payload.dtype, sent.payload.shape) == (np.uint8, (7, plain.payload.shape[1]))
+        assert (sent.payload[6] == empty.payload[6]).all()  # one answer for all that is none
+    assert len(Counts(scheme).update(empty)) == 7
+    if alike is not None:
+        known = Encoder(scheme).encode_many([alike], secrets[6:])
+        assert (known.payload[0] == empty.payload[6]).all()
+    one = Encoder(scheme, secret=SECRET)
+    assert (one.permanent(None) == one.permanent(math.nan)).all()
+
+
+@pytest.mark.parametrize(
+    ("params", "odd"),
+    [
+        (Params(f=0.5, p=0.1, q=0.8, categories=["a", "b", "c", "d"]), "private"),
+        (Params(f=0.5, edges=[0, 1, 2, 3]), None),
+    ],
+)
+def test_what_is_none_of_the_domain_marks_every_cell_as_the_cell_of_another(params, odd):
+    # Of 20,000 coins 5.5 deviations off has p < 4e-8 for a cell.
+    sent = cells(Encoder(params, seed=5).encode_many([odd] * 20_000).payload, params.bits)
+    low = float(params.low)
+    assert np.abs(sent.mean(axis=0) - low).max() < 5.5 * math.sqrt(low * (1 - low) / 20_000)
+    # Against a value of the domain one cell differs: its odds are within what is stated.
+    high = params.high
+    ratio = max(high / params.low, (1 - params.low) / (1 - high))
+    assert math.log(ratio) <= params.epsilon_one
+    kept = 1 - params.f / 2
+    assert math.log(kept / (1 - kept)) <= params.epsilon_permanent

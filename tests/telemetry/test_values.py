@@ -1,6 +1,7 @@
 """Values: any kind of column gives the same texts and codes, and none is ever shown."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,13 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from sfumato.telemetry._values import Values, numbers, value_column
+from sfumato.telemetry._values import (
+    Values,
+    numbers,
+    reported_column,
+    reported_numbers,
+    value_column,
+)
 
 TEXTS = ["tea", "", "Zürich", "tea", "日本", "", "tea"]
 BYTES = [text.encode() for text in TEXTS]
@@ -105,6 +112,47 @@ def test_what_is_no_value_is_refused_by_its_position_and_never_shown(column, tol
     with pytest.raises((TypeError, ValueError), match=told) as error:
         value_column(column)
     assert "secret" not in str(error.value)
+
+
+NONE = [None, math.nan, pd.NA, pd.NaT, 7.5, 2.0**60, True, [1], {}, "\ud800", 10**5000, Fraction(7)]
+
+
+@pytest.mark.parametrize("odd", NONE, ids=lambda odd: type(odd).__name__)
+def test_what_is_no_value_is_reported_as_an_empty_text_and_changes_no_other(odd):
+    for column in ([7, "tea", odd, "7"], np.array([7, "tea", odd, "7"], object)):
+        values = reported_column(column)
+        assert [values.texts()[code] for code in values.codes] == [b"7", b"tea", b"", b"7"]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        [7, 31, 7],
+        ["7", 31, 7.0],
+        np.array([7, 31, 7], np.uint8),
+        np.array([7.0, 31.0, 7.0]),
+        np.array(["7", "31", "7"]),
+        np.array([b"7", b"31", b"7"]),
+        pd.Series([7, 31, 7], dtype="Int64"),
+        pl.Series(["7", "31", "7"], dtype=pl.Categorical),
+        pa.chunked_array([[7, 31], [7]]),
+        pa.array(["7", "31", "7"]).dictionary_encode(),
+        pa.array(["7", "31", "7"], pa.string_view()),
+    ],
+    ids=lambda column: type(column).__name__,
+)
+def test_values_are_reported_alike_whatever_the_column_is(column):
+    values = reported_column(column)
+    assert (values.texts(), values.codes.tolist()) == ([b"7", b"31"], [0, 1, 0])
+
+
+def test_numbers_are_reported_each_by_itself():
+    column = [1, "2.5", "-3e0", None, "x", math.inf, True, 10**400, -(10**400), "0x1", "", " 1"]
+    found = reported_numbers(column)
+    want = [1, 2.5, -3, math.nan, math.nan, math.inf, math.nan, math.inf, -math.inf]
+    np.testing.assert_array_equal(found, [*want, *[math.nan] * 3])
+    np.testing.assert_array_equal(reported_numbers(pa.array([1, None])), [1, math.nan])
+    np.testing.assert_array_equal(reported_numbers(np.array([1, "x"])), [1, math.nan])
 
 
 def test_values_have_no_readable_form():

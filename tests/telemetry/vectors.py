@@ -11,6 +11,9 @@ TEXTS = ["", "tea", "Zürich", "日本語 🙂", "a text of more than thirty-one
 FULL = {"f": 0.5, "p": 0.25, "q": 0.75}
 
 
+NONE = [None, True, 7.5, ["tea"], {"tea": 1}]
+
+
 def _bloom(bits, hashes, cohorts, noise, metric=""):
     return {"metric": metric, "bits": bits, "hashes": hashes, "cohorts": cohorts} | noise
 
@@ -34,6 +37,14 @@ CASES = [
     (
         _basic("edges", [-1.5, 0.0, 0.1, 10.0, 1e300], 4, FULL, "seconds"),
         [-99, -1.5, -0.0, 0.1, 0.09999999999999999, 9.75, 10, 1e300, 1e308],
+    ),
+    # What is none of the values, or of the domain, and numbers that are written as text.
+    (_bloom(48, 2, 8, ONE_TIME, "none"), [*NONE, 7.0, 7, "7"]),
+    (_basic("categories", ["yes", "no", "7"], 3, FULL, "none"), [*NONE, "rum", "", 7.0, 9]),
+    (_basic("categories", ["yes", "", "7"], 3, FULL, "none"), [*NONE, "rum", "7"]),
+    (
+        _basic("edges", [0.0, 5.0, 10.0], 2, FULL, "none"),
+        [*NONE, "7", "1e1", "-.5", "+7.", "x", ""],
     ),
 ]
 

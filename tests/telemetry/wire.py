@@ -3,7 +3,10 @@
 import hashlib
 import hmac
 import math
+import re
 import struct
+
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def numbers16(source):
@@ -62,17 +65,30 @@ class Wire:
         )[0]
 
     def text(self, value):
+        """The bytes that stand for a value; none where it is none of the domain."""
         if self.edges is not None:
+            if isinstance(value, str) and NUMBER.fullmatch(value):
+                value = float(value)
+            if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+                return b""
             inside = sum(edge <= value for edge in self.edges[1:-1])
             return str(inside).encode()
-        return value if isinstance(value, bytes) else str(value).encode("utf-8")
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, str | bytes | int):
+            value = b""
+        text = value if isinstance(value, bytes) else str(value).encode("utf-8")
+        if self.categories is not None and text.decode("utf-8") not in self.categories:
+            return b""
+        return text
 
     def cells(self, value, cohort):
         text = self.text(value)
         if self.categories is not None:
-            return [self.categories.index(text.decode("utf-8"))]
+            name = text.decode("utf-8")
+            return [self.categories.index(name)] if name in self.categories else []
         if self.edges is not None:
-            return [int(text)]
+            return [int(text)] if text else []
         head = b"sfumato/bloom/1\0" + cohort.to_bytes(4, "big")
         return unbiased(
             lambda t: hashlib.sha256(head + t.to_bytes(4, "big") + text).digest(),

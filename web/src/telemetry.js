@@ -38,19 +38,20 @@ export class Telemetry {
   }
 
   /** The cells of a value before any lie, for pictures: they must not leave. */
-  cells(/** @type {string | number} */ value) {
+  cells(/** @type {unknown} */ value) {
     return place(this.parameters, this.cohort, value).cells;
   }
 
   /** The permanent response to a value: the same bytes for ever. */
-  permanent(/** @type {string | number} */ value) {
+  permanent(/** @type {unknown} */ value) {
     return permanent(this.#key, this.parameters, place(this.parameters, this.cohort, value));
   }
 
   /**
-   * A report of a value, with fresh randomness and a random id.
+   * A report of a value, with fresh randomness and a random id. No value throws: what is none, as
+   * null or a fraction, is reported as an empty text, or as no category and no number.
    *
-   * @param {string | number} value text or a safe integer; a number where parameters have edges
+   * @param {unknown} value text or an integer; a number where parameters have edges
    * @returns {Report}
    */
   encode(value) {

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.cli._arrow_file import write_table
-from sfumato.data._columns import cells_of, numbers_of
+from sfumato.data._by_row import cells_of, numbers_of
 
 __all__ = ["Source", "names_of", "write"]
 

@@ -29,7 +29,7 @@ def make(command: str, options: dict[str, Any]) -> Any:
         _refuse(command, "--epsilon", {"dense": options["dense"] or None}, ("dense",))
         _need(given)
         return PrivateFactorization(**_parameters(given, (*PRIVATE, *SHARED)))
-    _refuse(command, "a model without --epsilon", given, (*PAID, "accounts"))
+    _refuse(command, "a model without --epsilon", given, (*PAID, "accounts", "report"))
     learned = [name for name in (*SHARED, *DESCENT) if name != "valid"]
     if options["dense"]:
         _refuse(command, "--dense", given, SKETCHED)

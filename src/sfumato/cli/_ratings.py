@@ -6,7 +6,20 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["Columns", "columns", "id_of", "listed", "private", "read", "reported", "typed"]
+from sfumato.cli._options import check_output
+
+__all__ = [
+    "Columns",
+    "check_report",
+    "columns",
+    "curators_report",
+    "id_of",
+    "listed",
+    "private",
+    "read",
+    "reported",
+    "typed",
+]
 
 User = Annotated[str | None, typer.Option("--user-column", help="Name or number, from 0.")]
 Item = Annotated[str | None, typer.Option("--item-column", help="Name or number, from 0.")]
@@ -16,6 +29,17 @@ Delimiter = Annotated[str | None, typer.Option(help="Between fields; guessed unl
 Skip = Annotated[bool, typer.Option("--skip-bad", help="Leave out and count bad rows.")]
 Encoding = Annotated[str, typer.Option(help="Of the text: utf-8, latin-1 or utf-16; not guessed.")]
 Told = Annotated[str | None, typer.Option("--encoding", help="Guessed, but utf-8 with --epsilon.")]
+
+Header = Annotated[
+    bool | None,
+    typer.Option("--header/--no-header", help="Whether line 1 holds names; as it looks if untold."),
+]
+Report = Annotated[
+    Path | None,
+    typer.Option(
+        help="Where to write, for the curator, how many rows were left out or clipped: raw counts."
+    ),
+]
 
 Columns = dict[str, Any]
 ROLES = ("users", "items", "ratings", "times")
@@ -30,18 +54,49 @@ def columns(options: dict[str, Any]) -> Columns:
         given["delimiter"] = options["delimiter"].replace("\\t", "\t")
     if options.get("skip_bad"):
         given["on_error"] = "skip"
-    if options.get("encoding") is not None:
-        given["encoding"] = options["encoding"]
+    for name in ("encoding", "header"):
+        if options.get(name) is not None:
+            given[name] = options[name]
     return given
 
 
 def private(options: dict[str, Any]) -> Columns:
-    """As `columns`, so that one row changes nothing about how the others are read.
+    """As `columns`, so that one row changes nothing about how the others are read, and none stops.
 
-    All rows are kept, since of rows that put each other out one more would change two; times, which
-    nothing private is learned from, are not read.
+    All rows that can be read are kept, since of rows that put each other out one more would change
+    two; times, which nothing private is learned from, are not read.
     """
-    return {**columns(options), "times": False, "duplicates": "keep", "guess": False}
+    given = {name: value for name, value in columns(options).items() if name != "on_error"}
+    return {**given, "times": False, "invalid": "drop"}
+
+
+def check_report(report: Path | None, output: Path, force: bool, *inputs: Path | None) -> None:
+    """Refuse a report that could not be written, or would be the output or an input."""
+    if report is None:
+        return
+    if report.resolve() == output.resolve():
+        raise FileExistsError(f"{report}: is the output as well; name another report.")
+    check_output(report, force, *inputs)
+
+
+def curators_report(
+    path: Path | None, rows: Any, lists: dict[str, Any], bounds: Any = None
+) -> None:
+    """Write what a private command leaves out of the rows and clips, if that was asked for."""
+    if path is None:
+        return
+    from dataclasses import asdict
+    from json import dumps
+
+    from sfumato.sketch._format import write_whole
+
+    used = rows.outside(users=lists.get("users"), items=lists.get("catalogue"), bounds=bounds)
+    told = {
+        "audience": "the curator alone: exact counts of raw rows, no part of a release",
+        "read": asdict(rows.report),
+        "used": asdict(used),
+    }
+    write_whole(path, (dumps(told, indent=1) + "\n").encode())
 
 
 def read(path: Path, given: Columns) -> Any:
@@ -62,7 +117,7 @@ def reported(*read: Any) -> dict[str, Any]:
 
 def listed(path: Path, name: str, ratings: Path, encoding: str | None = None) -> Any:
     """The ids of a text file, one a line: integers if all of them are."""
-    if path.samefile(ratings):
+    if ratings.exists() and path.samefile(ratings):
         raise ValueError(f"{name}: {path} is the file of ratings; write the ids, one a line.")
     lines = _text(path, name, encoding or "utf-8").splitlines()
     for at, line in enumerate(lines, 1):

@@ -32,21 +32,31 @@ def batches(
     numbers: bool = False,
     skip_nulls: bool = False,
     empty: Counter[str] | None = None,
+    reported: bool = False,
 ) -> Iterator[tuple[str, int, Any]]:
     """The values of all files as Arrow arrays of text, or of floats where `numbers` says so.
 
     Each comes with its file and the number of its first value there, from 1 on. A file that is not
     there raises at once; no sentence of an error holds a value, only the file and the line or row.
-    Empty lines are refused, for lines of two files pair; with `empty` they are counted there.
+    Empty lines are refused, for lines of two files pair; with `empty` they are counted there. Where
+    values are to be `reported` none is refused: what is no UTF-8 is an empty line, empty lines stay
+    unless they are counted, and whether a text is a number is left to the encoder.
     """
+    text = column is not None and (not numbers or reported)
     opened = [
         (
             file,
-            _lines(file, empty) if column is None else _column(file, column, numbers, skip_nulls),
+            _lines(file, empty, reported)
+            if column is None
+            else _column(file, column, text and not (numbers and _is_typed(file)), skip_nulls),
         )
         for file in files or ["-"]
     ]
-    return _all(opened, numbers)
+    return _all(opened, numbers and not reported)
+
+
+def _is_typed(file: str) -> bool:
+    return file.lower().endswith(".parquet")
 
 
 def listed(
@@ -85,36 +95,38 @@ def _all(opened: list[tuple[str, Iterator[Any]]], numbers: bool) -> Iterator[tup
             row += len(batch)
 
 
-def _column(file: str, column: str, numbers: bool, skip_nulls: bool) -> Iterator[Any]:
+def _column(file: str, column: str, as_text: bool, skip_nulls: bool) -> Iterator[Any]:
     from sfumato.data import read_batches
 
     if file == "-":
         raise ValueError("--column goes with files; stdin is read as lines, one value each.")
-    text = [] if numbers else [column]
+    text = [column] if as_text else []
     found = read_batches(file, [column], text=text, skip_nulls=skip_nulls)
     return (batch.column(0) for batch in found)
 
 
-def _lines(file: str, empty: Counter[str] | None) -> Iterator[Any]:
+def _lines(file: str, empty: Counter[str] | None, reported: bool) -> Iterator[Any]:
     if file == "-":
         if sys.stdin is None:
             raise ValueError("stdin is closed; name a file of values.")
-        return _split(sys.stdin.buffer, "stdin", empty)
+        return _split(sys.stdin.buffer, "stdin", empty, reported)
     if is_table(file):
         raise ValueError(f"{file}: has columns; name one with --column.")
     if Path(file).is_dir():
         raise IsADirectoryError(f"{file}: is a folder, not a file of values.")
     if not Path(file).exists():
         raise FileNotFoundError(f"{file}: there is no such file.")
-    return _unpacked(file, empty)
+    return _unpacked(file, empty, reported)
 
 
-def _unpacked(file: str, empty: Counter[str] | None) -> Iterator[Any]:
+def _unpacked(file: str, empty: Counter[str] | None, reported: bool) -> Iterator[Any]:
     with gzip.open(file) if file.endswith(".gz") else open(file, "rb") as opened:
-        yield from _split(opened, file, empty)  # type: ignore[arg-type]
+        yield from _split(opened, file, empty, reported)  # type: ignore[arg-type]
 
 
-def _split(opened: BinaryIO, name: str, empty: Counter[str] | None) -> Iterator[Any]:
+def _split(
+    opened: BinaryIO, name: str, empty: Counter[str] | None, reported: bool
+) -> Iterator[Any]:
     """Arrays of the lines; the last may be empty."""
     rest, line = b"", 1
     while chunk := _read(opened, name):
@@ -122,10 +134,10 @@ def _split(opened: BinaryIO, name: str, empty: Counter[str] | None) -> Iterator[
         cut = text.rfind(b"\n", 0, max(len(text) - 2, 0)) + 1  # a last line of \r\n stays behind
         rest = text[cut:]
         if cut:
-            yield _text(text[: cut - 1], name, line, empty)
+            yield _text(text[: cut - 1], name, line, empty, reported)
             line += text.count(b"\n", 0, cut)
     if rest := rest.replace(b"\r\n", b"\n").removesuffix(b"\n"):
-        yield _text(rest.removesuffix(b"\n"), name, line, empty)
+        yield _text(rest.removesuffix(b"\n"), name, line, empty, reported)
 
 
 def _read(opened: BinaryIO, name: str) -> bytes:
@@ -135,17 +147,19 @@ def _read(opened: BinaryIO, name: str) -> bytes:
         raise ValueError(f"{name}: is cut off or damaged; gzip cannot read it.") from None
 
 
-def _text(lines: bytes, name: str, first: int, empty: Counter[str] | None) -> Any:
+def _text(lines: bytes, name: str, first: int, empty: Counter[str] | None, reported: bool) -> Any:
     import pyarrow as pa
 
     split = lines.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").removesuffix(b"\r")
+    found = split.split(b"\n")
     try:
         split.decode()
     except UnicodeDecodeError as error:
         at = first + split.count(b"\n", 0, error.start)
-        raise ValueError(f"{name}: line {at} is not UTF-8.") from None
-    found = split.split(b"\n")
-    kept = [line for line in found if line]
+        if not reported:
+            raise ValueError(f"{name}: line {at} is not UTF-8.") from None
+        found = [line if _is_utf8(line) else b"" for line in found]
+    kept = found if reported and empty is None else [line for line in found if line]
     if len(kept) < len(found):
         if empty is None:
             raise ValueError(
@@ -154,6 +168,14 @@ def _text(lines: bytes, name: str, first: int, empty: Counter[str] | None) -> An
             )
         empty[name] += len(found) - len(kept)
     return pa.array(kept, pa.binary()).cast(pa.string())
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _floats(batch: Any, file: str, first: int) -> Any:

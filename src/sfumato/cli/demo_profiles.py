@@ -61,7 +61,7 @@ def profiles(console: Console, users: int = 600) -> list[dict[str, Any]]:
 def _measured(
     attacked: Interactions, items: np.ndarray, popular: np.ndarray, taste: Any, mechanism: Any
 ) -> dict[str, Any]:
-    seen = mechanism.release(attacked)
+    seen = mechanism.release(attacked, users=np.unique(attacked.users))
     truth = truth_matrix(attacked, seen.users_, items)
     expected = expected_sizes(seen, ITEMS)
     best = joint_decoder(seen, items, taste, sizes=ITEMS)

@@ -58,18 +58,24 @@ def fit(
     time_column: _ratings.Time = None,
     delimiter: _ratings.Delimiter = None,
     encoding: _ratings.Told = None,
+    header: _ratings.Header = None,
     skip_bad: _ratings.Skip = False,
+    report: _ratings.Report = None,
     force: Force = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Learn a model from ratings: sketched unless --dense, proved private with --epsilon.
 
-    Ctrl-C keeps the last whole epoch.
+    With --epsilon no row stops the command or is told of: what cannot be read or is in no public
+    list is left out, and ratings are clipped to the bounds. Line 1 is then taken to be public, or
+    tells nothing where --header or --no-header and --delimiter are given. Ctrl-C keeps the last
+    whole epoch.
     """
     from sfumato.cli import _fitting, _show
 
     check_output(output, force, ratings, valid, catalogue, accounts)
+    _ratings.check_report(report, output, force, ratings, catalogue, accounts)
     options = context.params
     model, public = _fitting.make("fit", options), _fitting.public(options)
     private, given = epsilon is not None, _ratings.columns(options)
@@ -78,6 +84,7 @@ def fit(
     begin, stopped = time.perf_counter(), None
     more: dict[str, Any]
     if private:
+        _ratings.curators_report(report, train, public, bounds)
         more = {"stored": _fitting.release(model, train, public, options)}
     else:
         more = {"ratings": len(train), **_ratings.reported(train, watched)}

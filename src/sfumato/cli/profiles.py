@@ -25,6 +25,9 @@ def release(
     interactions: Annotated[Path, typer.Argument(help="A file of who had what: user, item, ...")],
     mechanism: _encoding.Kind,
     epsilon: Annotated[float, typer.Option(help="What one item of a profile may cost.")],
+    users: Annotated[
+        Path, typer.Option(help="Ids of all who get a profile, one a line; public, never guessed.")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the profiles.")],
     bits: _encoding.Bits = None,
     hashes: _encoding.Hashes = None,
@@ -36,9 +39,6 @@ def release(
         int | None, typer.Option(help="Items of a profile that the statement speaks of; public.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Of the public codebook; 0 unless told.")] = None,
-    users: Annotated[
-        Path | None, typer.Option(help="Ids of all who get a profile, one a line; public.")
-    ] = None,
     unit: Annotated[
         str | None, typer.Option(help="What is hidden: 'item of a profile' unless told, or user.")
     ] = None,
@@ -56,20 +56,29 @@ def release(
     rating_column: _ratings.Rating = None,
     delimiter: _ratings.Delimiter = None,
     encoding: _ratings.Encoding = "utf-8",
-    skip_bad: _ratings.Skip = False,
+    header: _ratings.Header = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", hidden=True)] = False,
+    report: _ratings.Report = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Write a private profile of every user with a privacy statement, charged before it is made."""
+    """Write a private profile of every listed user with a statement, charged before it is made.
+
+    No row stops the command or is told of: what cannot be read or is of nobody listed is left out.
+    Line 1 of the file is taken to be public, or tells nothing where --header or --no-header and
+    --delimiter are given.
+    """
     from sfumato.cli import _releasing, _show
 
     check_output(output, force, interactions, users)
     encoder = _encoding.make("profiles", context.params, epsilon)
-    named = None if users is None else _ratings.listed(users, "users", interactions, encoding)
+    _ratings.check_report(report, output, force, interactions, users)
+    named = _ratings.listed(users, "users", interactions, encoding)
     given = {name: context.params[name] for name in PAID if context.params[name] is not None}
     if ledger is not None and (not ledger.exists() or not ledger.stat().st_size):
         raise FileNotFoundError(f"{ledger}: there is no ledger; make one with budget create.")
     rows = _ratings.read(interactions, _ratings.private(context.params))
+    _ratings.curators_report(report, rows, {"users": named})
     stored = _releasing.is_stored(ledger, release_id)
     made = encoder.release(rows, users=named, **given)
     made.save(output)

@@ -1,6 +1,5 @@
 """`sfumato telemetry encode` and `aggregate`: values become reports, and reports become counts."""
 
-import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -53,8 +52,10 @@ def encode(
 ) -> None:
     """Make reports of values. Only the reports leave this computer; values are not kept.
 
-    With --secret-file they are those of one client, the same noise for the same value for ever.
-    Without, it is a simulation in which every value is of another client.
+    Every line or row is reported: one without a value, or with one that cannot be, as an empty text
+    (with categories or edges as no value of them), unless --skip-nulls leaves it out. With
+    --secret-file they are those of one client, the same noise for the same value for ever. Without,
+    it is a simulation in which every value is of another client.
     """
     from sfumato.cli import _show
     from sfumato.telemetry import Encoder, write_reports
@@ -69,12 +70,11 @@ def encode(
     numbers = getattr(scheme, "edges", None) is not None
     empty: Counter[str] | None = Counter() if skip_nulls else None
     columns = _telemetry_values.batches(
-        named, column, numbers=numbers, skip_nulls=skip_nulls, empty=empty
+        named, column, numbers=numbers, skip_nulls=skip_nulls, empty=empty, reported=True
     )
-    unit = "value" if skip_nulls else "line" if column is None else "row"
     begin = time.perf_counter()
     with _show.progress("encoding", hidden=quiet or json) as tell:
-        written = write_reports(output, _encoded(encoder, columns, unit, tell))
+        written = write_reports(output, _encoded(encoder, columns, tell))
     told = {
         "file": str(output),
         "clients": MANY if secret_file is None else ONE,
@@ -165,30 +165,14 @@ def show_reports(fingerprint: str, file: Path, as_json: bool) -> None:
         print("The fingerprint is that of the first report. telemetry aggregate counts them all.")
 
 
-def _encoded(
-    encoder: Any, columns: Iterator[tuple[str, int, Any]], unit: str, tell: Any
-) -> Iterator[Any]:
+def _encoded(encoder: Any, columns: Iterator[tuple[str, int, Any]], tell: Any) -> Iterator[Any]:
     done = 0
-    for file, first, column in columns:
-        try:
-            yield encoder.encode_many(column)
-        except (ValueError, TypeError) as error:
-            raise ValueError(_placed(str(error), file, first, unit)) from None
+    for _, _, column in columns:
+        yield encoder.encode_many(column)
         done += len(column)
         tell(done, None)
     if not done:
         raise ValueError("telemetry encode: the input holds no value; give one a line.")
-
-
-def _placed(told: str, file: str, first: int, unit: str) -> str:
-    """The sentence with the place in the file, from 1 on, for a row of a batch, from 0 on."""
-    place = "stdin" if file == "-" else file
-    return re.sub(
-        r"\brow (\d+)( of the values)?",
-        lambda row: f"{unit} {first + int(row[1])} of {place}",
-        told,
-        count=1,
-    )
 
 
 def _secret(file: Path | None) -> bytes | None:

@@ -1,8 +1,5 @@
 """Columns of any library as what ratings are made of: ids of one type, and finite numbers."""
 
-import math
-from decimal import Decimal
-from numbers import Rational, Real
 from typing import Any
 
 import numpy as np
@@ -10,17 +7,7 @@ import pyarrow as pa
 
 from sfumato.hashing import KeyColumn
 
-__all__ = ["TEXTS", "as_ids", "cells_of", "number_of", "numbers", "numbers_of"]
-
-TRUTH = {"True": 1.0, "False": 0.0}  # as NumPy writes them among texts
-TEXTS = (
-    pa.types.is_string,
-    pa.types.is_large_string,
-    pa.types.is_string_view,
-    pa.types.is_binary,
-    pa.types.is_large_binary,
-    pa.types.is_binary_view,
-)
+__all__ = ["as_ids", "numbers"]
 
 
 def as_ids(values: Any, name: str) -> np.ndarray | pa.ChunkedArray:
@@ -91,97 +78,3 @@ def _seconds(dates: np.ndarray, name: str) -> np.ndarray:
         raise ValueError(f"{name}: row {row} is no date; drop or fill such rows first.")
     micros = dates.astype("datetime64[us]").astype(np.int64)
     return micros // 10**6 if not (micros % 10**6).any() else micros / 1e6
-
-
-def number_of(cell: Any) -> float:
-    """One cell as a float, NaN where it is no number: a rule of this cell alone.
-
-    Numbers of any type count, and texts that write one; so the value is the same whatever type a
-    container gives to all its cells because of one of them. A complex number counts where it is
-    real; None, NaT, dates, lists, masked cells and other texts do not.
-
-    >>> [number_of(cell) for cell in (7, "7.50", 10**400, 2 + 0j, "guest", None)]
-    [7.0, 7.5, inf, 2.0, nan, nan]
-    """
-    if type(cell) is float:
-        return cell
-    try:
-        if isinstance(cell, (str, bytes)):  # twice as fast as a union
-            text = cell if isinstance(cell, str) else cell.decode("ascii")
-            if not text.isascii():  # digits of other scripts, which not every reader takes
-                return math.nan
-            return TRUTH[text] if text in TRUTH else float(text)
-        if isinstance(cell, complex | np.complexfloating):
-            return float(cell.real) if cell.imag == 0 else math.nan
-        if isinstance(cell, Real | Decimal | np.bool_) and not isinstance(cell, np.timedelta64):
-            return float(cell)
-    except OverflowError:  # an integer or a fraction
-        if isinstance(cell, Rational):
-            return math.inf if int(cell.numerator) > 0 else -math.inf
-    except Exception:  # whatever a cell's own type raises
-        pass
-    return math.nan
-
-
-def numbers_of(column: Any) -> np.ndarray:
-    """Every cell of a column or array by `number_of`, as float64 of its shape.
-
-    Parameters: column, a NumPy array (masked cells are no numbers), an Arrow, pandas or polars
-    column, or a list.
-    """
-    if isinstance(column, pa.ChunkedArray):
-        return np.concatenate([np.empty(0), *map(numbers_of, column.chunks)])
-    array = _numeric(column)
-    if array is not None:
-        with np.errstate(all="ignore"):  # a long double beyond the range becomes infinite
-            if array.dtype.kind == "c":
-                return np.where(array.imag == 0, array.real, np.nan).astype(np.float64)
-            return np.ascontiguousarray(array, np.float64)
-    cells = cells_of(column)
-    found = np.fromiter(map(number_of, cells), np.float64, len(cells))
-    return found.reshape(column.shape) if isinstance(column, np.ndarray) else found
-
-
-def cells_of(column: Any) -> list[Any]:
-    """The cells of a column as Python values; those that can be neither number nor text as None."""
-    if isinstance(column, pa.ChunkedArray):
-        return [cell for chunk in column.chunks for cell in cells_of(chunk)]
-    if isinstance(column, pa.DictionaryArray):
-        return cells_of(column.dictionary_decode())
-    if isinstance(column, pa.Array):
-        kind = column.type
-        if any(is_text(kind) for is_text in TEXTS):
-            return list(column.cast(pa.large_binary()).to_pylist())  # even if it is not UTF-8
-        simple = pa.types.is_primitive(kind) and not pa.types.is_temporal(kind)
-        known = simple or pa.types.is_decimal(kind) or pa.types.is_boolean(kind)
-        return list(column.to_pylist()) if known else [None] * len(column)
-    if isinstance(column, np.ma.MaskedArray):
-        filled = np.ma.filled(column.astype(object), None)
-        return list(filled.ravel().tolist())
-    if hasattr(column, "iloc"):
-        column = np.asarray(column, object)
-    if isinstance(column, np.ndarray):
-        dated = column.dtype.kind in "mM"
-        return [None] * column.size if dated else list(column.ravel().tolist())
-    return list(column.to_list()) if hasattr(column, "to_list") else list(column)
-
-
-def _numeric(column: Any) -> np.ndarray | None:
-    """A column whose type is numeric as the array that it is, or None."""
-    if isinstance(column, np.ma.MaskedArray):
-        if column.dtype.kind not in "biuf":
-            return None
-        with np.errstate(all="ignore"):
-            return np.asarray(np.ma.filled(column.astype(np.float64), np.nan))
-    if isinstance(column, pa.Array):
-        if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-            return None
-        column = column.to_numpy(zero_copy_only=False)
-    elif not isinstance(column, np.ndarray):
-        kind = getattr(column, "dtype", None)
-        numeric = getattr(kind, "is_numeric", None)  # of polars
-        if isinstance(kind, np.dtype) or (numeric is not None and numeric()):
-            column = column.to_numpy()
-    if isinstance(column, np.ndarray) and column.dtype.kind in "biufc":
-        return column
-    return None

@@ -5,8 +5,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from sfumato._require import one_of
 from sfumato.data import splits
+from sfumato.data._by_row import ids_by_row, numbers_by_row, settled_ids
 from sfumato.data._coding import coded_integers
 from sfumato.data._columns import as_ids, numbers
 from sfumato.data._report import ReadingReport
@@ -15,6 +18,9 @@ from sfumato.hashing import hash_column
 __all__ = ["Coded", "Interactions", "as_ids", "item_seed"]
 
 ITEM_SEED = 0x5DEECE66D
+INVALID = one_of(("refuse", "drop"))
+NO_USER, NO_ITEM = "the user is no id", "the item is no id"
+NO_RATING = "the rating is not a finite number"
 Ids: TypeAlias = np.ndarray | Any  # int64, or an Arrow dictionary of texts
 
 
@@ -37,9 +43,14 @@ class Interactions:
 
     Guarantee: columns of one length; ratings are finite; ids are integers below 2**63 or texts. The
     columns are read-only and what was given is not copied where its type fits. May be empty: a
-    model says so when it needs rows.
+    model says so when it needs rows. With invalid="drop", which is for what will be private, every
+    row is read by itself: whatever one holds, the others stay as they are without it, and nothing
+    is raised. 7, "7", 7.0 and "7.0" are then one id. What was dropped is in `report`, for the
+    curator: it tells of raw data and is no part of a release.
     Parameters: users, items, integers or texts as NumPy, Arrow, pandas, polars or a list; ratings,
-    numbers; times, numbers or dates (which become seconds since 1970), or None.
+    numbers; times, numbers or dates (which become seconds since 1970), or None; invalid, "refuse"
+    to raise for a row without user, item or finite rating and for ids of two types, "drop" to leave
+    out a row that has not all three; it reads no times.
 
     >>> seen = Interactions(users=[7, 7, 8], items=["tea", "milk", "tea"], ratings=[5, 3, 4])
     >>> seen
@@ -48,9 +59,20 @@ class Interactions:
     array(['tea', 'tea'], dtype=object)
     >>> seen.coded().item_codes
     array([0, 1, 0], dtype=int32)
+    >>> odd = Interactions([7, "7", None], ["tea"] * 3, [5, float("nan"), 4], invalid="drop")
+    >>> print(odd.report)
+    3 rows read, 1 kept; 1 skipped: the user is no id; 1 skipped: the rating is not a finite number.
     """
 
-    def __init__(self, users: Any, items: Any, ratings: Any, times: Any = None) -> None:
+    report: ReadingReport | None
+    _cache: dict[str, Any]
+
+    def __init__(
+        self, users: Any, items: Any, ratings: Any, times: Any = None, *, invalid: str = "refuse"
+    ) -> None:
+        if INVALID.check("Interactions", "invalid", invalid) == "drop":
+            self._keep_valid(users, items, ratings, times)
+            return
         columns = {
             "users": _coded_text(as_ids(users, "users")),
             "items": _coded_text(as_ids(items, "items")),
@@ -58,17 +80,43 @@ class Interactions:
         }
         if times is not None:
             columns["times"] = numbers(times, "times")
-        lengths = {name: len(column) for name, column in columns.items()}
-        if len(set(lengths.values())) > 1:
-            raise ValueError(f"Interactions: the columns differ in length: {lengths}.")
+        _check_lengths(columns)
         self._set(columns["users"], columns["items"], columns["ratings"], columns.get("times"))
 
-    def _set(self, users: Ids, items: Ids, ratings: np.ndarray, times: np.ndarray | None) -> None:
+    def _keep_valid(self, users: Any, items: Any, ratings: Any, times: Any) -> None:
+        """Take the rows that hold an id each and a finite rating, each by itself."""
+        if times is not None:
+            raise ValueError("Interactions: times must be None for invalid='drop'; none are read.")
+        who, what = ids_by_row(users, "users"), ids_by_row(items, "items")
+        rated = numbers_by_row(ratings, "ratings")
+        _check_lengths({"users": who, "items": what, "ratings": rated})
+        left, skipped = np.ones(rated.size, bool), {}
+        for reason, bad in (
+            (NO_USER, np.asarray(who.is_null())),
+            (NO_ITEM, np.asarray(what.is_null())),
+            (NO_RATING, np.isnan(rated)),
+        ):
+            if count := int((left & bad).sum()):
+                skipped[reason] = count
+            left &= ~bad
+        who, what = (settled_ids(each.filter(pa.array(left))) for each in (who, what))
+        self._set(_coded_text(who), _coded_text(what), rated[left], None, "drop")
+        self.report = ReadingReport(left.size, len(self), 0, skipped)
+
+    def _set(
+        self,
+        users: Ids,
+        items: Ids,
+        ratings: np.ndarray,
+        times: np.ndarray | None,
+        invalid: str = "refuse",
+    ) -> None:
+        self.invalid = invalid
         self._users, self._items = _locked(users), _locked(items)
         self.ratings = _locked(ratings)
         self.times = None if times is None else _locked(times)
-        self.report: ReadingReport | None = None
-        self._cache: dict[str, Any] = {}
+        self.report = None
+        self._cache = {}
 
     @classmethod
     def _of(cls, *columns: Any) -> "Interactions":
@@ -118,9 +166,8 @@ class Interactions:
             raise TypeError("Interactions: filter takes a mask or whole numbers of rows.")
         keep = keep.astype(np.int64, copy=False)
         times = None if self.times is None else self.times[keep]
-        return self._of(
-            _take(self._users, keep), _take(self._items, keep), self.ratings[keep], times
-        )
+        ids = _take(self._users, keep), _take(self._items, keep)
+        return self._of(*ids, self.ratings[keep], times, self.invalid)
 
     def hashed(self, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """The 64-bit hashes of users and of items; the same id hashes differently as each."""
@@ -137,9 +184,16 @@ class Interactions:
         return coded
 
     def merge(self, other: "Interactions") -> "Interactions":
-        """The rows of both, these first; both need times, or none, and ids of one type."""
+        """The rows of both, these first; both need times, or none, and ids of one type.
+
+        Where both were made with invalid="drop" their types do not matter.
+        """
         if (self.times is None) != (other.times is None):
             raise ValueError("Interactions: cannot merge, only one of the two has times.")
+        if self.invalid == other.invalid == "drop":
+            both = zip(self._plains(), other._plains(), strict=True)
+            users, items, ratings = (np.concatenate(pair) for pair in both)
+            return Interactions(users, items, ratings, invalid="drop")
         for name, ids, more in (
             ("users", self._users, other._users),
             ("items", self._items, other._items),
@@ -162,6 +216,46 @@ class Interactions:
         """
         return tuple(map(self.filter, splits.random_rows(len(self), sizes, seed)))
 
+    def by_row(self) -> "Interactions":
+        """The same rows as invalid="drop" reads them, which is how private paths take any rows."""
+        if self.invalid == "drop":
+            return self
+        if "by_row" not in self._cache:
+            columns = self._users, self._items, self.ratings
+            self._cache["by_row"] = Interactions(*columns, invalid="drop")
+        found: Interactions = self._cache["by_row"]
+        return found
+
+    def outside(
+        self, *, users: Any = None, items: Any = None, bounds: tuple[float, float] | None = None
+    ) -> ReadingReport:
+        """What a private model with these public lists and bounds leaves out of the rows and clips.
+
+        Guarantee: it counts raw rows exactly, for the curator alone; no private path asks it.
+        Parameters: users and items, public columns of ids, None for any; bounds, lowest and highest
+        rating, None for any.
+
+        >>> had = Interactions([7, 8, 9], ["tea", "tea", "rum"], [5, 9, 1])
+        >>> print(had.outside(users=[7, 8], bounds=(1, 5)))
+        3 rows read, 2 kept; 1 skipped: the user is not listed; 1 ratings clipped to the bounds.
+        """
+        rows = self.by_row()
+        left, skipped = np.ones(len(rows), bool), {}
+        for reason, own, listed in (
+            ("the user is not listed", rows._users, users),
+            ("the item is not listed", rows._items, items),
+        ):
+            if listed is None:
+                continue
+            known = ids_by_row(as_ids(listed, "ids"), "ids")
+            found = pc.is_in(_written(own), _written(known))
+            skipped[reason] = int((left & ~np.asarray(found)).sum())
+            left &= np.asarray(found)
+        low, high = (-np.inf, np.inf) if bounds is None else bounds
+        beyond = (rows.ratings[left] < low) | (rows.ratings[left] > high)
+        kept = {reason: count for reason, count in skipped.items() if count}
+        return ReadingReport(left.size, int(left.sum()), 0, kept, clipped=int(beyond.sum()))
+
     def _plain(self, name: str, ids: Ids) -> np.ndarray:
         if isinstance(ids, np.ndarray):
             return ids
@@ -176,11 +270,24 @@ class Interactions:
             yield self.times
 
 
+def _check_lengths(columns: dict[str, Any]) -> None:
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"Interactions: the columns differ in length: {lengths}.")
+
+
 def _coded_text(ids: np.ndarray | pa.ChunkedArray) -> Ids:
     """Texts once each, with a number a row."""
     if isinstance(ids, np.ndarray):
         return ids
     return ids.dictionary_encode().combine_chunks()
+
+
+def _written(ids: Any) -> Any:
+    """Ids as Arrow texts; integers as they are written."""
+    if isinstance(ids, pa.DictionaryArray):
+        ids = ids.dictionary_decode()
+    return (pa.array(ids) if isinstance(ids, np.ndarray) else ids).cast(pa.large_string())
 
 
 def _locked(column: Any) -> Any:

@@ -27,6 +27,7 @@ OWNER = "read_interactions"
 ENCODING = optional(one_of(("utf-8", "latin-1", "utf-16")))
 ON_ERROR = one_of(("raise", "skip"))
 DUPLICATES = one_of(("last", "keep"))
+INVALID = one_of(("refuse", "drop"))
 
 
 def read_interactions(
@@ -42,6 +43,7 @@ def read_interactions(
     on_error: str = "raise",
     duplicates: str = "last",
     guess: bool = True,
+    invalid: str = "refuse",
 ) -> Interactions:
     """Who rated what, from files or frames, with a `report` of what was left out.
 
@@ -60,13 +62,24 @@ def read_interactions(
     (malformed JSON always stops); duplicates, "last", or "keep" for a private model: of rows that
     put each other out, one more would change two; guess, False for what will be private: no row
     changes how others are read. The encoding is then utf-8 unless told, the first row alone shows
-    delimiter and columns, times are read only where told, and a broken quote always stops.
+    delimiter and columns, times are read only where told, and a broken quote always stops; invalid,
+    "refuse", or "drop" for what will be private, which is stricter than all of these: every line is
+    read by itself (a quote ends with it), whatever it holds is a row or is left out and counted in
+    the curator's `report`, nothing is guessed from rows or raised for one, all are kept and no
+    times are read. The line of names is public; without one give header=False and the delimiter,
+    or the first line, which shows them, is taken to be public too.
 
     >>> seen = read_interactions({"user": [7, 7, 8], "item": [1, 1, 2], "rating": [5, 3, 4]})
     >>> print(seen.report)
     3 rows read, 2 kept; 1 older ratings of a pair dropped.
     """
     asked: Asked = {"users": users, "items": items, "ratings": ratings, "times": times}
+    if INVALID.check(OWNER, "invalid", invalid) == "drop":
+        delimiter, header = _delimiter(delimiter), optional(flag).check(OWNER, "header", header)
+        encoding, skipped = ENCODING.check(OWNER, "encoding", encoding), Counter[str]()
+        asked = _fixed.times_told(asked, skip=True)
+        pieces = _dropping(source, asked, (delimiter, header, encoding), skipped)
+        return _fixed.joined(pieces, skipped)
     written = _Written(
         _delimiter(delimiter),
         optional(flag).check(OWNER, "header", header),
@@ -82,6 +95,45 @@ def read_interactions(
         if told:
             encodings[name] = told
     return _together(parts, encodings, keep)
+
+
+def _dropping(
+    source: Any,
+    asked: Asked,
+    written: tuple[str | None, bool | None, str | None],
+    skipped: Counter[str],
+) -> Iterator[_fixed.Columns]:
+    """The columns of users, items and ratings, piece after piece, whatever they hold."""
+    if isinstance(source, Iterator) and not isinstance(source, pa.RecordBatchReader):
+        for each in source:
+            yield from _dropping(each, asked, written, skipped)
+        return
+    if not isinstance(source, str | os.PathLike) and not are_paths(source):
+        yield from _typed_columns("the frame", source, _names(source), asked)
+        return
+    for each in [source] if isinstance(source, str | os.PathLike) else source:
+        for path in matches(each):
+            if path.name.lower().endswith(".parquet"):
+                yield from _typed_columns(str(path), path, _parquet_names(path), asked)
+            elif _is_json(path):
+                yield from _fixed.json_rows(path, asked, skipped)
+            else:
+                yield from _fixed.text_rows(path, asked, *written, skipped)
+
+
+def _typed_columns(
+    name: str, source: Any, names: list[str], asked: Asked
+) -> Iterator[_fixed.Columns]:
+    users, items, ratings = places_of(name, names, asked)
+    if hasattr(source, "iloc"):
+        yield source.iloc[:, users], source.iloc[:, items], source.iloc[:, ratings]
+        return
+    if isinstance(source, Mapping):
+        held = list(source.values())
+        yield held[users], held[items], held[ratings]
+        return
+    for batch in read_batches(source, [names[place] for place in (users, items, ratings)]):
+        yield batch.column(0), batch.column(1), batch.column(2)
 
 
 class _Written:

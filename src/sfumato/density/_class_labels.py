@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.data._columns import cells_of, number_of, numbers_of
+from sfumato.data._by_row import cells_of, number_of, numbers_of
 
 __all__ = ["LABELS", "labels_of", "listed_places", "places_of", "refuse_missing"]
 

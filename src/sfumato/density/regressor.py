@@ -8,7 +8,7 @@ from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import column_or_1d
 
 from sfumato._require import Limit, one_of, optional, whole
-from sfumato.data._columns import numbers_of
+from sfumato.data._by_row import numbers_of
 from sfumato.density._angles import minimised, suggested_rows
 from sfumato.density._estimator import KernelEstimator, _seed
 from sfumato.density._moments import least_squares

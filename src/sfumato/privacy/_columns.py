@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.data._columns import cells_of, number_of, numbers_of
+from sfumato.data._by_row import cells_of, number_of, numbers_of
 from sfumato.privacy.noise import ROOM
 
 __all__ = [
@@ -54,13 +54,13 @@ def whole_column(owner: str, name: str, column: Any) -> np.ndarray:
 
 def count_column(owner: str, name: str, column: Any) -> np.ndarray:
     """Counts as int64, from 0 to 2**31 - 1, so that no sum of a column wraps; 0 for no number."""
-    return np.clip(_whole(one_column(owner, name, column), 0), 0, 2**31 - 1)
+    return np.asarray(np.clip(_whole(one_column(owner, name, column), 0), 0, 2**31 - 1))
 
 
 def real_column(owner: str, name: str, column: Any) -> np.ndarray:
     """Real numbers as float64, infinite ones among them, without what is no number."""
     values = numbers_of(one_column(owner, name, column))
-    return values[~np.isnan(values)]
+    return np.asarray(values[~np.isnan(values)])
 
 
 def whole_numbers(owner: str, value: Any, low: int = -LARGEST, high: int = LARGEST) -> np.ndarray:

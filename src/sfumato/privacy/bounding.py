@@ -253,7 +253,8 @@ class _Numbers:
             return out.view(np.uint64)
         coded = names.dictionary_encode(null_encoding="encode")
         found = [self._number(name) for name in coded.dictionary.to_pylist()]
-        return np.array(found, np.int64)[np.asarray(coded.indices)].view(np.uint64)
+        own = np.array(found, np.int64)[np.asarray(coded.indices)]
+        return np.asarray(own.view(np.uint64))
 
     def _number(self, name: bytes | None) -> int:
         if name is not None and INTEGER.fullmatch(name) and -OWN <= int(name) < OWN:

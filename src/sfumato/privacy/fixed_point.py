@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sfumato._require import checked, number, one_of, power_of_two, whole
-from sfumato.data._columns import number_of, numbers_of
+from sfumato.data._by_row import number_of, numbers_of
 from sfumato.privacy._columns import plain
 from sfumato.privacy.loss import RELATIONS
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sfumato._require import number, one_of, rational, whole
-from sfumato.data._columns import numbers_of
+from sfumato.data._by_row import numbers_of
 from sfumato.hashing import KeyColumn
 from sfumato.privacy._source import Source, SystemSource
 from sfumato.privacy.bounding import numbered

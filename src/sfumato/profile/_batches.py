@@ -1,7 +1,7 @@
-"""Batches of whole users: each comes once, beside its public users if those are given."""
+"""Batches of whole users: each comes once, beside its public users."""
 
 from collections.abc import Iterable, Iterator
-from itertools import repeat, zip_longest
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -42,14 +42,11 @@ class SeenUsers:
 
 
 def in_step(owner: str, batches: Iterable[Any], users: Any) -> Iterator[tuple[Any, Any]]:
-    """Each batch with its column of users, or with None where no users are given at all.
+    """Each batch with its public column of users.
 
     >>> list(in_step("Blip", ["rows"], [[7, 8]]))
     [('rows', [7, 8])]
     """
-    if users is None:
-        yield from zip(batches, repeat(None), strict=False)
-        return
     asked = f"{owner}: users must be a column of users for each batch, in step"
     for at, (batch, who) in enumerate(zip_longest(batches, users, fillvalue=MISSING)):
         if batch is MISSING or who is MISSING or is_one(who):

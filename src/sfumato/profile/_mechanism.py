@@ -125,19 +125,21 @@ class ProfileMechanism(Generic[R]):
         """The profiles with noise, and a statement of what that hides.
 
         Releasing a profile again composes, and is charged again.
+        Guarantee: no row raises or warns; make interactions with invalid="drop".
         Parameters: interactions, of which alone the profiles are then made, None for all that was
-        fed; users, None for those of the interactions, by rising ids, or a public column: exactly
-        these users, in this order, also those without items, and nobody else may have interactions;
-        options as of every release (docs/privacy.md). unit is "item of a profile" or "user": of a
-        user's profile the `contributions` items of the least hashes are then encoded, and epsilon
-        is about a profile against an empty one (the statement tells that against any other as
-        well), or against any other under relation "replace". A retry with the release_id of a
-        stored release returns it; with another seed or other parameters or users it is refused.
+        fed; users, a public column of ids, which must be given: exactly these users have a profile,
+        in this order, an empty one who has no items, and rows of anybody else are left out
+        (`Interactions.outside` counts them for the curator); options as of every release
+        (docs/privacy.md). unit is "item of a profile" or "user": of a user's profile the
+        `contributions` items of the least hashes are then encoded, and epsilon is about a profile
+        against an empty one (the statement tells that against any other as well), or against any
+        other under relation "replace". A retry with the release_id of a stored release returns it;
+        with another seed or other parameters or users it is refused.
         """
         terms = self._terms(options)
         sets = self._chosen(terms, interactions, users)
         made = self._plan(terms, sets).publish(terms)
-        if users is not None and not np.array_equal(made.users_, sets.users):
+        if not np.array_equal(made.users_, sets.users):
             raise _is_another(terms, "other users")
         return made
 
@@ -150,17 +152,23 @@ class ProfileMechanism(Generic[R]):
     ) -> Iterator[R]:
         """A release for each batch, in the memory of one; a ledger is charged once, for all.
 
-        Each batch holds whole users, since a profile is released once: a user who comes again in
-        a later batch is refused (8 bytes a user are kept for that). The charge stands before the
-        first noise is drawn; a release_id that was charged before is refused, as noise was perhaps
-        drawn for it.
-        Parameters: as of `release`; batches, divided by what is public of the users; users, None or
-        a public column for each batch, in step.
+        Each batch holds whole users, since a profile is released once: a user who is listed again
+        for a later batch is refused (8 bytes a user are kept for that). The charge stands before
+        the first noise is drawn; a release_id that was charged before is refused, as noise was
+        perhaps drawn for it.
+        Parameters: as of `release`; batches, divided by what is public of the users; users, a
+        public column for each batch, in step: rows of others in a batch are left out.
         """
-        return self._parts(self._terms(options), batches, users)
+        terms = self._terms(options)
+        if users is None:
+            raise ValueError(
+                f"{terms.owner}: users must be given, a public column of ids for each batch: those "
+                "of the interactions would tell who has any."
+            )
+        return self._parts(terms, batches, users)
 
     def _parts(
-        self, terms: Terms, batches: Iterable[Interactions], users: Iterable[Any] | None
+        self, terms: Terms, batches: Iterable[Interactions], users: Iterable[Any]
     ) -> Iterator[R]:
         owner = type(self).__name__
         seen, paid = SeenUsers(owner), None
@@ -175,12 +183,10 @@ class ProfileMechanism(Generic[R]):
 
     def _chosen(self, terms: Terms, interactions: Any, users: Any) -> ProfileSets:
         owner, sets = type(self).__name__, self._sets
+        listed = public_users(users, owner)
         if interactions is not None:
             sets = ProfileSets(self.seed).update(_checked(owner, interactions))
-        if users is None:
-            sets = sets.in_order()
-        else:
-            sets = sets.of_users(public_users(users, owner), owner)
+        sets = sets.of_users(listed)
         return sets.trimmed(terms.contributions) if terms.unit == USER else sets
 
     def _terms(self, options: Options) -> Terms:

@@ -3,12 +3,11 @@
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import pyarrow.compute as pc
 
 from sfumato.data.interactions import Interactions, item_seed
 from sfumato.hashing import hash_column
 from sfumato.kernels import profiles as kernels
-from sfumato.sketch._ids import distinct, ids_of, kind_of, places_by_text, texts, unique
+from sfumato.sketch._ids import distinct, ids_of, kind_of, places_by_text, texts
 
 __all__ = ["ProfileSets", "hashed_items", "public_users"]
 
@@ -30,8 +29,8 @@ class ProfileSets:
     """Users and the sets of their items; a row that comes again changes nothing.
 
     Guarantee: the hashes of a profile rise, so one item more or less is one hash more or less,
-    whatever the order and number of the rows; 7 and "7" are one item. 8 bytes an item of a profile;
-    many small updates cost as much as a few large ones, up to a logarithm.
+    whatever the order and number of the rows; 7 and "7" are one item, and one user. 8 bytes an
+    item of a profile; many small updates cost as much as a few large ones, up to a logarithm.
     Parameters: seed, of the hashes.
 
     >>> seen = Interactions([7, 8, 7, 7], ["tea", "tea", "milk", "tea"], [1, 1, 1, 1])
@@ -74,7 +73,7 @@ class ProfileSets:
 
     def update(self, interactions: Interactions) -> Self:
         """Add the items of these rows to the profiles of their users."""
-        coded = interactions.coded()
+        coded = interactions.by_row().coded()
         hashes = hashed_items(coded.item_ids, self.seed)
         gathered = _gathered(coded.user_codes, coded.item_codes, hashes, coded.user_ids.size)
         return self._take(_Sets(coded.user_ids, *gathered))
@@ -83,22 +82,9 @@ class ProfileSets:
         """Add the profiles of another collection, item by item."""
         return self._take(other._joined())
 
-    def of_users(self, users: np.ndarray, owner: str) -> "ProfileSets":
-        """Exactly these users, in this order, with an empty set for those not seen yet."""
-        if (places_by_text(self.users, users) < 0).any():
-            raise ValueError(
-                f"{owner}: users must name everyone who has interactions, and somebody else has "
-                "some; leave those rows out first."
-            )
+    def of_users(self, users: np.ndarray) -> "ProfileSets":
+        """Exactly these users, in this order: an empty set for one without items, no other user."""
         return self._arranged(users, places_by_text(users, self.users))
-
-    def in_order(self) -> "ProfileSets":
-        """The same profiles by rising ids: the order of rows would tell who had something first."""
-        if self.kind == "integers":
-            order = np.argsort(self.users)
-        else:
-            order = np.asarray(pc.sort_indices(texts(self.users)), np.int64)
-        return self._arranged(self.users[order], order)
 
     def trimmed(self, most: int) -> "ProfileSets":
         """Of each profile at most so many items, those of the least hashes."""
@@ -123,12 +109,6 @@ class ProfileSets:
     def _take(self, part: _Sets) -> Self:
         if not part.users.size:
             return self
-        for before in self._parts[:1]:
-            if kind_of(before.users) != kind_of(part.users):
-                raise TypeError(
-                    f"users: the ids are {kind_of(part.users)} here and {kind_of(before.users)} "
-                    "before; give one type."
-                )
         self._parts.append(part)
         first, *rest = (each.hashes.size for each in self._parts)
         if sum(rest) > max(first, FEW):
@@ -138,7 +118,7 @@ class ProfileSets:
     def _joined(self) -> _Sets:
         """All parts as one, which takes their place."""
         if len(self._parts) > 1:
-            users, codes = distinct(np.concatenate([part.users for part in self._parts]))
+            users, codes = distinct(_together([part.users for part in self._parts]))
             sizes = np.concatenate([np.diff(part.starts) for part in self._parts])
             hashes = np.concatenate([part.hashes for part in self._parts])
             rows = np.repeat(codes, sizes)
@@ -157,11 +137,23 @@ def hashed_items(items: np.ndarray, seed: int) -> np.ndarray:
 
 
 def public_users(users: Any, owner: str) -> np.ndarray:
-    """A public column of users, each once, as ids."""
+    """A public column of users, each once, as ids; ValueError where none is given."""
+    if users is None:
+        raise ValueError(
+            f"{owner}: users must be given, a public column of ids: those of the interactions "
+            "would tell who has any. Where that is public too, give it: users=[...]."
+        )
     column = ids_of(users, "users")
-    if unique(column).size != column.size:
+    if len(texts(column).unique()) != column.size:
         raise ValueError(f"{owner}: users must name each user once.")
     return column
+
+
+def _together(users: list[np.ndarray]) -> np.ndarray:
+    """Ids one after the other; where some are texts, integers are as they are written."""
+    if len({each.dtype for each in users}) > 1:
+        users = [np.asarray(texts(each).to_numpy(zero_copy_only=False)) for each in users]
+    return np.concatenate(users)
 
 
 def _gathered(

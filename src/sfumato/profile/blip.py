@@ -39,7 +39,7 @@ class Blip(ProfileMechanism[ReleasedBlip]):
 
     >>> from sfumato.data import Interactions
     >>> had = Interactions(["ann", "ann", "bob"], ["tea", "milk", "tea"], [1, 1, 1])
-    >>> told = Blip(epsilon=8, typical_size=106).release(had)
+    >>> told = Blip(epsilon=8, typical_size=106).release(had, users=["ann", "bob"])
     >>> told.users_, told.words.shape
     (array(['ann', 'bob'], dtype=object), (2, 80))
     >>> told.statement.mechanism[-69:]

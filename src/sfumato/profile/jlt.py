@@ -34,7 +34,7 @@ class Jlt(GaussianMechanism[ReleasedJlt]):
 
     >>> from sfumato.data import Interactions
     >>> had = Interactions(["ann", "ann", "bob"], ["tea", "milk", "tea"], [1, 1, 1])
-    >>> told = Jlt(dimensions=200, sigma=1).release(had)
+    >>> told = Jlt(dimensions=200, sigma=1).release(had, users=["ann", "bob"])
     >>> told.users_, told.vectors.shape, round(told.statement.epsilon, 2)
     (array(['ann', 'bob'], dtype=object), (2, 200), 5.22)
 

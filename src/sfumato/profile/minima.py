@@ -35,7 +35,7 @@ class Minima(ProfileMechanism[ReleasedMinima]):
 
     >>> from sfumato.data import Interactions
     >>> had = Interactions(["ann", "ann", "bob"], ["tea", "milk", "tea"], [1, 1, 1])
-    >>> told = Minima(bins=64, epsilon=4).release(had)
+    >>> told = Minima(bins=64, epsilon=4).release(had, users=["ann", "bob"])
     >>> told.codes.shape, told.statement.mechanism[-68:]
     ((2, 64), 'epsilon 256 (256 for any profile), which hides next to nothing of it')
 

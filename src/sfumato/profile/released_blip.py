@@ -43,7 +43,7 @@ class ReleasedBlip(ReleasedProfiles):
     >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
     >>> from sfumato.profile import Blip
     >>> had = Interactions([1] * 200 + [2] * 200, [*range(200), *range(100, 300)], [1] * 400)
-    >>> told = Blip(epsilon=60).release(had, source=InsecureSeededSource(1))
+    >>> told = Blip(epsilon=60).release(had, users=[1, 2], source=InsecureSeededSource(1))
     >>> told.estimate_size().round(), told.similarity(measure="inner").round()[0]
     (array([205., 200.]), array([205., 101.]))
 

@@ -34,7 +34,7 @@ class ReleasedJlt(CodewordProfiles):
     >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
     >>> from sfumato.profile import Jlt
     >>> had = Interactions([1] * 200 + [2] * 200, [*range(200), *range(100, 300)], [1] * 400)
-    >>> told = Jlt(epsilon=60).release(had, source=InsecureSeededSource(1))
+    >>> told = Jlt(epsilon=60).release(had, users=[1, 2], source=InsecureSeededSource(1))
     >>> inner = told.similarity(measure="inner")[0, 1]
     >>> bool(abs(inner - 100) < 3 * told.similarity_variance(measure="inner")[0, 1] ** 0.5)
     True

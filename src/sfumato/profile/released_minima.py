@@ -37,7 +37,7 @@ class ReleasedMinima(PairwiseProfiles):
     >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
     >>> from sfumato.profile import Minima
     >>> had = Interactions([1] * 200 + [2] * 200, [*range(200), *range(100, 300)], [1] * 400)
-    >>> told = Minima(epsilon=6).release(had, source=InsecureSeededSource(1))
+    >>> told = Minima(epsilon=6).release(had, users=[1, 2], source=InsecureSeededSource(1))
     >>> inner = told.similarity(measure="inner")[0, 1]
     >>> bool(abs(inner - 100) < 3 * told.similarity_variance(measure="inner")[0, 1] ** 0.5)
     True

@@ -39,7 +39,7 @@ class Signs(GaussianMechanism[ReleasedSigns]):
 
     >>> from sfumato.data import Interactions
     >>> had = Interactions(["ann", "ann", "bob"], ["tea", "milk", "tea"], [1, 1, 1])
-    >>> told = Signs(bits=200, epsilon=8).release(had)
+    >>> told = Signs(bits=200, epsilon=8).release(had, users=["ann", "bob"])
     >>> told.codes.shape, told.counts.shape
     ((2, 4), (2,))
 

@@ -85,7 +85,7 @@ def _kept(
     train: Any, catalogue: Catalogue, per_user: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The catalogue places of each user's kept items, user after user, and where each begins."""
-    coded = train.coded()
+    coded = train.by_row().coded()
     places = places_by_text(coded.item_ids, catalogue.ids)[coded.item_codes]
     inside = places >= 0
     codes, places = coded.user_codes[inside], places[inside]

@@ -124,14 +124,14 @@ class Estimator(Parameters):
         if "catalogue_" not in self.__dict__:
             raise NotFittedError(f"{type(self).__name__}: not fitted yet; call fit first.")
 
-    def _check_train(self, train: Any, name: str = "train") -> None:
-        """Raise where the data to learn from is no Interactions, or empty."""
+    def _check_train(self, train: Any, name: str = "train", *, empty: bool = False) -> None:
+        """Raise where the data to learn from is no Interactions, or empty where it must not be."""
         owner = type(self).__name__
         if not isinstance(train, Interactions):
             kind = type(train).__name__
             hint = "build them by Interactions(users, items, ratings) or read_interactions"
             raise TypeError(f"{owner}: {name} must be Interactions, not {kind}; {hint}.")
-        if not len(train):
+        if not empty and not len(train):
             raise ValueError(f"{owner}: {name} is empty; at least one rating is needed.")
 
     def _bounds_of(

@@ -65,7 +65,9 @@ def shelf_of(catalogue: Any) -> Catalogue:
 def accounts_of(plain: dict[str, Any], train: Interactions, users: Any) -> Accounts:
     """The rows of users; ValueError where neither a public list nor a number is given."""
     if plain["unit"] == "user":
-        return Accounts(train.coded().user_ids)  # numbers users' own vectors, and is not kept
+        return Accounts(
+            train.by_row().coded().user_ids
+        )  # numbers users' own vectors, and is not kept
     if (users is None) == (plain["rows"] is None):
         raise ValueError(
             "PrivateFactorization: users must be given for unit 'event', or else rows: the public "
@@ -82,13 +84,17 @@ def accounts_of(plain: dict[str, Any], train: Interactions, users: Any) -> Accou
 def events_of(
     train: Interactions, shelf: Catalogue, accounts: Accounts, bounds: tuple[float, float]
 ) -> Events:
-    """The rows whose user and item are in the lists; each by itself, whatever the others are."""
+    """The rows whose user and item are in the lists; each by itself, whatever the others are.
+
+    Ratings are clipped to the bounds first, so that none is too large for what follows.
+    """
+    train = train.by_row()
     coded = train.coded()
     who = accounts.places(coded.user_ids)[coded.user_codes]
     what = places_by_text(coded.item_ids, shelf.ids)[coded.item_codes]
     rows = np.flatnonzero((who >= 0) & (what >= 0))
     low, high = bounds
-    scaled = (train.ratings[rows] - low) / ((high - low) / 2) - 1
+    scaled = (np.clip(train.ratings[rows], low, high) - low) / ((high - low) / 2) - 1
     ratings = np.clip(np.rint(scaled * 2**GRID), -(2**GRID), 2**GRID).astype(np.int64)
     sizes = {"users": len(accounts), "items": len(shelf)}
     return Events(who[rows].astype(np.int32), what[rows].astype(np.int32), ratings, sizes)

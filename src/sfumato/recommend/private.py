@@ -100,17 +100,17 @@ class PrivateFactorization(PrivateFile):
     ) -> Self:
         """Charge the budget, add the noise, learn; with a ledger the model is stored there too.
 
-        Parameters: train, at least one row, which is presumed to be public; rows outside of the
-        public lists are left out; read it with duplicates="keep", since of rows that put each other
-        out one more would change two; catalogue, the public ids of items, and users, for unit
-        "event" the public ids of accounts (or None where `rows` is given): never taken from train,
-        whose ids they meet as texts, 7 as "7"; ledger (or its path) and dataset, who pays;
-        release_id, whose retry with the same parameters returns the stored model and costs
-        nothing; source, of the noise, for tests only.
+        Parameters: train, whatever it holds: rows outside of the public lists are left out, ratings
+        beyond the bounds are clipped, none is fine, and nothing is said of it (the curator may ask
+        `Interactions.outside`); make it with invalid="drop" and, where it is read from a file,
+        duplicates="keep", since of rows that put each other out one more would change two;
+        catalogue, the public ids of items, and users, for unit "event" the public ids of accounts
+        (or None where `rows` is given): never taken from train, whose ids they meet as texts, 7 as
+        "7"; ledger (or its path) and dataset, who pays; release_id, whose retry with the same
+        parameters returns the stored model and costs nothing; source, of the noise, for tests only.
         """
         plain = self._check()
-        self._check_train(train)
-        self._bounds_of(train, plain["bounds"])
+        self._check_train(train, empty=True)
         shelf, accounts = shelf_of(catalogue), accounts_of(plain, train, users)
         agreed = terms(
             plain,
@@ -148,9 +148,9 @@ class PrivateFactorization(PrivateFile):
                 "PrivateFactorization: personal is for covers='joint'; the users of this model "
                 "have noisy vectors of their own."
             )
-        self._check_train(own, "own")
+        self._check_train(own, "own", empty=True)
         twin = copy(self)
-        twin._accounts = Accounts(distinct(own.users)[0])
+        twin._accounts = Accounts(distinct(own.by_row().users)[0])
         events = events_of(own, self.catalogue_, twin._accounts, (self.low_, self.high_))
         twin.user_vectors_ = _as_stored(own_vectors(events, self._noisy()), self._half, self._half)
         return twin

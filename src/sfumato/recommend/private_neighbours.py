@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sfumato._require import DELTA, Limit, one_of, optional, positive, whole
+from sfumato.data.interactions import Interactions
 from sfumato.privacy import noise
 from sfumato.privacy._source import Source
 from sfumato.privacy._upward import round_up
@@ -98,12 +99,16 @@ class PrivateNeighbours(Parameters):
     ) -> Self:
         """Count, charge, add noise; the release is in `release_`.
 
-        Parameters: train, Interactions, of which items outside of the catalogue are left out; may
-        be empty; catalogue, the public ids that may be recommended, at least 2, never taken from
-        train; ledger and dataset, who pays; release_id, whose retry returns the stored release;
-        source, of the noise, for tests only.
+        Parameters: train, Interactions, best made with invalid="drop": whatever they hold, nothing
+        is raised; items outside of the catalogue are left out (`Interactions.outside` counts them
+        for the curator); may be empty; catalogue, the public ids that may be recommended, at least
+        2, never taken from train; ledger and dataset, who pays; release_id, whose retry returns the
+        stored release; source, of the noise, for tests only.
         """
         told = self._limited()
+        if not isinstance(train, Interactions):
+            kind = type(train).__name__
+            raise TypeError(f"PrivateNeighbours: train must be Interactions, not {kind}.")
         shelf = _public(catalogue)
         paid = Options(
             ledger=ledger, dataset=dataset, release_id=release_id, source=source, unit=told["unit"]

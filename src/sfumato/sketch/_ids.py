@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.data.interactions import as_ids
+from sfumato.hashing import canonical_key
 from sfumato.sketch._stored import Cells
 
 __all__ = [
@@ -64,12 +65,15 @@ def places(ids: np.ndarray, among: np.ndarray) -> np.ndarray:
 def texts(ids: np.ndarray, at: np.ndarray | None = None) -> pa.Array:
     """Ids as Arrow texts, all of them or those at these places; integers as they are written.
 
-    A hash of the text does not change when another row makes a column of integers one of texts.
+    The text does not change when another row makes a column of integers one of floats or texts.
 
-    >>> texts(np.array([7, -3])).to_pylist()
-    ['7', '-3']
+    >>> texts(np.array([7, -3])).to_pylist(), texts(np.array(["7.0", "tea"], object)).to_pylist()
+    (['7', '-3'], ['7', 'tea'])
     """
     words = _arrow(ids).cast(pa.large_string())
+    if ids.dtype == object and pc.any(pc.ends_with(words, ".0")).as_py():
+        keys = [canonical_key(word) or b"" for word in words.to_pylist()]
+        words = pa.array(keys, pa.large_binary()).cast(pa.large_string())
     return words if at is None else pa.DictionaryArray.from_arrays(pa.array(at), words)
 
 
@@ -79,7 +83,7 @@ def places_by_text(ids: np.ndarray, among: np.ndarray) -> np.ndarray:
     >>> places_by_text(np.array(["7", "007", "tea"], object), np.array([5, 7]))
     array([ 1, -1, -1])
     """
-    if ids.dtype == among.dtype or not among.size:
+    if ids.dtype == among.dtype == np.int64 or not among.size:
         return places(ids, among)
     found = pc.index_in(texts(ids), value_set=texts(among))
     return np.asarray(pc.fill_null(found, -1), np.int64)

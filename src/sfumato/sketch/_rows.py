@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.data._columns import TEXTS, numbers_of
+from sfumato.data._by_row import TEXTS, numbers_of
 
 __all__ = [
     "LARGEST",

@@ -10,7 +10,13 @@ import numpy as np
 
 from sfumato.telemetry._values import Values
 
-__all__ = ["category_cells", "checked_categories", "checked_edges", "domain_mark"]
+__all__ = [
+    "category_cells",
+    "check_categories",
+    "checked_categories",
+    "checked_edges",
+    "domain_mark",
+]
 
 MOST = 2**16  # cells
 
@@ -59,13 +65,16 @@ def domain_mark(categories: tuple[str, ...] | None, edges: tuple[float, ...] | N
 
 
 def category_cells(values: Values, categories: tuple[str, ...]) -> np.ndarray:
-    """The cell of every distinct value; a row that holds none of the categories is refused."""
+    """The cell of every distinct value, -1 for one that is none of the categories."""
     places = {text.encode(): at for at, text in enumerate(categories)}
-    cells = np.array([places.get(text, -1) for text in values.texts()], np.int32)
-    wrong = np.flatnonzero(cells[values.codes] < 0)
+    return np.array([places.get(text, -1) for text in values.texts()], np.int32)
+
+
+def check_categories(values: Values, categories: tuple[str, ...]) -> None:
+    """Raise where a row holds none of the categories."""
+    wrong = np.flatnonzero(category_cells(values, categories)[values.codes] < 0)
     if wrong.size:
         raise ValueError(
             f"values: row {wrong[0]} is none of the {len(categories)} categories; let one category "
             "stand for all others, and give that."
         )
-    return cells

@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato._require import flag
 from sfumato.telemetry._domain import checked_categories, domain_mark
-from sfumato.telemetry._values import Values, value_column
+from sfumato.telemetry._values import Values, reported_column, value_column, values_of
 
 __all__ = ["OTHER", "Known"]
 
@@ -20,8 +20,9 @@ class Known:
     """The categories of a scheme, in the order of their cells.
 
     Parameters: owner, whose errors these are; categories, different texts; other, whether a value
-    that is none of them is taken as "(other)", which then has the last cell, or refused. All other
-    values being one, they have one permanent response.
+    that is none of them is taken as "(other)", which then has the last cell, or refused (where a
+    client reports it: taken as the last category, since a refusal would tell of the value). All
+    other values being one, they have one permanent response.
 
     >>> known = Known("Example", ("tea", "milk"), other=True)
     >>> known.names, known.cells(known.values(["rum", "milk", "gin"])).tolist()
@@ -64,8 +65,18 @@ class Known:
                 f"{self.owner}: row {unknown[0]} of the values is none of the "
                 f"{len(self.categories)} categories; other=True makes one of all such values."
             )
-        kept, codes = np.unique(np.array(found) % len(self._places), return_inverse=True)
-        return _held([self.names[cell].encode() for cell in kept], codes[values.codes])
+        return self._taken(values, found)
+
+    def reported(self, column: Any) -> Values:
+        """What clients report, each row by itself: what is no category counts as the last one."""
+        values = reported_column(column)
+        return self._taken(values, [self._places.get(text, -1) for text in values.texts()])
+
+    def _taken(self, values: Values, found: list[int]) -> Values:
+        """The values by the cells that were found for their texts, -1 for the last."""
+        cells = np.array(found, np.int64) % len(self._places)
+        kept, codes = np.unique(cells, return_inverse=True)
+        return values_of([self.names[cell].encode() for cell in kept], codes[values.codes])
 
     def cells(self, values: Values) -> np.ndarray:
         """The cell of the value of every row, int32."""
@@ -76,8 +87,3 @@ class Known:
     @cached_property
     def _places(self) -> dict[bytes, int]:
         return {name.encode(): at for at, name in enumerate(self.names)}
-
-
-def _held(texts: list[bytes], codes: np.ndarray) -> Values:
-    offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
-    return Values(np.frombuffer(b"".join(texts), np.uint8), offsets, codes)

@@ -16,7 +16,7 @@ from sfumato.privacy._upward import UP
 from sfumato.privacy.loss import Loss
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.telemetry._permanent import Stream
-from sfumato.telemetry._values import Values, value_column
+from sfumato.telemetry._values import Values, reported_column, value_column
 
 __all__ = ["COVERS", "FORMAT", "VERSION", "Scheme", "log_up", "read_scheme"]
 
@@ -98,6 +98,13 @@ class Scheme:
     def values(self, column: Any) -> Values:
         """A column of values as the scheme takes them; ValueError or TypeError by position."""
         return value_column(column)
+
+    def reported(self, column: Any) -> Values:
+        """A column of what clients report, each row by itself; none raises.
+
+        What is no value is reported as the scheme says by a public rule: as an empty text here.
+        """
+        return reported_column(column)
 
     def members(self, values: Any) -> np.ndarray:
         """The cells of each value in each cohort: int32 (n, cohorts, s), -1 where there are fewer.

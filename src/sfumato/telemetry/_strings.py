@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.telemetry._values import value_column
+from sfumato.telemetry._values import reported_column
 
 __all__ = ["OTHER", "PADDING", "Strings", "check_alphabet", "dictionary", "extended"]
 
@@ -40,7 +40,7 @@ class Strings:
 
     def padded(self, column: Any) -> tuple[list[str], np.ndarray]:
         """The distinct strings of a column as they are reported, and the place of every row."""
-        values = value_column(column)
+        values = reported_column(column)
         texts = [text.decode("utf-8", "replace") for text in values.texts()]
         known = set(self.alphabet)
         cut = [

@@ -1,15 +1,34 @@
 """Columns of values as clients know them: the distinct texts, and which of them each row holds."""
 
+import math
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from sfumato.data._by_row import plain_column
 from sfumato.data._coding import coded_integers
 from sfumato.hashing import KeyColumn
 
-__all__ = ["Values", "numbers", "value_column"]
+__all__ = [
+    "NO_VALUE",
+    "Values",
+    "numbers",
+    "reported_column",
+    "reported_numbers",
+    "value_column",
+    "values_of",
+]
+
+NO_VALUE = b""  # what a client reports that has no value, or one that cannot be reported
+SAFE = 2**53  # below which a float is a whole number for sure, as in a browser
+INTEGERS = range(-(2**63), 2**64)  # that are reported by their digits
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,6 +86,88 @@ def value_column(column: Any, *, name: str = "values") -> Values:
         codes.append(places[begin : begin + len(text)][own])
         begin += len(text)
     return _held(again.dictionary, np.concatenate(codes))
+
+
+def values_of(texts: Sequence[bytes], codes: np.ndarray) -> Values:
+    """Values that hold text codes[r] in row r."""
+    offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    return Values(np.frombuffer(b"".join(texts), np.uint8), offsets, codes)
+
+
+def reported_column(column: Any) -> Values:
+    """As `value_column`, but each row by itself, and none raises: clients report what they have.
+
+    7, "7" and 7.0 are one value. What is none (null, NaN, a fraction, an integer of more than 64
+    bits, a truth value, half of a pair of surrogates, any other object) is reported as the empty
+    text, like an empty text.
+
+    >>> reported_column([7, "7", 7.0, None, 7.5]).texts()
+    [b'7', b'']
+    """
+    rows = plain_column(column, "values")
+    if not isinstance(rows, list):
+        if pa.types.is_integer(rows.type) and not rows.null_count:
+            found = rows.dictionary_encode()
+            texts = found.dictionary.cast(pa.large_string())
+            return _held(texts.cast(pa.large_binary()), np.asarray(found.indices))
+        rows = rows.to_pylist() if rows.null_count or not _is_text(rows) else rows
+    if isinstance(rows, list):
+        rows = _texts(rows)
+    return _held(*_encoded(rows))
+
+
+def reported_numbers(column: Any) -> np.ndarray:
+    """As `numbers`, but each row by itself: a number, also as text; NaN where a row has none."""
+    rows = plain_column(column, "values")
+    if not isinstance(rows, list):
+        if pa.types.is_integer(rows.type) or pa.types.is_floating(rows.type):
+            return np.asarray(rows.to_numpy(zero_copy_only=False), np.float64)
+        rows = rows.to_pylist()
+    return np.array([_number(value) for value in rows], np.float64)
+
+
+def _texts(rows: list[Any]) -> pa.Array:
+    if set(map(type, rows)) == {str}:
+        try:
+            return pa.array(rows, pa.large_string())
+        except UnicodeEncodeError:
+            pass
+    return pa.array([_reported(value) for value in rows], pa.large_binary())
+
+
+def _is_text(array: pa.Array) -> bool:
+    kinds = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+    return array.type in kinds or pa.types.is_fixed_size_binary(array.type)
+
+
+def _reported(value: Any) -> bytes:
+    try:
+        if isinstance(value, str):
+            return value.encode()
+        if isinstance(value, bytes):
+            return bytes(value)
+        if isinstance(value, float | np.floating):
+            plain = float(value)
+            whole = abs(plain) < SAFE and plain.is_integer()
+            return str(int(plain)).encode() if whole else NO_VALUE
+        integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        return b"%d" % value if integer and value in INTEGERS else NO_VALUE
+    except UnicodeEncodeError:  # half of a pair
+        return NO_VALUE
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, str) and NUMBER.fullmatch(value):
+        return float(value)
+    real = isinstance(value, int | float | np.integer | np.floating | Decimal | Fraction)
+    if not real or isinstance(value, bool):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    except ValueError:  # of a signalling NaN
+        return math.nan
 
 
 def numbers(column: Any, *, name: str = "values") -> np.ndarray:

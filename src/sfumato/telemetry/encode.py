@@ -27,7 +27,11 @@ class Encoder:
     Guarantee: with a secret, the cohort and the permanent response to a value are the same for
     ever, without storage, and only the instantaneous response is fresh; see `statement`. Without,
     every row is another client whose cohort and permanent response are drawn from the exact source,
-    so a person who is encoded twice has two permanent responses, and what they cost adds up.
+    so a person who is encoded twice has two permanent responses, and what they cost adds up. No
+    value raises, since a report that fails to come would tell of it: what cannot be reported (null,
+    NaN, a fraction, an object) is reported as an empty text; with categories or edges of RAPPOR as
+    a value without a cell, with categories of other schemes as the last one, which is "(other)"
+    where the scheme has that. Numbers beyond the edges count in the first or the last bin.
     Parameters: scheme, as `Params`; secret, at least 16 random bytes that never leave the client;
     seed, for tests and figures only: the same reports again, which are then not private.
 
@@ -71,7 +75,7 @@ class Encoder:
 
         It is what many reports of the value would reveal in the end, at epsilon_permanent.
         """
-        values = self.scheme.values([value])
+        values = self.scheme.reported([value])
         kept = self._kept(self._client(), values, np.array([self.cohort], np.int32))
         return kept.reshape(-1)
 
@@ -88,7 +92,7 @@ class Encoder:
         pandas, polars or a list; secrets, uint8 (n, 16 or more): for every row the secret of its
         client, for an encoder that has none.
         """
-        held = self.scheme.values(values)
+        held = self.scheme.reported(values)
         rows = held.codes.size
         if secrets is not None:
             cohorts, kept = self._of_many(held, secrets)

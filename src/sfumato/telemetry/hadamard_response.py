@@ -97,6 +97,9 @@ class HadamardResponse(SymbolScheme):
     def values(self, column: Any) -> Values:
         return self.known.values(column)
 
+    def reported(self, column: Any) -> Values:
+        return self.known.reported(column)
+
     def members(self, values: Any) -> np.ndarray:
         return self._sets(self.known.cells(self.values(values)))[:, np.newaxis]
 

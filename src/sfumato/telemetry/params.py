@@ -16,13 +16,22 @@ from sfumato.telemetry._bloom import bloom_cells, in_all_cohorts
 from sfumato.telemetry._choose_chances import GRID, chances, cost_of_flips, cost_of_report, sent
 from sfumato.telemetry._domain import (
     category_cells,
+    check_categories,
     checked_categories,
     checked_edges,
     domain_mark,
 )
 from sfumato.telemetry._permanent import Stream
 from sfumato.telemetry._scheme import Scheme
-from sfumato.telemetry._values import Values, numbers, value_column
+from sfumato.telemetry._values import (
+    NO_VALUE,
+    Values,
+    numbers,
+    reported_column,
+    reported_numbers,
+    value_column,
+    values_of,
+)
 
 __all__ = ["Params"]
 
@@ -184,8 +193,26 @@ class Params(Scheme):
             return value_column(np.searchsorted(inner, numbers(column), side="right"))
         values = value_column(column)
         if self.categories is not None:
-            category_cells(values, self.categories)  # refuses what is none of them
+            check_categories(values, self.categories)
         return values
+
+    def reported(self, column: Any) -> Values:
+        """What is no category, and no number where there are edges, has no cell and no name."""
+        if self.edges is not None:
+            found = reported_numbers(column)
+            bins = np.searchsorted(np.array(self.edges[1:-1]), found, side="right")
+            bins[np.isnan(found)] = self.bits
+            used, codes = np.unique(bins, return_inverse=True)
+            texts = [NO_VALUE if at == self.bits else b"%d" % at for at in used]
+            return values_of(texts, codes.astype(np.int64))
+        values = reported_column(column)
+        if self.categories is None:
+            return values
+        cells = category_cells(values, self.categories)
+        texts = [t if at >= 0 else NO_VALUE for t, at in zip(values.texts(), cells, strict=True)]
+        once = {text: at for at, text in enumerate(dict.fromkeys(texts))}
+        places = np.array([once[text] for text in texts], np.int64)
+        return values_of(list(once), places[values.codes])
 
     def members(self, values: Any) -> np.ndarray:
         held = self.values(values)
@@ -254,7 +281,8 @@ class Params(Scheme):
         if self.categories is not None:
             return category_cells(values, self.categories)[codes, np.newaxis]
         if self.edges is not None:
-            return np.array(values.texts()).astype(np.int32)[codes, np.newaxis]
+            bins = [int(text) if text else -1 for text in values.texts()]
+            return np.array(bins, np.int32)[codes, np.newaxis]
         return bloom_cells(values, codes, cohorts, self.bits, self.hashes)
 
     def _take_domain(self) -> None:

@@ -17,7 +17,7 @@ from sfumato.telemetry._bloom import in_all_cohorts
 from sfumato.telemetry._choose_chances import GRID, cost_of_report, sent
 from sfumato.telemetry._permanent import Stream, keyed, midstates
 from sfumato.telemetry._scheme import Scheme
-from sfumato.telemetry._values import Values, value_column
+from sfumato.telemetry._values import Values, reported_column, value_column
 from sfumato.telemetry.params import Params
 
 __all__ = ["Published"]
@@ -117,7 +117,7 @@ class Published(Scheme):
         Parameters: secrets, bytes of one client or uint8 (n, length), one a row; cohorts, a number
         or a column; values, text or integers.
         """
-        held = value_column(values)
+        held = reported_column(values)
         rows = held.codes.size
         members = self.own_members(held, self._column(cohorts, rows))
         return self.respond(_BloomKeyed(_table(secrets, rows), self._bloom(members)), members)

@@ -2,6 +2,7 @@
 
 import csv
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +27,20 @@ def read_reports_csv(path: str | os.PathLike[str], scheme: Scheme) -> Reports:
     """The reports in a file of the columns client, cohort, bloom, prr, irr, as one `Reports`.
 
     Guarantee: only cohort and irr are read: who the client was and what it hid (bloom, prr) is not
-    kept. What is wrong raises ValueError that names the line and shows nothing of it. The format
-    has no ids, so each row gets a random one, and a file that is read twice is counted twice.
+    kept. Each line is read by itself; one that cannot be a report is left out and counted in
+    `refused` by its reason, as in `read_reports`: "unreadable", a "cohort" that is not there, irr
+    of another "length". Only a wrong header raises. The format has no ids, so each row gets a
+    random one, and a file that is read twice is counted twice.
     Parameters: scheme, of kind "bits"; irr is its cells as 0 and 1, the last cell first.
     """
     _check_kind(scheme)
-    table = _table(path) if _rows_follow_header(path) else EMPTY
-    cohorts = _cohorts(path, table["cohort"].combine_chunks(), scheme.cohorts)
-    payload = _payload(path, table["irr"].combine_chunks(), scheme.cells)
+    refused: Counter[str] = Counter()
+    table = _table(path, refused) if _rows_follow_header(path) else EMPTY
+    rows = _rows(table["cohort"].combine_chunks(), table["irr"].combine_chunks(), scheme, refused)
+    cohorts, payload = rows
     ids = np.empty((len(cohorts), ID_BYTES), np.uint8)
     SystemSource().fill(ids)
-    return Reports(scheme, cohorts, payload, ids)
+    return Reports(scheme, cohorts, payload, ids, +refused)
 
 
 def write_reports_csv(path: str | os.PathLike[str], reports: Reports) -> None:
@@ -78,57 +82,52 @@ def _rows_follow_header(path: str | os.PathLike[str]) -> bool:
     return bool(more)
 
 
-def _table(path: str | os.PathLike[str]) -> pa.Table:
-    """All rows as bytes; a row of another length is told by its line."""
-    uneven: list[int] = []
+def _table(path: str | os.PathLike[str], refused: Counter[str]) -> pa.Table:
+    """All lines of five fields as bytes; the others are counted."""
 
-    def note(row: Any) -> str:
-        uneven.append(int(row.number))
+    def note(_: Any) -> str:
+        refused["unreadable"] += 1
         return "skip"
 
     kinds = {name: pa.binary() for name in COLUMNS}
     try:
-        table = arrow_csv.read_csv(
+        return arrow_csv.read_csv(
             Path(path),
-            # Rows are numbered, and so are found again, where one thread reads; in latin1 any byte
-            # is a letter, so that none stops the reading.
+            # In latin1 any byte is a letter; without quotes no line reaches into another.
             arrow_csv.ReadOptions(
                 use_threads=False, column_names=COLUMNS, skip_rows=1, encoding="latin1"
             ),
-            arrow_csv.ParseOptions(invalid_row_handler=note, ignore_empty_lines=False),
+            arrow_csv.ParseOptions(
+                quote_char=False, invalid_row_handler=note, ignore_empty_lines=True
+            ),
             arrow_csv.ConvertOptions(
                 check_utf8=False, column_types=kinds, strings_can_be_null=False
             ),
         )
     except pa.ArrowInvalid:
         raise ValueError(f"{Path(path).name}: the text after the header is no CSV.") from None
-    if uneven:
-        raise _wrong(path, uneven[0], "there must be five columns")
-    return table
 
 
-def _cohorts(path: str | os.PathLike[str], texts: pa.Array, cohorts: int) -> np.ndarray:
-    whole = pc.match_substring_regex(texts, "^[0-9]{1,9}$")
-    _refuse(path, ~np.asarray(whole), "the cohort must be a whole number")
-    numbers = np.asarray(texts.cast(pa.string()).cast(pa.int64()))
-    _refuse(path, numbers >= cohorts, f"the cohort must be from 0 to {cohorts - 1}")
-    return numbers.astype(np.int32)
-
-
-def _payload(path: str | os.PathLike[str], texts: pa.Array, cells: int) -> np.ndarray:
-    lengths = np.asarray(pc.binary_length(texts))
-    _refuse(path, lengths != cells, f"irr must have {cells} digits, one a bit")
-    data = texts.buffers()[2]  # no text stands between two of one length
-    joined = np.frombuffer(data if len(texts) else b"", np.uint8)
-    begin = cells * texts.offset
-    digits = joined[begin : begin + cells * len(texts)].reshape(-1, cells) - np.uint8(ord("0"))
-    _refuse(path, np.any(digits > 1, axis=1), "irr must be digits 0 and 1")
-    return np.packbits(digits[:, ::-1], axis=1, bitorder="little")
-
-
-def _refuse(path: str | os.PathLike[str], wrong: np.ndarray, why: str) -> None:
-    if wrong.any():
-        raise _wrong(path, int(np.argmax(wrong)) + 2, why)
+def _rows(
+    cohorts: pa.Array, irr: pa.Array, scheme: Scheme, refused: Counter[str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Cohorts and payloads of the rows that can be reports."""
+    readable = np.asarray(pc.match_substring_regex(cohorts, "^[0-9]{1,9}$"))
+    readable &= np.asarray(pc.match_substring_regex(irr, "^[01]*$"))
+    numbers = pc.if_else(pa.array(readable), cohorts, b"0").cast(pa.string()).cast(pa.int64())
+    right = np.asarray(pc.binary_length(irr)) == scheme.cells
+    known = np.asarray(numbers) < scheme.cohorts
+    for reason, wrong in (
+        ("unreadable", ~readable),
+        ("length", readable & ~right),
+        ("cohort", readable & right & ~known),
+    ):
+        refused[reason] += int(wrong.sum())
+    good = readable & right & known
+    digits = np.frombuffer(b"".join(irr.filter(pa.array(good)).to_pylist()), np.uint8)
+    bits = digits.reshape(-1, scheme.cells)[:, ::-1] - np.uint8(ord("0"))
+    payload = np.packbits(bits, axis=1, bitorder="little")
+    return np.asarray(numbers)[good].astype(np.int32), payload
 
 
 def _wrong(path: str | os.PathLike[str], line: int, why: str) -> ValueError:

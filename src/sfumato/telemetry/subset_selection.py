@@ -139,6 +139,9 @@ class SubsetSelection(Scheme):
     def values(self, column: Any) -> Values:
         return self.known.values(column) if self.known else super().values(column)
 
+    def reported(self, column: Any) -> Values:
+        return self.known.reported(column) if self.known else super().reported(column)
+
     def members(self, values: Any) -> np.ndarray:
         values = self.values(values)
         if self.known:
