@@ -250,6 +250,11 @@ def test_groups_cost_more_and_by_the_theorems():
     assert sample.group(2).epsilon() == 2
 
 
+def test_a_group_pays_for_every_use():
+    many = Accountant().compose(0.5, count=4).compose(LaplaceNoise(Fraction(8), 3, 2), count=5)
+    assert many.group(3).epsilon() == 3 * (4 * 0.5 + 5 * 3 * 2 / 8)
+
+
 def test_parallel_parts_cost_the_dearest():
     cheap, dear = Accountant().compose(0.2, 2), Accountant().compose(GaussianNoise(Fraction(4)))
     both = Accountant().compose(0.1).parallel([cheap, dear, 0.3])
