@@ -152,7 +152,8 @@ def outcome(mutant: Mutant, original: Path, copy: Path, seconds: float) -> tuple
     finally:
         shutil.copy2(original / SOURCE / mutant.file, path)
     # Tests that cannot even be collected say nothing about privacy: the mutant is a bad one.
-    return {0: "SURVIVED", 1: "killed"}.get(code, "broken"), text
+    noticed = code == 1 and re.search(r"^(FAILED|ERROR) \S+::", text, re.MULTILINE)
+    return "killed" if noticed else "broken" if code else "SURVIVED", text
 
 
 def tested(root: Path, tests: Sequence[str], seconds: float | None) -> tuple[int, str]:
