@@ -128,8 +128,10 @@ def _survey(mutants: list[Mutant], original: Path, workers: int, seconds: float)
 
     def tried(mutant: Mutant) -> str:
         copy, began = copies.get(), time.monotonic()
-        word, text = outcome(mutant, original, copy, seconds)
-        copies.put(copy)
+        try:
+            word, text = outcome(mutant, original, copy, seconds)
+        finally:
+            copies.put(copy)
         note = f"\n{text}" if word == "broken" else ""
         print(f"{word:<10} {mutant} ({time.monotonic() - began:.1f} s){note}", flush=True)
         return word
