@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 THREADS ?= auto
 
-.PHONY: demo test lint bench soak docs clean
+.PHONY: demo test lint mutants bench soak docs clean
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv || { $(PYTHON) -m pip install --user virtualenv && $(PYTHON) -m virtualenv .venv; }
@@ -33,6 +33,10 @@ lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Small ways to break privacy code, each of which some test must notice.
+mutants: .venv/ready
+	$(BIN)/python tests/mutants.py
 
 soak: .venv/ready
 	$(BIN)/python -m pytest -m soak

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from sfumato.privacy import Accountant, _product
+from sfumato.privacy import Accountant, _compose, _product, _renyi
 from sfumato.privacy.calibrate import gaussian_epsilon
 from sfumato.privacy.loss import (
     Approximate,
@@ -159,6 +159,43 @@ def test_sampled_noises_agree_with_dp_accounting():
     assert found >= want * 0.97  # the peer rounds each of 500 losses up
 
 
+# Numbers of 8 leading bits, and a little more or less: to those bits, many kinds are rounded.
+STEP = Fraction(1, 256)
+ABOVE = [(130 + Fraction(2, 100) + Fraction(i, 10_000)) * STEP for i in range(80)]
+BELOW = [(131 - Fraction(2, 100) - Fraction(i, 10_000)) * STEP for i in range(80)]
+
+
+@pytest.mark.parametrize(
+    ("losses", "cheapest"),
+    [
+        ([Pure(float(each)) for each in BELOW], float(BELOW[-1])),
+        # Moved by 1, a discrete Laplace law tells as much as an answer of epsilon 1 / scale.
+        ([LaplaceNoise(4 * each) for each in ABOVE], float(1 / (4 * ABOVE[-1]))),
+        ([Flips(each / 4) for each in ABOVE], math.log(float((1 - ABOVE[-1] / 4) * 4 / ABOVE[-1]))),
+    ],
+    ids=["pure", "laplace", "flips"],
+)
+def test_many_kinds_of_answers_cost_no_less_than_as_many_of_the_cheapest(losses, cheapest):
+    many = total([(loss, 1) for loss in losses])
+    for delta in (1e-3, 1e-6, 1e-9):
+        assert answers(cheapest, 80, many.epsilon(delta)) <= delta
+        assert answers(cheapest, 80, many.epsilon(delta) * 0.99) > delta
+
+
+def test_many_kinds_of_gaussian_noise_cost_no_less_than_as_many_of_the_widest():
+    many = total([(GaussianNoise(100 * each), 1) for each in ABOVE])
+    for delta in (1e-3, 1e-6, 1e-9):
+        least = gaussian_epsilon(delta, 100 * ABOVE[-1], cells=80)
+        assert least * (1 - 1e-6) <= many.epsilon(delta) <= least * 1.01
+
+
+def test_renyi_curves_are_not_added_up_below_their_exact_sum():
+    losses = {Concentrated(rho): n for n, rho in enumerate((0.1, 0.7, 1e-3, 0.3), start=1)}
+    exact = sum(n * Fraction(loss.rho) for loss, n in losses.items())
+    for order, found in zip(_renyi.ORDERS, _compose._curve(losses), strict=True):
+        assert Fraction(found) >= Fraction(order) * exact
+
+
 @pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-9])
 def test_a_tighter_method_is_never_above_a_simpler_one(delta):
     for some in [*([each] for each in MIXED), MIXED[:4], MIXED[2:6], MIXED]:
@@ -248,6 +285,11 @@ def test_groups_cost_more_and_by_the_theorems():
     sample = Accountant().compose(Sampled(0.5, Pure(1)))
     assert sample.epsilon() < 1
     assert sample.group(2).epsilon() == 2
+
+
+def test_a_group_pays_for_every_use():
+    many = Accountant().compose(0.5, count=4).compose(LaplaceNoise(Fraction(8), 3, 2), count=5)
+    assert many.group(3).epsilon() == 3 * (4 * 0.5 + 5 * 3 * 2 / 8)
 
 
 def test_parallel_parts_cost_the_dearest():

@@ -149,6 +149,17 @@ def test_cells_divide_the_sensitivity_into_whole_changes():
         Gaussian(5, 1, 1e-6, squared=True, cells=2)
 
 
+def test_stated_costs_are_not_below_the_exact_quotients():
+    # A float is a fraction: the exact quotient, in whole numbers, is never above it.
+    up = 1 + Fraction(1, 2**52)
+    for sensitivity, n in itertools.product(range(1, 8), range(1, 40)):
+        exact = Fraction(11 * sensitivity, n)
+        assert exact <= Fraction(Laplace(sensitivity, scale=Fraction(n, 11)).epsilon) <= exact * up
+        noisy = Gaussian(sensitivity + 1, sigma=Fraction(n, 11))
+        exact = Fraction((sensitivity + 1) ** 2 * 11**2, 2 * n**2)
+        assert exact <= Fraction(noisy.loss().rho) <= exact * up
+
+
 def test_too_little_noise_for_the_epsilon_is_refused():
     assert Laplace(2, epsilon=1, scale=3).epsilon == pytest.approx(2 / 3)
     with pytest.raises(
@@ -167,6 +178,16 @@ def test_too_little_noise_for_the_epsilon_is_refused():
         Gaussian(1, 1)
     with pytest.raises(ValueError, match="Laplace: epsilon or scale"):
         Laplace(1)
+
+
+@pytest.mark.parametrize("sigma", [1, 2, 4])
+def test_a_sigma_is_taken_only_if_its_own_mass_keeps_the_promise(sigma):
+    law = gaussian_masses(mpmath.mpf(sigma), 14 * sigma + 10)
+    over = (law[k] - mpmath.e * law.get(k - 1, 0) for k in law)
+    delta = float(mpmath.fsum(each for each in over if each > 0))
+    assert Gaussian(1, 1, delta * 1.001, sigma=sigma).sigma == sigma
+    with pytest.raises(ValueError, match="Gaussian: sigma must be at least"):
+        Gaussian(1, 1, delta * 0.999, sigma=sigma)
 
 
 def test_noise_that_might_leave_64_bits_is_refused_and_values_are_clipped_to_what_fits():

@@ -153,6 +153,14 @@ def test_without_items_the_first_events_of_a_user_are_kept():
     assert keep.tolist() == [True, True, True, False, True]
 
 
+def test_without_items_the_tighter_limit_holds():
+    for limits in (dict(per_user=4, per_item=2), dict(per_user=2, per_item=4)):
+        assert bound_contributions(["a"] * 5 + ["b"], **limits, seed=1).tolist() == [
+            *[True, True, False, False, False],
+            True,
+        ]
+
+
 def test_batches_may_be_cut_anywhere():
     rng = np.random.default_rng(5)
     users, items = rng.integers(-50, 5000, 200_000), rng.integers(0, 3, 200_000)

@@ -4,6 +4,7 @@ import itertools
 import math
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -46,6 +47,18 @@ def test_delta_of_one_cell_is_the_sum_over_its_mass(epsilon, sigma, change):
     # Where zCDP is lower than the sum, the sum is only the rounding of the floats above.
     assert want * (1 - 1e-6) - 1e-13 <= gaussian_delta(epsilon, sigma, change=change)
     assert gaussian_delta(epsilon, sigma, change=change) <= want * (1 + 1e-6) + 1e-13
+
+
+def test_delta_is_not_below_the_exact_sum():
+    # In 40 digits, where no rounding of floats could hide that the answer is rounded up.
+    with mpmath.workdps(40):
+        for n, change, epsilon in itertools.product((5, 9, 17, 31), (1, 2), (0, 0.25, 0.75, 1.5)):
+            spread = 2 * mpmath.mpf(n * n) / 64  # twice the variance, sigma being n / 8
+            points = range(-3 * n - 20, 3 * n + 21)
+            weight = {x: mpmath.exp(-x * x / spread) for x in points}
+            over = (weight[x] - mpmath.exp(epsilon) * weight.get(x - change, 0) for x in points)
+            want = mpmath.fsum(max(each, 0) for each in over) / mpmath.fsum(weight.values())
+            assert want <= gaussian_delta(epsilon, Fraction(n, 8), change=change)
 
 
 @pytest.mark.parametrize(
@@ -107,6 +120,18 @@ def test_sigma_is_enough_and_hardly_more(epsilon, delta, change, cells):
     if sigma > 1:  # below, the law is so coarse that deltas jump
         assert gaussian_delta(epsilon, less, change=change, cells=cells) > delta
     assert sigma <= gaussian_sigma_l2(epsilon, delta, norm_squared=cells * change**2)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.3, 1e-9), (1, 1e-6), (4, 1e-3)])
+def test_sigma_is_enough_for_the_longest_vector_that_it_is_given_for(epsilon, delta):
+    sigma = gaussian_sigma_l2(epsilon, delta, norm_squared=7)
+    low, high = 7 * 2**40, 8 * 2**40  # of the squared norm, in steps of 2**-40
+    while high - low > 1:
+        middle = (low + high) // 2
+        made = gaussian_sigma_l2(epsilon, delta, norm_squared=Fraction(middle, 2**40))
+        low, high = (middle, high) if made <= sigma else (low, middle)
+    rho = math.nextafter(float(Fraction(low, 2**40) / (2 * sigma**2)), 1)
+    assert concentrated_delta(epsilon, rho) <= delta * (1 + 1e-9)
 
 
 def test_sigma_has_a_short_denominator_so_that_sampling_stays_quick():

@@ -1,6 +1,7 @@
 """Noise follows its exact law, tails included, by the tables as by the reference."""
 
 import ast
+import math
 import os
 import pickle
 from fractions import Fraction
@@ -16,7 +17,7 @@ from sfumato.kernels import noise as kernels
 from sfumato.privacy import _cks
 from sfumato.privacy._laws import exp_bounds
 from sfumato.privacy._source import InsecureSeededSource, SystemSource, stated
-from sfumato.privacy._tables import GaussianSampler, LaplaceSampler
+from sfumato.privacy._tables import GaussianSampler, LaplaceSampler, _below_exp
 from sfumato.privacy.noise import (
     add_gaussian,
     add_laplace,
@@ -174,6 +175,16 @@ def test_a_strip_keeps_its_points_with_the_exact_chance():
             assert cells[i] == (-size if first & 1 else size)
     assert not_kept == wanted
     assert 500 < len(wanted) < 3000
+
+
+@pytest.mark.parametrize("gamma", [Fraction(1, 7), Fraction(1), Fraction(9, 4)])
+def test_a_coin_of_few_known_digits_is_decided_by_further_ones(gamma):
+    for prefix in range(2**8):
+        lowest, highest = (
+            _below_exp(prefix, 8, gamma, _cks.Bits(Constant(byte))) for byte in (0, 0xFF)
+        )
+        assert lowest == (prefix / 2**8 < math.exp(-gamma))
+        assert highest == ((prefix + 1) / 2**8 < math.exp(-gamma))
 
 
 @pytest.mark.parametrize(("law", "scale"), [("laplace", 3), ("gaussian", 3), ("laplace", 5000)])

@@ -58,6 +58,17 @@ def test_the_sample_of_a_user_does_not_change_when_a_text_joins_the_ids():
     assert kept(more) == want | {("guest", 3, 2**GRID)}
 
 
+def test_a_user_who_repeats_an_item_moves_its_sums_once():
+    # NoisySums counts on different items: so many events then move a vector by the root of that.
+    users, items = [1] * 9 + [2] * 9, [3] * 6 + [4, 5, 6] + [3] * 9
+    accounts = Accounts(np.array([1, 2]))
+    train = Interactions(users, items, np.linspace(1, 5, 18))
+    events = bounded(events_of(train, SHELF, accounts, BOUNDS), accounts, 4, 0)
+    for user, squared in [(0, 4), (1, 1)]:
+        moved = np.bincount(events.items[events.users == user], minlength=30)
+        assert (moved**2).sum() == squared
+
+
 @pytest.mark.parametrize(
     "bounds", [(1.0, 5.0), (1e308, 1.7e308), (0.0, 1e-323), (1.0, 1.0 + 2.3e-16), (-5.0, -1.0)]
 )
@@ -72,3 +83,9 @@ def test_ratings_far_beyond_the_bounds_are_their_ends_without_a_warning(bounds):
     train = Interactions([1, 1], [1, 2], [-1.7e308, 1.7e308])
     ends = silent(lambda: events_of(train, SHELF, LISTS["list"], bounds)).ratings
     assert ends.tolist() == [-(2**GRID), 2**GRID]
+
+
+def test_a_rating_beyond_the_bounds_counts_as_the_nearest_bound():
+    train = Interactions([1, 1, 1, 2], [1, 2, 3, 1], [-1e300, 0.99, 5.01, 1e9])
+    ratings = events_of(train, SHELF, LISTS["list"], BOUNDS).ratings
+    assert ratings.tolist() == [-(2**GRID), -(2**GRID), 2**GRID, 2**GRID]

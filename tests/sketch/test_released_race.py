@@ -1,5 +1,6 @@
 """Releases of RACE: noise for the exact sensitivity, no bias, and errors within what is stated."""
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -67,6 +68,27 @@ def test_noise_is_calibrated_to_the_worst_event(kernel, relation):
     assert max(worst) <= 3 * loss.cells == pytest.approx(pure.scale * 0.5)
     if relation == "add/remove":
         assert max(worst) == 3 * loss.cells
+
+
+@pytest.mark.parametrize("weight", [1, 2, 5])
+@pytest.mark.parametrize("points", [1, 3])
+def test_a_unit_that_moves_points_is_covered_whatever_their_weights(weight, points):
+    sketch = Race(90, 1024, FINE)
+    told = sketch.release(0.5, weight=weight, moved=points)
+    assert told.counts == 2
+    loss, reach = Loss.from_dict(told.statement.loss), told.scale * 0.5
+    mixed = sketch.release(0.5, 1e-6, weight=weight, moved=points, noise="gaussian")
+    square = 2 * mixed.scale**2 * Loss.from_dict(mixed.statement.loss).rho
+    for taken, given in itertools.product(range(weight + 1), repeat=2):
+        before = Race(90, 1024, FINE).update([[-3, -3]] * points, [taken] * points)
+        after = Race(90, 1024, FINE).update([[3, 3]] * points, [given] * points)
+        change = np.abs(arrays(after, told.counts) - arrays(before, told.counts))
+        assert change.sum() <= reach * (1 + 1e-12)
+        assert (change**2).sum() <= square * (1 + 1e-12)
+        if points == 1:  # then the loss tells how many cells change, and by how much
+            assert isinstance(loss, LaplaceNoise)
+            assert change.max() <= loss.change
+            assert (change > 0).sum() <= loss.cells
 
 
 def test_noise_is_not_rounded_down():

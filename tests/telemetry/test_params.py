@@ -9,6 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from sfumato.privacy import Accountant
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.telemetry import Params
 from sfumato.telemetry._scheme import read_scheme
@@ -84,6 +85,19 @@ def test_epsilons_are_the_largest_log_ratios_over_all_values_and_reports(bits, h
     assert worst == pytest.approx([params.epsilon_permanent, params.epsilon_one], rel=1e-12)
     assert params.epsilon_permanent >= worst[0] * (1 - 1e-15)
     assert params.epsilon_one >= worst[1] * (1 - 1e-15)
+
+
+@pytest.mark.parametrize(("bits", "hashes"), [(3, 1), (4, 2), (5, 2)])
+@pytest.mark.parametrize("f", [0.2, 0.5, 0.9])
+def test_the_loss_covers_every_pair_of_values_at_every_epsilon(bits, hashes, f):
+    params = Params(bits, hashes, 1, f=f)
+    laws = [law(params, cells)[0] for cells in itertools.combinations(range(bits), hashes)]
+    charged = Accountant(relation="replace").compose(params.loss())
+    assert charged.epsilon() >= params.epsilon_permanent * (1 - 1e-9)
+    for epsilon in np.linspace(0, params.epsilon_permanent * 0.99, 7):
+        told = charged.delta(epsilon) * (1 + 1e-9)
+        for a, b in itertools.permutations(laws, 2):
+            assert sum(max(0.0, a[r] - math.exp(epsilon) * b[r]) for r in a) <= told
 
 
 def test_epsilon_is_never_too_low_where_sets_must_overlap():
