@@ -385,13 +385,50 @@ def check_a_key_of_another_type_changes_no_other(make: Factory) -> None:
         assert make(1).update(pd.Series([*map(str, keys), odd], dtype=object)) == alone
 
 
+def check_a_row_that_is_no_point_changes_no_other(make: Factory) -> None:
+    sketch = make(1)
+    if not hasattr(sketch, "clipped"):
+        return
+    wide = getattr(sketch, "dimension", 12)
+    rows = ROWS[:9, :wide].tolist()
+    want = make(1).update(rows)
+    for odd in ("guest", None, np.nan, [1] * 50, {}, 1j, pd.NA):
+        row = [odd] + [0.5] * (wide - 1)
+        table = np.empty((10, wide), object)
+        table[:] = [*rows, [0] * wide]
+        table[9, 0] = odd
+        for column in ([*rows, row], table, pd.DataFrame(table), [*rows, odd], [*rows, [1.0] * 99]):
+            assert make(1).update(column) == want
+    texts = pd.DataFrame([[str(number) for number in row] for row in rows])
+    assert make(1).update(texts) == want
+    beyond = [[np.inf, -np.inf, 1e300][at % 3] for at in range(wide)]
+    assert make(1).update([*rows, beyond]).mass == want.mass + 1 if hasattr(want, "mass") else True
+
+
+def check_a_clipped_weight_is_never_refused(make: Factory) -> None:
+    sketch = make(1)
+    if "heaviest" not in sketch._scalars or sketch.parameters.get("cells") == "real":
+        return
+    wide = getattr(sketch, "dimension", 0) or 12
+    column = KEYS[:9] if isinstance(sketch, KeyedSketch) else ROWS[:9, :wide]
+    low = 0 if isinstance(sketch, CountMin) else -7
+    weights = [3, 10**400, -(10**400), "5", "guest", None, np.nan, 2.9, [1]]
+    clipped = [3, 7, low, 5, 0, 0, 0, 2, 0]
+    left = make(1).update(column, weights, clip=7)
+    assert left == make(1).update(column, clipped)
+    assert left.heaviest <= 7
+    with pytest.raises(ValueError, match="clip must be"):
+        sketch.update(column, weights, clip=0)
+
+
 def check_bad_column_changes_nothing(make: Factory) -> None:
     sketch = feed(make(1))
     before = sketch.to_bytes()
     bad = [7, "tea", {"tea": 1}, pa.table({"key": [1]}), np.zeros((2, 2), int), pa.array([[1]])]
-    if not isinstance(sketch, KeyedSketch):
-        outside = np.nan if hasattr(sketch, "clipped") else np.inf  # within bounds by clipping
-        bad = [[[1.0, np.nan]], [["a"]], np.full((2, 12), outside), np.ones((2, 2, 2)), None]
+    if hasattr(sketch, "clipped"):  # it has releases, and so refuses no row
+        bad = [np.ones((2, 2, 2)), np.ones((2, 99)), None, "tea", {"tea": 1}]
+    elif not isinstance(sketch, KeyedSketch):
+        bad = [[[1.0, np.nan]], [["a"]], np.full((2, 12), np.inf), np.ones((2, 2, 2)), None]
     for column in bad:
         with pytest.raises((TypeError, ValueError)):
             sketch.update(column)

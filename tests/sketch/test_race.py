@@ -191,8 +191,7 @@ def test_bad_input_is_refused_and_changes_nothing():
     sketch = race().update(DATA)
     before = sketch.to_bytes()
     bad = [
-        (([[1.0, np.nan, 0]],), "column 1 holds NaN"),
-        (([[1.0, 2.0]],), "must have 3 columns"),
+        ((np.array([[1.0, 2.0]]),), "must have 3 columns"),
         ((DATA[:2], [1.5, 1]), "weights must be whole numbers"),
         ((DATA[:2], [1]), "one for each of the 2"),
     ]

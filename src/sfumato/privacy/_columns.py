@@ -17,6 +17,7 @@ from sfumato.privacy.noise import ROOM
 
 __all__ = [
     "LARGEST",
+    "clipped_column",
     "count_column",
     "entries",
     "one_column",
@@ -54,7 +55,12 @@ def whole_column(owner: str, name: str, column: Any) -> np.ndarray:
 
 def count_column(owner: str, name: str, column: Any) -> np.ndarray:
     """Counts as int64, from 0 to 2**31 - 1, so that no sum of a column wraps; 0 for no number."""
-    return np.asarray(np.clip(_whole(one_column(owner, name, column), 0), 0, 2**31 - 1))
+    return clipped_column(owner, name, column, 0, 2**31 - 1)
+
+
+def clipped_column(owner: str, name: str, column: Any, low: int, high: int) -> np.ndarray:
+    """Whole numbers as int64, cut toward zero and clipped to the limits; 0 for no number."""
+    return np.asarray(np.clip(_whole(one_column(owner, name, column), 0), low, high))
 
 
 def real_column(owner: str, name: str, column: Any) -> np.ndarray:

@@ -5,13 +5,27 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.privacy._columns import clipped_column
+from sfumato.sketch._heaviest import WEIGHT
+
 __all__ = ["real_weights", "whole_weights"]
 
 LARGEST = 1e200
 
 
-def whole_weights(owner: str, weights: Any, size: int, *, low: int = 0) -> np.ndarray | None:
-    """Whole weights from low to 2**31 - 1, as many as keys; None stands for all ones."""
+def whole_weights(
+    owner: str, weights: Any, size: int, *, low: int = 0, clip: int | None = None
+) -> np.ndarray | None:
+    """Whole weights from low to 2**31 - 1, as many as keys; None stands for all ones.
+
+    With `clip`, a public bound, each is read by itself and clipped to that size, and what is no
+    number is 0: no weight is refused, and none changes another.
+    """
+    if clip is not None and weights is not None:
+        most = WEIGHT.check(owner, "clip", clip)
+        clipped = clipped_column(owner, "weights", weights, max(low, -most), most)
+        _check_length(owner, clipped, size)
+        return clipped if size else None
     column = _column(owner, weights, size)
     if column is None:
         return None
@@ -64,8 +78,12 @@ def _column(owner: str, weights: Any, size: int) -> np.ndarray | None:
     column = np.asarray(weights)
     if size == column.size == 0:
         return None
+    _check_length(owner, column, size)
+    return column
+
+
+def _check_length(owner: str, column: np.ndarray, size: int) -> None:
     if column.ndim != 1 or column.size != size:
         raise ValueError(
             f"{owner}: weights must be one for each of the {size} keys, not shape {column.shape}."
         )
-    return column

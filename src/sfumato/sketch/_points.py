@@ -1,13 +1,15 @@
-"""Points of a space with public bounds: read whole, refused where not numbers, clipped to a box."""
+"""Points of a space with public bounds, clipped to a box: queries read whole, data row by row."""
 
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
-from sfumato.sketch._rows import LARGEST, matrix_of
+from sfumato.sketch._columns import whole_weights
+from sfumato.sketch._heaviest import WEIGHT
+from sfumato.sketch._rows import LARGEST, matrix_of, private_points
 
-__all__ = ["BOUNDS", "Box", "Pair", "points"]
+__all__ = ["BOUNDS", "Box", "Pair", "points", "weighed_points"]
 
 Pair = tuple[tuple[float, ...], tuple[float, ...]]
 WANTED = "a pair (low, high), each a finite number or one for each column, every low below its high"
@@ -32,6 +34,23 @@ def points(owner: str, data: Any, dimension: int) -> np.ndarray:
             "first."
         )
     return matrix
+
+
+def weighed_points(
+    owner: str, data: Any, dimension: int, weights: Any, clip: int | None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Points and whole weights to add, None for all ones, without the rows that are no points.
+
+    Each row is read by itself, so that none is refused or changes another; numbers end at 1e150.
+    """
+    matrix = private_points(owner, data, dimension)
+    if matrix.shape[1] != dimension:
+        raise ValueError(f"{owner}: rows must have {dimension} columns, not {matrix.shape[1]}.")
+    weighted = whole_weights(owner, weights, len(matrix), low=-WEIGHT.high, clip=clip)
+    if np.isnan(matrix.min(initial=0.0)):
+        kept = ~np.isnan(matrix).any(axis=1)
+        matrix, weighted = matrix[kept], None if weighted is None else weighted[kept]
+    return np.clip(matrix, -LARGEST, LARGEST), weighted
 
 
 class _Bounds:

@@ -6,10 +6,9 @@ import numpy as np
 
 from sfumato._require import whole
 from sfumato.sketch._base import Sketch
-from sfumato.sketch._columns import whole_weights
-from sfumato.sketch._heaviest import WEIGHT, check_heaviest, heaviest
+from sfumato.sketch._heaviest import check_heaviest, heaviest
 from sfumato.sketch._kernel_sums import kernel_sums
-from sfumato.sketch._points import Box, points
+from sfumato.sketch._points import Box, points, weighed_points
 from sfumato.sketch._radial import profile
 
 __all__ = ["WeighedPoints"]
@@ -31,11 +30,16 @@ class WeighedPoints(Sketch, in_files=False):
     _table: np.ndarray
     _scalars = {"total": 0, "clipped": 0, "heaviest": 0, "mass": 0}
 
-    def update(self, data: Any, weights: Any = None) -> Self:
-        """Add every point, by its whole weight or once."""
+    def update(self, data: Any, weights: Any = None, *, clip: int | None = None) -> Self:
+        """Add every point, by its whole weight or once.
+
+        Rows are read one by one: what is beyond the bounds is clipped to them, and a row that is
+        not all numbers is left out, so that no row is refused or changes another.
+        Parameters: weights, whole numbers; clip, a public bound of their size that they are clipped
+        to: each weight is then read by itself and none is refused, as a private release needs.
+        """
         owner = type(self).__name__
-        column = points(owner, data, self._box.dimension)
-        weighted = whole_weights(owner, weights, len(column), low=-WEIGHT.high)
+        column, weighted = weighed_points(owner, data, self._box.dimension, weights, clip)
         sizes = None if weighted is None else np.abs(weighted)
         added = len(column) if weighted is None else int(weighted.sum())
         # No cell exceeds the unit times the mass, so guarding the mass keeps cells from wrapping.

@@ -60,10 +60,14 @@ class AMS(KeyedSketch):
         width, depth = median_rows(2.0, error, miss)
         return cls(width, depth, **parameters)
 
-    def update(self, keys: Any, weights: Any = None) -> Self:
-        """Add every key's weight, or one; a negative weight removes."""
+    def update(self, keys: Any, weights: Any = None, *, clip: int | None = None) -> Self:
+        """Add every key's weight, or one; a negative weight removes.
+
+        Parameters: weights, whole numbers; clip, a public bound of their size that they are clipped
+        to: each weight is then read by itself and none is refused, as a private release needs.
+        """
         column = self._key_column(keys)
-        weighted = whole_weights("AMS", weights, column.size, low=-(2**31) + 1)
+        weighted = whole_weights("AMS", weights, column.size, low=-(2**31) + 1, clip=clip)
         sizes = None if weighted is None else np.abs(weighted)
         added = column.size if sizes is None else int(sizes.sum())
         self.mass = whole(0).check("AMS", "mass", self.mass + added)

@@ -92,10 +92,14 @@ class CountMin(KeyedSketch):
     def merging(self) -> Merging:
         return EXACT if self.cells in ("plain", "compact") else refused(REFUSED.format(self.cells))
 
-    def update(self, keys: Any, weights: Any = None) -> Self:
-        """Count every key, by its weight or by one."""
+    def update(self, keys: Any, weights: Any = None, *, clip: int | None = None) -> Self:
+        """Count every key, by its weight or by one.
+
+        Parameters: weights, whole numbers; clip, a public bound of their size that they are clipped
+        to: each weight is then read by itself and none is refused, as a private release needs.
+        """
         column = self._key_column(keys)
-        weighted = whole_weights("CountMin", weights, column.size)
+        weighted = whole_weights("CountMin", weights, column.size, clip=clip)
         added = column.size if weighted is None else int(weighted.sum())
         # No cell exceeds the total, so guarding the total keeps every cell from wrapping.
         self._grow(whole(0).check("CountMin", "total", self.total + added))

@@ -100,10 +100,14 @@ class CountSketch(KeyedSketch):
             return rounding("the cells merge exactly; which keys are tracked may differ.")
         return EXACT if self.cells == "integer" else rounding("float64 cells, each sum rounded.")
 
-    def update(self, keys: Any, weights: Any = None) -> Self:
-        """Add every key's weight, or one; a negative weight removes."""
+    def update(self, keys: Any, weights: Any = None, *, clip: int | None = None) -> Self:
+        """Add every key's weight, or one; a negative weight removes.
+
+        Parameters: weights, whole numbers; clip, a public bound of their size that they are clipped
+        to: each weight is then read by itself and none is refused, as a private release needs.
+        """
         column = self._key_column(keys)
-        weighted = self._checked(weights, column.size)
+        weighted = self._checked(weights, column.size, clip)
         scratch = np.empty(min(BLOCK, column.size), np.uint32)
         self._note_keys(column)
         heavy = self._candidates() if self.track else None
@@ -210,10 +214,10 @@ class CountSketch(KeyedSketch):
             cells["_letters"] = Cells(np.uint8, (-1,), "")
         return cells
 
-    def _checked(self, weights: Any, size: int) -> np.ndarray | None:
+    def _checked(self, weights: Any, size: int, clip: int | None) -> np.ndarray | None:
         if self.cells == "real":
             return real_weights("CountSketch", weights, size)
-        weighted = whole_weights("CountSketch", weights, size, low=-(2**31) + 1)
+        weighted = whole_weights("CountSketch", weights, size, low=-(2**31) + 1, clip=clip)
         sizes = None if weighted is None else np.abs(weighted)
         added = size if sizes is None else int(sizes.sum())
         # No cell exceeds the sum of the weights' sizes, so guarding that keeps cells from wrapping.

@@ -9,12 +9,11 @@ from sfumato._require import positive, whole
 from sfumato.kernels import waves
 from sfumato.kernels.lanes import aligned
 from sfumato.sketch._base import SEED, Cells, Sketch
-from sfumato.sketch._columns import whole_weights
 from sfumato.sketch._frequencies import check_turns, steps, turns
 from sfumato.sketch._heaviest import WEIGHT, bounded_weight, heaviest
 from sfumato.sketch._kernel_sums import kernel_sums
 from sfumato.sketch._noisy_cells import Reach, planned_cells
-from sfumato.sketch._points import BOUNDS, Box, Pair, points
+from sfumato.sketch._points import BOUNDS, Box, Pair, points, weighed_points
 from sfumato.sketch._radial import KERNEL, profile
 from sfumato.sketch._release import Options, Terms
 from sfumato.sketch._strata import STRATA
@@ -28,7 +27,7 @@ from sfumato.sketch.released_kernel_fourier import (
 
 __all__ = ["KernelFourier"]
 
-TOTAL = whole(0, 2**46)  # so many points of UNIT each stay below 2**62
+TOTAL = whole(-(2**46), 2**46)  # so many points of UNIT each stay below 2**62
 BLOCK = 2**14  # points at a time: their steps stay in the second cache
 FEATURES = 2**19  # waves of weighted points at a time: 2 MiB
 MOST = 2**38  # of the weights of a block, so that float64 sums their waves without rounding
@@ -88,10 +87,15 @@ class KernelFourier(Sketch):
         """How many coordinates a point has."""
         return len(self.bounds[0])
 
-    def update(self, data: Any, weights: Any = None) -> Self:
-        """Add every point, by its weight or once."""
-        column = points("KernelFourier", data, self.dimension)
-        weighted = whole_weights("KernelFourier", weights, len(column), low=-WEIGHT.high)
+    def update(self, data: Any, weights: Any = None, *, clip: int | None = None) -> Self:
+        """Add every point, by its weight or once.
+
+        Rows are read one by one: what is beyond the bounds is clipped to them, and a row that is
+        not all numbers is left out, so that no row is refused or changes another.
+        Parameters: weights, whole numbers; clip, a public bound of their size that they are clipped
+        to: each weight is then read by itself and none is refused, as a private release needs.
+        """
+        column, weighted = weighed_points("KernelFourier", data, self.dimension, weights, clip)
         added = len(column) if weighted is None else int(weighted.sum())
         total = TOTAL.check("KernelFourier", "total", self.total + added)
         sizes = None if weighted is None else np.abs(weighted)

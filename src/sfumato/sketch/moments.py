@@ -7,10 +7,9 @@ import numpy as np
 
 from sfumato._require import whole
 from sfumato.sketch._base import Cells, Sketch
-from sfumato.sketch._columns import whole_weights
 from sfumato.sketch._heaviest import bounded_weight, check_heaviest, heaviest
 from sfumato.sketch._moment_noise import MomentPlan
-from sfumato.sketch._points import BOUNDS, Box, Pair, points
+from sfumato.sketch._points import BOUNDS, Box, Pair, weighed_points
 from sfumato.sketch._polynomials import CELLS, Polynomials
 from sfumato.sketch._release import Options, Terms
 from sfumato.sketch.released_moments import ReleasedMoments
@@ -62,16 +61,20 @@ class Moments(Sketch):
         """How many columns a row has, with the target."""
         return len(self.bounds[0])
 
-    def update(self, rows: Any, weights: Any = None) -> Self:
-        """Add the products of every row, by its whole weight or once."""
+    def update(self, rows: Any, weights: Any = None, *, clip: int | None = None) -> Self:
+        """Add the products of every row, by its whole weight or once.
+
+        Rows are read one by one: what is beyond the bounds is clipped to them, and a row that is
+        not all numbers is left out, so that no row is refused or changes another.
+        Parameters: weights, whole numbers; clip, a public bound of their size that they are clipped
+        to: each weight is then read by itself and none is refused, as a private release needs.
+        """
         box = Box(*self.bounds)
-        table, outside = box.clip(points("Moments", rows, self.dimension))
-        weighted = whole_weights("Moments", weights, len(table), low=LIGHTEST)
+        column, weighted = weighed_points("Moments", rows, self.dimension, weights, clip)
+        table, outside = box.clip(column)
         sizes = None if weighted is None else np.abs(weighted)
         added = len(table) if weighted is None else int(weighted.sum())
         mass = self.mass + (len(table) if sizes is None else int(sizes.sum()))
-        if self.total + added < 0:
-            raise ValueError("Moments: weights must not remove more than was added.")
         self._check_mass(mass)
         most = heaviest(sizes, len(table))
         inputs, targets = self._sums(box.steps(table, self.bits), weighted, most)
@@ -196,7 +199,7 @@ class Moments(Sketch):
 
     def _check_state(self) -> None:
         super()._check_state()
-        if not 0 <= self.total <= self.mass or self.clipped < 0:
+        if not abs(self.total) <= self.mass or self.clipped < 0:
             raise ValueError("the total does not fit.")
         self._check_mass(self.mass)
         if self._largest() > self.mass * self._most**2:

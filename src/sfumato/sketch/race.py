@@ -10,6 +10,7 @@ from sfumato.sketch._base import Cells, Sketch
 from sfumato.sketch._columns import whole_weights
 from sfumato.sketch._heaviest import bounded_weight, check_heaviest, heaviest
 from sfumato.sketch._noisy_cells import Reach, planned_cells
+from sfumato.sketch._points import weighed_points
 from sfumato.sketch._race_bounds import best_rows
 from sfumato.sketch._race_table import GROUPS, RaceTable
 from sfumato.sketch._release import Options, Terms
@@ -93,10 +94,21 @@ class Race(RaceTable, Sketch):
         delta = between(0, 1).check(owner, "delta", delta)
         return best_rows(spread, epsilon, delta, whole(1, 2**20).check(owner, "most", most))
 
-    def update(self, points: Any, weights: Any = None) -> Self:
-        """Count every point, by its whole weight or by one."""
+    def update(self, points: Any, weights: Any = None, *, clip: int | None = None) -> Self:
+        """Count every point, by its whole weight or by one.
+
+        Rows are read one by one: what is beyond the bounds is clipped to them, a row that is not
+        all numbers is left out, and a set that is no list is empty, so that no row is refused or
+        changes another.
+        Parameters: weights, whole numbers; clip, a public bound of their size that they are clipped
+        to: each weight is then read by itself and none is refused, as a private release needs.
+        """
+        weighted = None
+        if self.kernel.dimension:
+            points, weighted = weighed_points("Race", points, self.kernel.dimension, weights, clip)
         read = self.kernel.read("Race", points)
-        weighted = whole_weights("Race", weights, read.size, low=LIGHTEST)
+        if not self.kernel.dimension:
+            weighted = whole_weights("Race", weights, read.size, low=LIGHTEST, clip=clip)
         sizes = None if weighted is None else np.abs(weighted)
         added = read.size if weighted is None else int(weighted.sum())
         mass = read.size if sizes is None else int(sizes.sum())
