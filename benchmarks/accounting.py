@@ -35,7 +35,7 @@ CASES = {
 def ours(losses, method="pld"):
     for cached in (
         _product._sides,
-        _product._on_grid,
+        _product.on_grid,
         calibrate._epsilon,
         calibrate.variance_delta,
     ):
