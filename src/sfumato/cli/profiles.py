@@ -1,6 +1,7 @@
 """`sfumato profiles`: publish who had what with noise, and find similar users in the result."""
 
 import math
+import secrets
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -70,9 +71,12 @@ def release(
     if ledger is not None and (not ledger.exists() or not ledger.stat().st_size):
         raise FileNotFoundError(f"{ledger}: there is no ledger; make one with budget create.")
     rows = _ratings.read(interactions, _ratings.private(context.params))
+    if ledger is not None:
+        given["release_id"] = release_id = release_id or secrets.token_hex(16)
     stored = _releasing.is_stored(ledger, release_id)
-    made = encoder.release(rows, users=named, **given)
-    made.save(output)
+    with _releasing.way_back(ledger, release_id):
+        made = encoder.release(rows, users=named, **given)
+        made.save(output)
     _show.document({**_show.info(made, output), "stored_before": stored}, json)
     if not json:
         print(made.statement)

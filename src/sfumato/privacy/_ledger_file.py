@@ -235,13 +235,16 @@ def _errors(path: str) -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
-        told = str(error)
-        if "malformed" in told or "decode" in told or "no such" in told or "corrupt" in told:
-            raise LedgerDamaged(f"Ledger: {path} is damaged: {told}.") from None
-        raise OSError(f"Ledger: {path} cannot be used: {told}.") from None
+        reason = " ".join(str(error).split())
+        if "decode" in reason:
+            raise LedgerDamaged(f"Ledger: {path} is damaged: a text in it is none.") from None
+        if any(word in reason for word in ("malformed", "no such", "corrupt")):
+            raise LedgerDamaged(f"Ledger: {path} is damaged: {reason}.") from None
+        raise OSError(f"Ledger: {path} cannot be used: {reason}.") from None
     except sqlite3.DatabaseError as error:
+        reason = " ".join(str(error).split())
         raise LedgerDamaged(
-            f"Ledger: {path} is not a ledger of ours, or is damaged: {error}."
+            f"Ledger: {path} is not a ledger of ours, or is damaged: {reason}."
         ) from None
     except (UnicodeError, OverflowError, RecursionError, sqlite3.Error) as error:
         raise LedgerDamaged(f"Ledger: {path} is damaged: {type(error).__name__}.") from None

@@ -111,8 +111,12 @@ class Ledger:
         # Of a data set: up to which entry, what that composes to, and how much of it is not saved.
         self._compositions: dict[str, tuple[int, Composition, int]] = {}
         if os.path.exists(self.path):
-            with self._reading():
-                pass
+            try:
+                with self._reading():
+                    pass
+            except BaseException:
+                self.close()
+                raise
 
     @property
     def name(self) -> str:
