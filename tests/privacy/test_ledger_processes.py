@@ -165,7 +165,7 @@ def test_processes_that_make_one_ledger_make_one_file(tmp_path):
     go.touch()
     assert [child.wait(timeout=120) for child in children] == [0] * 4
     assert {each.name for each in Ledger(path).datasets()} == {f"set {k}" for k in range(4)}
-    assert {each.name.split(".")[-1] for each in tmp_path.iterdir()} <= {"ledger", "go"}
+    assert not [each.name for each in tmp_path.iterdir() if each.name.endswith("part")]
 
 
 LARGE = """
@@ -239,10 +239,9 @@ def test_a_full_file_rolls_back_in_a_sentence(ledger):
     ledger.charge("views", 0.1, "a count")
     pages = ledger._file._connection.execute("PRAGMA page_count").fetchone()[0]
     ledger._file._connection.execute(f"PRAGMA max_page_count = {pages}")
-    with pytest.raises(OSError, match="disk is full.* 'big' was not charged, and nothing"):
+    with pytest.raises(OSError, match=r"disk is full\. Release '.*' was not charged, and nothing"):
         for _ in range(9):
             ledger.charge("rough", 1e-5, "x" * 2000)
-        ledger.charge("rough", 1e-5, "x" * 2000, release_id="big")
     with pytest.raises(OSError, match="could not be stored .*disk is full"):
         ledger.release("views", 0.1, "a count", lambda release_id: bytes(60_000), release_id="two")
     ledger.close()  # the limit was one of that connection

@@ -1,5 +1,6 @@
 """The file of a ledger: its tables and version, transactions that survive a power cut, and blobs."""
 
+import ctypes
 import hashlib
 import os
 import sqlite3
@@ -160,7 +161,9 @@ class LedgerFile:
                 if file.in_transaction:  # a full disk has ended it already
                     file.execute("ROLLBACK")
             if write and self._identity != self._there():
-                self._drop()
+                # Closing would copy what it wrote over what others wrote since: it stays open.
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(file))
+                self._connection = self._identity = None
                 raise OSError(
                     f"Ledger: {self.path} or its write-ahead log was moved away while it was "
                     "written; look into its history before the next release."
@@ -199,14 +202,24 @@ class LedgerFile:
         return tuple(number for each in both for number in (each.st_dev, each.st_ino))
 
     def _drop(self) -> None:
-        """Let go of a connection whose file was moved: closing it could remove another's log."""
-        if self._connection is not None:
-            _DROPPED.append(self._connection)
-        self._connection = self._identity = None
+        """Close a connection whose file or log was moved away.
+
+        SQLite leaves a moved file alone, but would remove the log of that name, which may be
+        another's: it is kept under a second name meanwhile.
+        """
+        if self._connection is None:
+            return
+        log, kept = f"{self.path}-wal", f"{self.path}-wal.{uuid.uuid4().hex}"
+        with suppress(OSError):
+            os.link(log, kept)
+        self.close()
+        if os.path.exists(kept):
+            with suppress(FileExistsError):
+                os.link(kept, log)
+            os.unlink(kept)
 
 
 _OPEN: "weakref.WeakSet[LedgerFile]" = weakref.WeakSet()
-_DROPPED: list[sqlite3.Connection] = []
 _HELD: list[LedgerFile] = []  # during a fork
 
 
