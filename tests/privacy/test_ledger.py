@@ -140,7 +140,7 @@ def test_names_that_look_different_are_taken_and_invisible_letters_are_not(ledge
     with pytest.raises(ValueError, match="data set 'views 2' is there"):
         ledger.create("views  2", epsilon=1)
     for bad in ("\u3164", "\u034f", "\u2800", "\ufe0f", "\u200b", "\u00ad", "\U000e0101"):
-        with pytest.raises(ValueError, match="invisible letters|printable line"):
+        with pytest.raises(ValueError, match=r"invisible letters|printable line"):
             ledger.create(f"ord{bad}ers", epsilon=1)
     ledger.create("AI", epsilon=1)
     with pytest.raises(ValueError, match="looks like the data set 'AI'"):

@@ -309,7 +309,9 @@ def test_verify_composes_the_charges_anew(tmp_path):
         ("views", 0.5, "1/2", "do not add up"),
     ):
         with sqlite3.connect(path) as file:
-            place = file.execute("SELECT place FROM running WHERE dataset = ?", (name,)).fetchone()[0]
+            place = file.execute("SELECT place FROM running WHERE dataset = ?", (name,)).fetchone()[
+                0
+            ]
         row = (name, place, epsilon, pure)
         seal = _ledger_entries.sealed("running", row)  # as if a program had composed wrongly
         text = "UPDATE running SET epsilon = ?, sums = ?, seal = ? WHERE dataset = ?"
@@ -358,7 +360,7 @@ def test_large_releases_lie_beside_the_ledger(ledger, tmp_path):
     blob = tmp_path / "shop.ledger.blobs" / name
     blob.write_bytes(large[:-1])
     for use in (lambda: ledger.fetch("large"), ledger.verify):
-        with pytest.raises(LedgerDamaged, match="'large' in shop.ledger.blobs/.* were altered"):
+        with pytest.raises(LedgerDamaged, match=r"'large' in shop.ledger.blobs/.* were altered"):
             use()
     blob.unlink()
     with pytest.raises(LedgerDamaged, match="which is missing; restore that file"):
@@ -380,7 +382,7 @@ def test_what_a_killed_process_left_beside_the_ledger_goes(ledger, tmp_path):
 
 def test_a_composition_goes_on_from_the_file_and_is_near_the_exact_one(ledger):
     ledger.create("long", epsilon=100, delta=1e-6)
-    losses = [Pure(0.01 + 1e-5 * k) if k % 2 else LaplaceNoise(90 + Fraction(k)) for k in range(150)]
+    losses = [(Pure(0.01 + 1e-5 * k), LaplaceNoise(90 + Fraction(k)))[k % 2] for k in range(150)]
     with ledger:
         for loss in losses:
             ledger.charge("long", loss, "a count")

@@ -56,7 +56,8 @@ def completing(ledger: Path, charge: Any) -> str:
 
 # The command that makes a release, by its kind.
 COMMANDS = {
-    "sketch release SKETCH": "AMS BloomFilter CosineSketch CountMin CountSketch HyperLogLog MinHash",
+    "sketch release SKETCH": "AMS BloomFilter CosineSketch CountMin CountSketch HyperLogLog "
+    "MinHash",
     "profiles release RATINGS": "Blip Jlt Minima Signs",
     "density build TABLE": "ClassColumns ClassKernels SliceTable KernelFourier KernelGrid "
     "KernelSlices Moments Race",

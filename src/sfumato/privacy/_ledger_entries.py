@@ -24,14 +24,12 @@ COLUMNS = {
     "charge": "place, release_id, dataset, loss, what, stores, charged, chain",
     "stored": "place, release_id, released, nbytes, digest, chain",
 }
-# Letters that look like a Latin one, in the case in which they do; dashes and marks that look alike.
+# Letters that look like a Latin one, in the case in which they do; dashes and marks.
 LOOKS = str.maketrans(
     "АВЕЅЗІЈКМНОРСТУХҮԌԚԜаеѕіјорсухһԁԛԝѵгѡӏк"
     "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧαικνορτυχγωη"
-    "01|I‐‑‒–—−ʼ’‘ıȷɡɑƖ",
-    "ABES3lJKMHOPCTYXYGQWaesijopcyxhdqwvrwlk"
-    "ABEZHlKMNOPTYXaikvoptuxywn"
-    "Olll------'''ijgal",
+    "01|I\u0131\u0237\u0261\u0251\u0196\u2010\u2011\u2012\u2013\u2014\u2212\u02bc\u2019\u2018",
+    "ABES3lJKMHOPCTYXYGQWaesijopcyxhdqwvrwlkABEZHlKMNOPTYXaikvoptuxywnOlllijgal------'''",
 )
 # Letters that are printable, and that nobody sees.
 INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\u180b\u180c\u180d\u180f")
@@ -61,7 +59,7 @@ class Charge:
 
 @dataclass
 class Book:
-    """What a file is known to hold, verified up to an entry: data sets, and who was charged last."""
+    """What a file is known to hold, verified up to an entry."""
 
     path: str
     place: int = 0
@@ -99,7 +97,8 @@ class Book:
         found = file.execute("SELECT entries, chain FROM head").fetchall()
         if len(found) != 1:
             raise self.damaged("its head is missing")
-        return found[0]
+        entries, chain = found[0]
+        return entries, chain
 
     def payers(self, name: str) -> list[DataSet]:
         """The data set, then what it is a part of, and so on."""
@@ -136,8 +135,8 @@ class Book:
             (release_id,),
         )
         return [
-            Charge(i, d, self.loss(line), *rest, bool(stores))
-            for i, d, line, *rest, stores in found
+            Charge(i, d, self.loss(line), what, charged, released, nbytes, bool(stores))
+            for i, d, line, what, charged, released, nbytes, stores in found
             if d in wanted
         ]
 
@@ -288,7 +287,7 @@ def _recompose(book: Book, file: sqlite3.Connection, writer: Writer) -> None:
 
 def linked(chain: str, kind: str, values: Iterable[Any]) -> str:
     """The chain at an entry: the SHA-256 of the chain before it and of all that it says."""
-    return hashlib.sha256(f"{chain}\n{ascii((kind, *values))}".encode()).hexdigest()
+    return hashlib.sha256(f"{chain}\n{(kind, *values)!a}".encode()).hexdigest()
 
 
 def sealed(kind: str, values: Iterable[Any]) -> str:
@@ -356,16 +355,14 @@ def new_name(name: Any, there: Iterable[str]) -> str:
     """A name for a new data set; ValueError where it is, or looks like, one that is there."""
     line = text("dataset", name)
     if any(map(_unseen, line)):
-        raise ValueError(
-            f"Ledger: dataset must be a name without invisible letters, not {ascii(line)}."
-        )
+        raise ValueError(f"Ledger: dataset must be a name without invisible letters, not {line!a}.")
     for each in there:
         if named(each) == named(line):
             same = "" if each == line else f", which {line!r} is another spelling of"
             raise ValueError(f"Ledger: data set {each!r} is there already{same}; its budget stays.")
         if _looks(each) & _looks(line):
             raise ValueError(
-                f"Ledger: dataset {line!r} ({ascii(line)}) looks like the data set {each!r} that "
+                f"Ledger: dataset {line!r} ({line!a}) looks like the data set {each!r} that "
                 "is there; charge that one, or choose a name that nobody confuses with it."
             )
     return line

@@ -1,4 +1,4 @@
-"""The file of a ledger: its tables and version, transactions that survive a power cut, and blobs."""
+"""The file of a ledger: its tables, transactions that survive a power cut, and blobs."""
 
 import ctypes
 import hashlib

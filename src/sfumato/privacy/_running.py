@@ -43,8 +43,8 @@ class Side:
     """One direction of a running product: its transform, and what bounds its window and errors.
 
     low, high: the range of the sum; above, below: its log moments at the tilts and at minus these;
-    logs: as `certain` of all laws; error: the L2 norm of what rounding did to the mass; tail: the mass
-    that may lie elsewhere than it should.
+    logs: as `certain` of all laws; error: the L2 norm of what rounding did to the mass; tail: the
+    mass that may lie elsewhere than it should.
     """
 
     transform: np.ndarray
@@ -89,9 +89,8 @@ class Running:
         uses = sum(directions(loss)[0].repeat * count for loss, count in losses.items())
         step = _running_step(rho, uses, FINE)
         variance = max(2 * rho / step**2, 1.0)
-        one = Side(
-            np.ones(2, complex), 0, 0, *np.zeros((2, WIDE_TILTS.size)), (0.0, 0.0), 0.0, TAIL
-        )
+        none = np.zeros(WIDE_TILTS.size)
+        one = Side(np.ones(2, complex), 0, 0, none, none, (0.0, 0.0), 0.0, TAIL)
         start: Running | None = cls(
             step, 100 * (1 + rho), WIDE_TILTS / math.sqrt(variance), 2, (one,), rho, uses
         )

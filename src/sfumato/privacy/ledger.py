@@ -270,7 +270,7 @@ class Ledger:
         """The charge of this release id, if there is one."""
         with self._reading() as (file, book):
             wanted = _entries.text("release_id", release_id)
-            found = [each for each in book.charges(file, None, wanted)]
+            found = book.charges(file, None, wanted)
         return found[0] if found else None
 
     def dataset(self, dataset: str) -> DataSet:
@@ -397,7 +397,7 @@ class Ledger:
             after = [self._after(file, book, payer, known) for payer in payers]
             writer = Writer(file, book.place, book.chain)
             place = writer.add("charge", identity, *entry, _now())
-            for payer, (spending, _, unsaved) in zip(payers, after, strict=True):
+            for payer, (spending, _, _) in zip(payers, after, strict=True):
                 writer.spend(payer.name, spending, place)
             grown = self._save(file, writer, payers, after)
             writer.close()
@@ -567,9 +567,7 @@ def _tighter(file: sqlite3.Connection, book: Book, payer: DataSet, loss: Loss) -
     return _compose.epsilon_at(all_of_them, payer.delta, "pld")
 
 
-def _saved(
-    file: sqlite3.Connection, book: Book, name: str
-) -> tuple[int, Composition | None, int]:
+def _saved(file: sqlite3.Connection, book: Book, name: str) -> tuple[int, Composition | None, int]:
     """The composition that the file holds, and up to which entry; (0, None, 0) if none."""
     row = file.execute(
         "SELECT place, seal, body, chain FROM product LEFT JOIN charge USING (place) "
