@@ -132,8 +132,8 @@ def _growing(runs):
     lines = [
         "",
         "A ledger of losses that are all different (pure, Laplace, with a delta also Gaussian), in",
-        "milliseconds: CPU of one more charge, with the disk, and of `remaining`. Opening verifies the",
-        "whole chain. The epsilon is set beside a lower bound on the exact composition.",
+        "milliseconds: CPU of one more charge, with the disk, and of `remaining`. Opening verifies",
+        "the whole chain. The epsilon is set beside a lower bound on the exact composition.",
         "",
         "| budget | charge | CPU | with the disk | `remaining` | open | above the bound |",
         "|---|---|---|---|---|---|---|",

@@ -106,6 +106,10 @@ def test_what_is_left_fits_and_is_no_more_than_the_difference(ledger):
         spent, left = ledger.spent(name).epsilon, ledger.remaining(name).epsilon
         assert Fraction(spent) + Fraction(left) <= Fraction(ledger.dataset(name).epsilon)
         ledger.charge(name, left, "the rest")
+    # Where many losses are composed on a grid, adding a pure one costs no more than itself.
+    assert Spending(1.0, None).with_loss(Pure(0.25), tight=1.5).epsilon == 1.25
+    assert Spending(1.0, None).with_loss(Pure(0.25), tight=1.125).epsilon == 1.125
+    assert Spending(1.0, None).with_loss(Pure(0.25), tight=0.5).epsilon == 1.0
     for whole in (0.3, 0.7, 1.0):
         budget = DataSet("x", whole, 0, "event", "add/remove", None)
         exact, left = Fraction(whole) - Fraction(0.1), Spending(0.1).left(budget).epsilon

@@ -323,6 +323,19 @@ def test_verify_composes_the_charges_anew(tmp_path):
             Ledger(other).verify()
 
 
+def test_a_sum_that_is_not_up_to_date_is_noticed(tmp_path):
+    path, _ = full(tmp_path)
+    row = ("views", 4, 0.1, str(Fraction(0.1)))
+    text = "UPDATE running SET place = ?, epsilon = ?, sums = ?, seal = ? WHERE dataset = 'views'"
+    change(path, (text, (*row[1:], _ledger_entries.sealed("running", row))))
+    for use in (
+        lambda: Ledger(path).remaining("part"),
+        lambda: Ledger(path).charge("part", 1, "x"),
+    ):
+        with pytest.raises(LedgerDamaged, match="is missing or not up to date"):
+            use()
+
+
 def test_an_older_copy_is_told_by_a_chain_noted_elsewhere(tmp_path):
     path, _ = full(tmp_path)
     shutil.copy(path, tmp_path / "copy")

@@ -126,14 +126,15 @@ def test_a_fork_shares_no_connection(ledger):
     ledger.charge("views", 0.125, "before")
     child = os.fork()
     if child == 0:
+        shared = ledger._file._connection is not None
         try:
             for _ in range(3):
                 ledger.charge("views", 0.125, "child")
         finally:
-            os._exit(0)
+            os._exit(int(shared))
     for _ in range(3):
         ledger.charge("views", 0.125, "parent")
-    os.waitpid(child, 0)
+    assert os.waitpid(child, 0)[1] == 0
     assert ledger.spent("views").epsilon == 7 * 0.125
     assert sorted(each.what for each in ledger.history("views")).count("child") == 3
     assert ledger.verify().entries == 9

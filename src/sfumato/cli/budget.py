@@ -149,7 +149,7 @@ def _open(file: Path) -> Any:
 
 def _described(held: Any, dataset: str) -> dict[str, Any]:
     budget, spent = held.dataset(dataset), held.spent(dataset)
-    charges = held.history(dataset)
+    releases, unfinished = held.counts(dataset)
     return {
         "dataset": budget.name,
         "epsilon": budget.epsilon,
@@ -160,8 +160,8 @@ def _described(held: Any, dataset: str) -> dict[str, Any]:
         "spent": spent.epsilon,
         "spent_delta": spent.delta,
         "remaining": held.remaining(dataset).epsilon,
-        "releases": len(charges),
-        "unfinished": sum(each.unfinished for each in charges),
+        "releases": releases,
+        "unfinished": unfinished,
     }
 
 

@@ -140,6 +140,16 @@ class Book:
             if d in wanted
         ]
 
+    def counts(self, file: sqlite3.Connection, name: str) -> tuple[int, int]:
+        """How many charges a data set and its parts have, and how many wait for their output."""
+        family = self.family(name)
+        rows = file.execute(
+            "SELECT dataset, count(*), sum(stores AND stored.place IS NULL) "
+            "FROM charge LEFT JOIN stored USING (release_id) GROUP BY dataset"
+        )
+        found = [(count, waiting) for dataset, count, waiting in rows if dataset in family]
+        return sum(count for count, _ in found), sum(waiting for _, waiting in found)
+
     def losses(self, file: sqlite3.Connection, name: str, after: int = 0) -> Counter[str]:
         """What a data set and its parts were charged after an entry, as stored, and how often."""
         family = self.family(name)

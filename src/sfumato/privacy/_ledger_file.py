@@ -139,10 +139,9 @@ class LedgerFile:
             os.unlink(self.path + "-wal")  # of the ledger that is given up
         part = f"{self.path}.{uuid.uuid4().hex}.part"
         try:
-            with suppress(FileExistsError), _errors(self.path):
+            with _errors(self.path):
                 _write_new(part)
-                os.link(part, self.path)  # never over a file that another process made meanwhile
-                _sync(os.path.dirname(self.path))
+                _publish(part, self.path)
         finally:
             for end in ("", "-wal", "-shm", "-journal"):
                 with suppress(FileNotFoundError):
@@ -382,6 +381,18 @@ def _write_new(path: str) -> None:
         file.execute("PRAGMA journal_mode = WAL")  # stays with the file
     finally:
         file.close()
+
+
+def _publish(part: str, path: str) -> None:
+    """Give a whole file its name, but never over a file that another process made meanwhile."""
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        return
+    except OSError:  # a disk without second names
+        if not os.path.exists(path):
+            os.rename(part, path)
+    _sync(os.path.dirname(path))
 
 
 def _sync(folder: str) -> None:

@@ -303,6 +303,11 @@ class Ledger:
         with self._reading() as (file, book):
             return book.charges(file, book.dataset(dataset).name)
 
+    def counts(self, dataset: str) -> tuple[int, int]:
+        """How many charges the data set and its parts have, and how many wait for their output."""
+        with self._reading() as (file, book):
+            return book.counts(file, book.dataset(dataset).name)
+
     def verify(self, expect: str | None = None) -> Verification:
         """Read the ledger from end to end, with all stored bytes, and compose all charges anew.
 
