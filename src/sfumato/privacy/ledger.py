@@ -4,26 +4,23 @@ It holds losses, names, times and released bytes; never the data that they are a
 """
 
 import hashlib
-import math
 import os
 import sqlite3
 import uuid
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
-from fractions import Fraction
 from typing import Any, Self
 
 from sfumato._require import between, one_of, positive
-from sfumato.privacy import _budget, _compose, _ledger_file
 from sfumato.privacy import _ledger_entries as _entries
+from sfumato.privacy import _ledger_file
 from sfumato.privacy._budget import BudgetExceeded, Cost, DataSet, Spending
-from sfumato.privacy._compose import Composition
 from sfumato.privacy._ledger_entries import Book, Charge, Writer
 from sfumato.privacy._ledger_file import LedgerDamaged
-from sfumato.privacy.loss import RELATIONS, Loss, as_loss
+from sfumato.privacy._ledger_spending import Compositions, check_running
+from sfumato.privacy.loss import RELATIONS, as_loss
 from sfumato.privacy.statement import UNITS
 
 __all__ = [
@@ -35,9 +32,6 @@ __all__ = [
     "LedgerDamaged",
     "Verification",
 ]
-
-SAVED = 64  # charges after which a running composition is written to the file
-PENDING = 256  # losses that one is caught up with one by one; more are composed anew
 
 
 @dataclass(frozen=True)
@@ -108,8 +102,7 @@ class Ledger:
         self._book = Book(self.path)
         self._checked: tuple[int, ...] | None = None  # the file whose pages were
         self._view: tuple[int, sqlite3.Connection] | None = None  # of a file of version 1
-        # Of a data set: up to which entry, what that composes to, and how much of it is not saved.
-        self._compositions: dict[str, tuple[int, Composition, int]] = {}
+        self._compositions = Compositions()
         if os.path.exists(self.path):
             try:
                 with self._reading():
@@ -187,7 +180,7 @@ class Ledger:
             _inherited("unit", unit, "event", UNITS, None)
             _inherited("relation", relation, "add/remove", RELATIONS, None)
             self._file.make(new_file)
-            self._book, self._compositions = Book(self.path), {}
+            self._book, self._compositions = Book(self.path), Compositions()
         with self._writing() as (file, book):
             above = None if parent is None else book.dataset(parent)
             new = DataSet(
@@ -326,7 +319,7 @@ class Ledger:
             _ledger_file.check_tables(self.path, file)
             fresh.follow(file)
             for budget in fresh.datasets.values():
-                self._check_running(file, fresh, budget)
+                check_running(file, fresh, budget)
             for (release_id,) in file.execute("SELECT release_id FROM stored").fetchall():
                 if self._view is None:
                     self._stored(file, release_id)
@@ -399,73 +392,15 @@ class Ledger:
                         "for it. A new release needs a new release_id."
                     )
                 return identity, self._stored(file, identity)
-            after = [self._after(file, book, payer, known) for payer in payers]
+            after = [self._compositions.after(file, book, payer, known) for payer in payers]
             writer = Writer(file, book.place, book.chain)
             place = writer.add("charge", identity, *entry, _now())
             for payer, (spending, _, _) in zip(payers, after, strict=True):
                 writer.spend(payer.name, spending, place)
-            grown = self._save(file, writer, payers, after)
+            grown = self._compositions.save(file, writer, payers, after)
             writer.close()
-        self._compositions |= grown
+        self._compositions.known |= grown
         return identity, None
-
-    def _after(
-        self, file: sqlite3.Connection, book: Book, payer: DataSet, loss: Loss
-    ) -> tuple[Spending, Composition | None, int]:
-        """What a payer will have spent, and on what grounds; BudgetExceeded if that is too much."""
-        if loss.relation != payer.relation:
-            raise ValueError(
-                f"Ledger: the loss is under {loss.relation!r}, and data set {payer.name!r} under "
-                f"{payer.relation!r}; state it under that relation."
-            )
-        before = book.spending(file, payer.name)
-        if payer.delta == 0:
-            after, composition, unsaved = before.with_loss(loss), None, 0
-        else:
-            composition, unsaved = self._composed(file, book, payer.name, loss)
-            tight = composition.epsilon(payer.delta)
-            after = before.with_loss(loss, tight)
-            if not after.fits(payer):
-                after = before.with_loss(loss, min(tight, _tighter(file, book, payer, loss)))
-        if not after.fits(payer):
-            alone, all_of_it = _budget.alone(loss, payer), Cost(payer.epsilon, payer.delta)
-            raise BudgetExceeded(payer.name, before.left(payer), all_of_it, alone)
-        return after, composition, unsaved
-
-    def _composed(
-        self, file: sqlite3.Connection, book: Book, name: str, loss: Loss
-    ) -> tuple[Composition, int]:
-        """All losses of a data set and one more, from what is known of them; how many are new."""
-        place, known, unsaved = self._compositions.get(name) or _saved(file, book, name)
-        new = book.losses(file, name, place) if place < book.last[name] else Counter[str]()
-        if known is not None and new.total() <= PENDING:
-            pending = [*book.read(new).elements(), loss]
-            grown: Composition | None = known
-            for each in pending:
-                grown = None if grown is None else grown.joined(each)
-            if grown is not None:
-                return grown, unsaved + len(pending)
-        losses = book.read(book.losses(file, name))
-        return Composition.of(losses + Counter({loss: 1})), losses.total() + 1
-
-    def _save(
-        self, file: sqlite3.Connection, writer: Writer, payers: list[DataSet], after: list
-    ) -> dict[str, tuple[int, Any, int]]:
-        """What is known after this charge; written to the file now and then."""
-        grown = {}
-        for payer, (_, composition, unsaved) in zip(payers, after, strict=True):
-            if composition is None:
-                continue
-            if unsaved >= SAVED:
-                body = composition.to_bytes()
-                seal = _product_seal(payer.name, writer.place, writer.chain, body)
-                file.execute(
-                    "INSERT OR REPLACE INTO product VALUES (?, ?, ?, ?)",
-                    (payer.name, writer.place, seal, body),
-                )
-                unsaved = 0
-            grown[payer.name] = (writer.place, composition, unsaved)
-        return grown
 
     def _store(self, release_id: str, made: bytes) -> bytes:
         """What is stored: if two processes made the same release, the first one's, for both."""
@@ -516,25 +451,6 @@ class Ledger:
             )
         return f"Release {release_id!r} was not charged, and nothing was drawn."
 
-    def _check_running(self, file: sqlite3.Connection, book: Book, budget: DataSet) -> None:
-        """What is said to be spent against a composition from nothing."""
-        stored, losses = book.spending(file, budget.name), book.losses(file, budget.name)
-        read = book.read(losses)
-        sums = [Fraction(loss.epsilon) * n for loss, n in read.items() if loss.epsilon < math.inf]
-        pure = sum(sums, Fraction(0)) if len(sums) == len(read) else None
-        if stored.pure != pure:
-            raise book.damaged(f"the charges of {budget.name!r} do not add up to what it has spent")
-        if budget.delta and losses:
-            tight = Composition.of(read).epsilon(budget.delta)
-            least = min(tight, budget.epsilon, stored.pure_epsilon) / 1.01
-            if stored.epsilon < least:
-                raise book.damaged(f"the charges of {budget.name!r} cost more than it has spent")
-        place, composition, _ = _saved(file, book, budget.name)
-        if composition is not None and composition.epsilon(budget.delta) > 1.01 * max(
-            stored.epsilon, budget.epsilon
-        ):
-            raise book.damaged(f"the saved composition of {budget.name!r} is not that of {place}")
-
     def _since(self, file: sqlite3.Connection, book: Book, expect: str) -> int:
         """How many entries came after the one with this chain."""
         wanted = str(expect).strip().lower()
@@ -561,34 +477,6 @@ def _found(file: sqlite3.Connection, release_id: str) -> _Found | None:
         "SELECT dataset, loss, what, stores FROM charge WHERE release_id = ?", (release_id,)
     ).fetchone()
     return None if row is None else _Found(*row)
-
-
-def _tighter(file: sqlite3.Connection, book: Book, payer: DataSet, loss: Loss) -> float:
-    """The composition without a running grid, where there are few kinds of losses."""
-    losses = book.losses(file, payer.name)
-    if len(losses) >= _compose.MANY:
-        return math.inf
-    all_of_them = book.read(losses) + Counter({loss: 1})
-    return _compose.epsilon_at(all_of_them, payer.delta, "pld")
-
-
-def _saved(file: sqlite3.Connection, book: Book, name: str) -> tuple[int, Composition | None, int]:
-    """The composition that the file holds, and up to which entry; (0, None, 0) if none."""
-    row = file.execute(
-        "SELECT place, seal, body, chain FROM product LEFT JOIN charge USING (place) "
-        "WHERE product.dataset = ?",
-        (name,),
-    ).fetchone()
-    if row is None:
-        return 0, None, 0
-    place, seal, body, chain = row
-    if seal != _product_seal(name, place, chain, body):
-        raise book.damaged(f"the saved composition of {name!r} was altered")
-    return place, Composition.from_bytes(body), 0
-
-
-def _product_seal(name: str, place: int, chain: str, body: bytes) -> str:
-    return _entries.sealed("product", (name, place, chain, hashlib.sha256(body).hexdigest()))
 
 
 def _check_same(release_id: str, found: tuple, entry: tuple) -> None:
