@@ -51,12 +51,12 @@ def old_ledger(path):
         ("four", "rough", noise, "noise", 0, None),
         ("five", "rough", noise, "noise", 0, None),
     ):
-        told = json.dumps(loss.to_dict(), sort_keys=True)
+        line = json.dumps(loss.to_dict(), sort_keys=True)
         released = None if data is None else "then"
         file.execute(
             "INSERT INTO charge (release_id, dataset, loss, what, stores, charged, released, bytes)"
             " VALUES (?, ?, ?, ?, ?, 'then', ?, ?)",
-            (release_id, dataset, told, what, stores, released, data),
+            (release_id, dataset, line, what, stores, released, data),
         )
     file.commit()
     file.close()

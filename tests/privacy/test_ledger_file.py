@@ -135,8 +135,8 @@ def fill(ledger, dataset, losses):
     with ledger._writing() as (file, book):
         writer = _ledger_entries.Writer(file, book.place, book.chain)
         for place, loss in enumerate(losses):
-            told = json.dumps(loss.to_dict(), sort_keys=True)
-            writer.add("charge", f"{dataset} {place}", dataset, told, "a count", 0, "now")
+            line = json.dumps(loss.to_dict(), sort_keys=True)
+            writer.add("charge", f"{dataset} {place}", dataset, line, "a count", 0, "now")
         spent = _budget.whole_cost(Counter(losses), book.dataset(dataset).delta)
         writer.spend(dataset, spent, writer.place)
         writer.close()

@@ -112,19 +112,19 @@ class Composition:
 
     def to_bytes(self) -> bytes:
         """All of it, for a file that has its own checksum."""
-        told = json.dumps({"slip": str(self.slip), "terms": self.terms}).encode()
+        header = json.dumps({"slip": str(self.slip), "terms": self.terms}).encode()
         product = b"" if self.product is None else self.product.to_bytes()
-        head = len(told).to_bytes(4, "little") + told
-        return head + self.curve.astype("<f8").tobytes() + product
+        start = len(header).to_bytes(4, "little") + header
+        return start + self.curve.astype("<f8").tobytes() + product
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Composition":
         """What `to_bytes` wrote."""
         start = 4 + int.from_bytes(data[:4], "little")
-        told, end = json.loads(data[4:start]), start + 8 * _renyi.ORDERS.size
+        header, end = json.loads(data[4:start]), start + 8 * _renyi.ORDERS.size
         product = Running.from_bytes(data[end:]) if len(data) > end else None
         curve = np.frombuffer(data[start:end], "<f8")
-        return cls(product, curve, Fraction(told["slip"]), told["terms"])
+        return cls(product, curve, Fraction(header["slip"]), header["terms"])
 
 
 def _basic(losses: Losses) -> tuple[float, float]:

@@ -309,8 +309,8 @@ def check_tables(path: str, file: sqlite3.Connection) -> None:
         raise LedgerDamaged(f"Ledger: {path} is damaged: its tables are not as they were made.")
     sound = file.execute("PRAGMA integrity_check (1)").fetchone()[0]
     if sound != "ok":
-        told = " ".join(str(sound).split())
-        raise LedgerDamaged(f"Ledger: {path} is damaged: {told}.")
+        reason = " ".join(str(sound).split())
+        raise LedgerDamaged(f"Ledger: {path} is damaged: {reason}.")
 
 
 def write_blob(folder: str, data: bytes, known: set[str]) -> str:

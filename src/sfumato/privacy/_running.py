@@ -184,7 +184,7 @@ class Running:
 
     def to_bytes(self) -> bytes:
         """All of it, for a file that has its own checksum."""
-        told: dict[str, Any] = {
+        header: dict[str, Any] = {
             "step": self.step,
             "limit": self.limit,
             "tilts": self.tilts.tolist(),
@@ -196,7 +196,7 @@ class Running:
                 for s in self.sides
             ],
         }
-        head = json.dumps(told).encode()
+        head = json.dumps(header).encode()
         masses = b"".join(mass.astype("<f8").tobytes() for mass in self._masses)
         return len(head).to_bytes(4, "little") + head + masses
 
@@ -204,12 +204,12 @@ class Running:
     def from_bytes(cls, data: bytes) -> "Running":
         """What `to_bytes` wrote."""
         end = 4 + int.from_bytes(data[:4], "little")
-        told = json.loads(data[4:end])
-        size, sides = told["size"], []
+        header = json.loads(data[4:end])
+        size, sides = header["size"], []
         masses = np.frombuffer(data, "<f8", offset=end).reshape(-1, size)
         each = 2.0**-50 * math.log2(size)
         for mass, (low, high, above, below, logs, error, tail) in zip(
-            masses, told["sides"], strict=True
+            masses, header["sides"], strict=True
         ):
             transform = np.fft.rfft(mass)
             error += 2 * each * _norm(transform)  # of this transform and of the one back
@@ -225,9 +225,15 @@ class Running:
                     tail,
                 )
             )
-        tilts = np.array(told["tilts"])
+        tilts = np.array(header["tilts"])
         return cls(
-            told["step"], told["limit"], tilts, size, tuple(sides), told["rho"], told["uses"]
+            header["step"],
+            header["limit"],
+            tilts,
+            size,
+            tuple(sides),
+            header["rho"],
+            header["uses"],
         )
 
 
