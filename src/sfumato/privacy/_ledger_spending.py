@@ -93,11 +93,11 @@ def check_running(file: sqlite3.Connection, book: Book, budget: DataSet) -> None
         raise book.damaged(f"the charges of {budget.name!r} do not add up to what it has spent")
     if budget.delta and losses:
         tight = Composition.of(read).epsilon(budget.delta)
-        least = min(tight, budget.epsilon, stored.pure_epsilon) / 1.01
+        least = min(tight, budget.epsilon, stored.pure_epsilon) / 1.05  # both are near the exact
         if stored.epsilon < least:
             raise book.damaged(f"the charges of {budget.name!r} cost more than it has spent")
     place, composition, _ = _saved(file, book, budget.name)
-    if composition is not None and composition.epsilon(budget.delta) > 1.01 * max(
+    if composition is not None and composition.epsilon(budget.delta) > 1.05 * max(
         stored.epsilon, budget.epsilon
     ):
         raise book.damaged(f"the saved composition of {budget.name!r} is not that of {place}")
