@@ -9,15 +9,18 @@ library. The baseline is the plain sum of epsilons (basic composition).
 import statistics
 import tempfile
 import time
+from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 from _measure import write
 
-from sfumato.privacy import Accountant, Ledger, _product, calibrate
+from sfumato.privacy import Accountant, Ledger, _compose, _product, calibrate
+from sfumato.privacy._running import Running
 from sfumato.privacy.loss import Flips, GaussianNoise, LaplaceNoise, Pure, Sampled
 
-DELTA, RUNS = 1e-6, 5
+DELTA, RUNS, MOST = 1e-6, 5, 20_000
 CASES = {
     "100 x Gaussian, sigma 40": [(GaussianNoise(Fraction(1600)), 100)],
     "4 cells of Gaussian, sigma 8.5": [(GaussianNoise(Fraction(289, 4), 1, 4), 1)],
@@ -35,7 +38,7 @@ CASES = {
 def ours(losses, method="pld"):
     for cached in (
         _product._sides,
-        _product._on_grid,
+        _product.on_grid,
         calibrate._epsilon,
         calibrate.variance_delta,
     ):
@@ -116,13 +119,73 @@ def next_charge():
             start = time.perf_counter()
             ledger.charge("d", 0.0123, "the next one")
             seconds.append(round(time.perf_counter() - start, 4))
+            ledger.close()
     print(f"one more charge after 1000: {seconds} s")
     return seconds
 
 
+def different(k, pure):
+    """Losses of which no two are alike: pure, Laplace and, with a delta, Gaussian."""
+    kinds = [Pure(0.008 + 1e-7 * k), LaplaceNoise(120 + Fraction(k, 1000))]
+    return (kinds if pure else [*kinds, GaussianNoise(10_000 + Fraction(k, 10))])[
+        k % (2 if pure else 3)
+    ]
+
+
+def clock(work, *arguments):
+    wall, cpu = time.perf_counter(), time.process_time()
+    work(*arguments)
+    return 1e3 * (time.process_time() - cpu), 1e3 * (time.perf_counter() - wall)
+
+
+def growing(pure):
+    """Milliseconds of a charge and of `remaining` as a ledger grows to 20,000 different losses."""
+    found = dict(budget="pure" if pure else f"delta {DELTA}", charges=[])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "bench.ledger"
+        ledger = Ledger(path)
+        ledger.create("d", epsilon=1000, delta=0 if pure else DELTA)
+        spans, lowered, before = [], 0, 0.0
+        for k in range(MOST):
+            spans.append(clock(ledger.charge, "d", different(k, pure), "bench"))
+            if k + 1 in (10, 1000, MOST):
+                # Of the charges around that one, as single ones are at the mercy of the machine.
+                cpu, wall = (statistics.median(each) for each in zip(*spans[-9:], strict=True))
+                left = statistics.median(clock(ledger.remaining, "d")[1] for _ in range(5))
+                row = dict(charge=k + 1, cpu_ms=cpu, wall_ms=wall, remaining_ms=left)
+                found["charges"].append({name: round(each, 3) for name, each in row.items()})
+            if k % 100 == 0:
+                lowered += ledger.spent("d").epsilon < before
+                before = ledger.spent("d").epsilon
+        found["slowest_cpu_ms"] = round(max(cpu for cpu, _ in spans), 1)
+        found["lowered"] = lowered
+        spent = ledger.spent("d").epsilon
+        ledger.close()
+        found["file_mb"] = round(path.stat().st_size / 1e6, 1)
+        again = []
+        found["open_ms"] = round(clock(lambda: again.append(Ledger(path)))[1], 1)
+        found["first_charge_ms"] = round(clock(again[0].charge, "d", 0.01, "bench")[1], 1)
+        found["verify_s"] = round(clock(again[0].verify)[1] / 1e3, 2)
+    found["epsilon"] = spent
+    cheap = Counter(_cheaper(different(k, pure)) for k in range(MOST))
+    floor = _compose.pure_sum(cheap) if pure else Running.of(cheap).epsilon(DELTA)
+    found["above_a_lower_bound"] = round(spent / floor - 1, 5)
+    print(found)
+    return found
+
+
+def _cheaper(loss):
+    """A loss that costs up to 1/512 less, for a lower bound on the composition."""
+    if isinstance(loss, Pure):
+        return Pure(float(_compose._floor(Fraction(loss.epsilon), 10)))
+    name = "scale" if isinstance(loss, LaplaceNoise) else "variance"
+    return replace(loss, **{name: -_compose._floor(-getattr(loss, name), 10)})
+
+
 def main():
     rows = [row(name) for name in CASES]
-    write("accounting", {"delta": DELTA, "rows": rows, "next_charge_seconds": next_charge()})
+    found = {"delta": DELTA, "rows": rows, "next_charge_seconds": next_charge()}
+    write("accounting", {**found, "growing": [growing(pure) for pure in (True, False)]})
 
 
 if __name__ == "__main__":

@@ -121,7 +121,33 @@ def accounting_lines():
         plain = f"{row['plain_sum']:.2f}" if row["plain_sum"] else "-"
         lines.append(f"| {row['name']} | {ours} | {peer} | {row['rdp']:.4f} | {plain} |")
     seconds = ", ".join(f"{each:.3f}" for each in results["next_charge_seconds"])
-    return [*lines, "", f"One more charge to a ledger of 1000, seconds of each run: {seconds}."]
+    lines += ["", f"One more charge to a ledger of 1000, seconds of each run: {seconds}."]
+    return [*lines, *_growing(results.get("growing", []))]
+
+
+def _growing(runs):
+    """A ledger that grows to 20,000 losses, no two alike."""
+    if not runs:
+        return []
+    lines = [
+        "",
+        "A ledger of losses that are all different (pure, Laplace, with a delta also Gaussian), in",
+        "milliseconds: CPU of one more charge, with the disk, and of `remaining`. Opening verifies",
+        "the whole chain. The epsilon is set beside a lower bound on the exact composition.",
+        "",
+        "| budget | charge | CPU | with the disk | `remaining` | open | above the bound |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for run in runs:
+        for row in run["charges"]:
+            last = row is run["charges"][-1]
+            more = (
+                [f"{run['open_ms']:.0f}", f"{run['above_a_lower_bound']:.2%}"] if last else ["", ""]
+            )
+            cells = [f"{row[name]:.2f}" for name in ("cpu_ms", "wall_ms", "remaining_ms")]
+            first = [run["budget"], f"{row['charge']:,}"]
+            lines.append(f"| {' | '.join([*first, *cells, *more])} |")
+    return lines
 
 
 def page():

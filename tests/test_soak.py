@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ledger_files import flipped
 from sfumato.privacy import Ledger
 from sfumato.privacy.noise import InsecureSeededSource, add_gaussian, add_laplace
 from sfumato.sketch import AMS, CountMin, CountSketch, HyperLogLog, load
@@ -122,6 +123,25 @@ def test_a_billion_draws_follow_the_exact_mass(law):
     assert (np.abs(counts - expected)[seen] < 6 * np.sqrt(expected[seen])).all()
     beyond = expected[~seen].sum()
     assert abs(counts[~seen].sum() - beyond) < 6 * np.sqrt(beyond) + 6
+
+
+def test_no_flipped_bit_of_a_ledger_gives_budget_back(tmp_path):
+    path = tmp_path / "a.ledger"
+    with Ledger(path) as ledger:
+        ledger.create("views", epsilon=10)
+        ledger.create("rough", epsilon=10, delta=1e-6)
+        for k in range(6):
+            ledger.charge("views", 0.1 + k / 64, "a count")
+            ledger.charge("rough", 0.2 + k / 64, "a count")
+        ledger.release("rough", 0.1, "a count", lambda release_id: b"x" * 99)
+        left = {name: ledger.remaining(name).epsilon for name in ("views", "rough")}
+    data = path.read_bytes()
+    used = [k for k, byte in enumerate(data) if byte]
+    noticed = sum(flipped(tmp_path, data, 8 * k + bit, left) for k in used for bit in range(8))
+    assert noticed > 0.8 * 8 * len(used)
+    empty = sorted(set(range(len(data))) - set(used))[::50]
+    for k in empty:
+        flipped(tmp_path, data, 8 * k + k % 8, left)
 
 
 SPENDER = """

@@ -1,6 +1,7 @@
 """The budget commands end to end: what they print, what they refuse, and that help stays light."""
 
 import json
+import shutil
 import subprocess
 import sys
 from fractions import Fraction
@@ -12,6 +13,7 @@ from sfumato.cli import app, budget
 from sfumato.privacy import Ledger
 from sfumato.privacy.loss import GaussianNoise, LaplaceNoise, Sampled
 from sfumato.privacy.statement import UNITS
+from sfumato.sketch import CountMin
 
 
 @pytest.fixture
@@ -57,6 +59,7 @@ def test_create_makes_the_ledger_and_tells_the_budget(file):
         spent_delta=0.0,
         remaining=1.0,
         releases=0,
+        unfinished=0,
     )
     part = answer("create", file, "train", "--epsilon", 0.5, "--parent", "views")
     assert (part["parent"], part["unit"]) == ("views", "user")
@@ -101,7 +104,7 @@ def test_history_tells_the_charges_and_those_of_the_splits(file):
     assert second["released"] is None
     assert second["loss"]["of"]["kind"] == "GaussianNoise"
     text = printed("history", file, "views")
-    assert "none" in text
+    assert "elsewhere" in text
     assert first["epsilon"] == 0.5
     assert 0 < second["epsilon"] < 1
     assert "two [bold]" in text
@@ -142,6 +145,95 @@ def test_a_refused_budget_and_a_look_make_no_ledger(file, tmp_path):
     refused("create", file, "views", "--epsilon", "nan")
     refused("create", file, "views", "--epsilon", 1, "--delta", 2)
     assert not (tmp_path / file).exists()
+    refused("create", file, "views", "--epsilon", 1, "--unit", "person")
+    refused("create", file, "views", "--epsilon", 1, "--parent", "nobody")
+    assert not (tmp_path / file).exists()
     (tmp_path / file).touch()
     assert "is empty, and no ledger" in refused("show", file)
     assert (tmp_path / file).stat().st_size == 0
+
+
+def test_verify_prints_the_chain_and_knows_older_copies(file, tmp_path):
+    printed("create", file, "views", "--epsilon", 1)
+    early = answer("verify", file)
+    assert (early["whole"], early["entries"]) == (True, 1)
+    assert early["chain"] == answer("show", file)["chain"] == answer("show", file, "views")["chain"]
+    assert f"chain {early['chain']}" in printed("show", file)
+    shutil.copy(file, "copy.ledger")
+    with Ledger(file) as ledger:
+        ledger.charge("views", 0.5, "a count")
+    late = answer("verify", file, "--expect", early["chain"])
+    assert (late["entries"], late["since_expected"]) == (2, 1)
+    assert late["chain"] in printed("verify", file)
+    assert "never had the chain" in refused("verify", "copy.ledger", "--expect", late["chain"])
+    data = (tmp_path / file).read_bytes()
+    place = data.index(b"a count")
+    (tmp_path / file).write_bytes(data[:place] + b"A" + data[place + 1 :])
+    for words in (["verify", file], ["show", file], ["create", file, "new", "--epsilon", 1]):
+        assert "is damaged: entry 2 does not follow" in refused(*words)
+    assert "there is no such ledger" in refused("verify", "nowhere")
+
+
+def test_a_ledger_that_was_removed_is_begun_anew_only_when_told(file, tmp_path):
+    printed("create", file, "views", "--epsilon", 1)
+    with Ledger(file) as ledger:
+        ledger.release("views", 0.5, "a model", lambda release_id: bytes(10**5))
+    (tmp_path / file).unlink()
+    assert "shop.ledger.blobs is left of it" in refused("create", file, "views", "--epsilon", 1)
+    assert answer("create", file, "views", "--epsilon", 1, "--new-file")["remaining"] == 1
+
+
+def test_resume_writes_what_was_stored_and_tells_how_to_complete_the_rest(file, tmp_path):
+    printed("create", file, "views", "--epsilon", 1)
+    CountMin(64).update(["tea"]).save("counts.sfu")
+    with Ledger(file) as ledger, pytest.raises(ZeroDivisionError):
+        ledger.release("views", 0.25, "ReleasedCountMin: x", lambda _: 1 // 0, release_id="lost")
+    words = ["sketch", "release", "counts.sfu", "--epsilon", "0.5", "--ledger", file]
+    words += ["--dataset", "views", "--release-id", "june", "-o", "june.sfu"]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    assert answer("show", file, "views")["unfinished"] == 1
+    assert "Charged without output: lost." in printed("history", file, "views")
+    assert "none yet" in printed("history", file, "views")
+    rows = answer("history", file, "views")["rows"]
+    assert [(row["release_id"], row["unfinished"]) for row in rows] == [
+        ("lost", True),
+        ("june", False),
+    ]
+    (tmp_path / "june.sfu").rename(tmp_path / "first.sfu")
+    assert answer("resume", file, "june", "-o", "june.sfu")["dataset"] == "views"
+    assert (tmp_path / "june.sfu").read_bytes() == (tmp_path / "first.sfu").read_bytes()
+    assert "use --force" in refused("resume", file, "june", "-o", "june.sfu")
+    sentence = refused("resume", file, "lost", "-o", "lost.sfu")
+    assert "sketch release SKETCH ... --ledger shop.ledger --dataset 'views'" in sentence
+    assert "--release-id 'lost'" in sentence
+    assert "draws its noise once and costs nothing more" in sentence
+    assert not (tmp_path / "lost.sfu").exists()
+    assert "there is no release 'other'" in refused("resume", file, "other", "-o", "x")
+    with Ledger(file) as ledger:
+        ledger.charge("views", 0.125, "mine", release_id="mine")
+    assert "is kept elsewhere" in refused("resume", file, "mine", "-o", "x")
+    assert answer("show", file, "views")["spent"] == 0.875
+
+
+def test_a_full_disk_names_the_release_that_was_paid(file, tmp_path, monkeypatch):
+    printed("create", file, "views", "--epsilon", 1)
+    CountMin(64).update(["tea"]).save("counts.sfu")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    words = ["sketch", "release", "counts.sfu", "--epsilon", "0.5", "--ledger", file]
+    words += ["--dataset", "views", "-o", "x.sfu"]
+    with monkeypatch.context() as broken:
+        broken.setattr(Ledger, "_store", full)
+        result = CliRunner().invoke(app, words)
+    assert result.exit_code == 2
+    (charge,) = Ledger(file).history("views")
+    assert charge.unfinished
+    assert f"release '{charge.release_id}' of 'views' was charged" in result.stderr
+    assert f"--release-id {charge.release_id} was charged; with it the next run is free" in (
+        result.stderr
+    )
+    assert result.stderr.count("\n") == 1
+    assert CliRunner().invoke(app, [*words, "--release-id", charge.release_id]).exit_code == 0
+    assert answer("show", file, "views")["spent"] == 0.5

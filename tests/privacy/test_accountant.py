@@ -1,6 +1,8 @@
 """Composed costs are never below the truth, close to it, and never mix relations."""
 
 import math
+import random
+from collections import Counter
 from fractions import Fraction
 
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 from scipy.stats import binom
 
 from sfumato.privacy import Accountant, _compose, _product, _renyi
+from sfumato.privacy._running import Running
 from sfumato.privacy.calibrate import gaussian_epsilon
 from sfumato.privacy.loss import (
     Approximate,
@@ -365,3 +368,120 @@ def test_a_group_after_parallel_is_refused_since_its_units_may_lie_in_several_pa
 def test_a_window_that_would_fill_the_memory_is_left_to_simpler_bounds():
     many = Accountant().compose(1e-9, count=2**62)
     assert many.epsilon(1e-6) <= 1e-9 * 2**62
+
+
+def drawn(draw, low=-4.0):
+    """A loss of some kind and size."""
+    size = Fraction(10 ** draw.uniform(low, 0))
+    return draw.choice(
+        [
+            Pure(float(size)),
+            LaplaceNoise(draw.randint(1, 9) / size, draw.randint(1, 3), draw.randint(1, 3)),
+            GaussianNoise(draw.randint(1, 9) / size**2),
+            Flips(Fraction(1, 2) / (1 + 20 * size), draw.randint(1, 9)),
+            Approximate(float(size), float(size) * 1e-12),
+            Sampled(draw.uniform(0.01, 0.9), Pure(float(size))),
+            Sampled(0.1, GaussianNoise(1 / size**2)),
+        ]
+    )
+
+
+@pytest.mark.parametrize("bits", [8, 9])
+def test_a_loss_that_stands_for_others_costs_more_and_hardly_so(bits):
+    draw, most = random.Random(bits), 1 + 1.03 * 2.0 ** (1 - bits)
+    for _ in range(500):
+        loss = drawn(draw)
+        dear = _compose._dearer(loss, bits)
+        (bound, delta), (dear_bound, dear_delta) = _renyi.basic(loss), _renyi.basic(dear)
+        assert delta <= dear_delta <= most * delta, loss
+        if bound < math.inf:
+            more = most + 1e-9 if not isinstance(loss, Sampled) else most**2
+            assert bound <= dear_bound <= more * bound, loss
+        assert loss.rho <= dear.rho <= most**4 * loss.rho, loss
+    kinds = {_compose._dearer(Pure(1 + k / 10**6), bits) for k in range(10**4)}
+    assert len(kinds) == 1 + math.ceil(0.01 * 2 ** (bits - 1))
+
+
+def test_a_sum_of_curves_is_not_below_the_exact_one():
+    draw = random.Random(6)
+    losses = Counter({LaplaceNoise(Fraction(draw.randint(50, 10**4))): 1 for _ in range(300)})
+    above = _compose._curve(losses)[::50].tolist()
+    exact = [sum(map(Fraction, column)) for column in zip(*map(_curve_of, losses), strict=True)]
+    assert all(Fraction(a) >= b for a, b in zip(above, exact, strict=True))
+    plain = np.sum([_renyi.curve(loss) for loss in losses], axis=0)[::50].tolist()
+    assert any(Fraction(a) < b for a, b in zip(plain, exact, strict=True))  # floats alone would be
+
+
+def _curve_of(loss):
+    return _renyi.curve(loss)[::50].tolist()
+
+
+def test_answers_of_an_accountant_never_go_down():
+    # A new loss may bring a finer grid, and with it an epsilon a part in ten thousand lower.
+    draw, lower = random.Random(3), 0
+    for _ in range(4):
+        one, before, raw = Accountant(), (0.0, 0.0), 0.0
+        for _ in range(6):
+            one.compose(10 ** draw.uniform(-5, 0), draw.choice([1, 1, 5, 50]))
+            now = one.epsilon(1e-6), one.delta(0.5)
+            assert now[0] >= before[0]
+            assert now[1] >= before[1]
+            bare = _compose.epsilon_at(one._branches[0], 1e-6, "pld")
+            assert now[0] >= bare
+            lower, before, raw = lower + (bare < raw), now, bare
+        assert one.epsilon(1e-7) >= one.epsilon(1e-6)
+    assert lower  # these losses do try it
+
+
+# How the losses of a long composition change in size: alike, growing, shrinking, or of all sizes.
+SIZES = {
+    "alike": lambda k: 0.02 + 1e-4 * k,
+    "growing": lambda k: 1e-4 * 1.06**k,
+    "shrinking": lambda k: 0.5 * 0.95**k,
+    "all": lambda k: 10 ** (-3 + (k * 7 % 11) / 4),
+}
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_a_running_composition_is_near_the_exact_one_and_never_below(sizes):
+    size = SIZES[sizes]
+    losses, running = Counter(), None
+    for k in range(120):
+        e = Fraction(size(k))
+        loss = [Pure(float(e)), LaplaceNoise(2 / e, 2), GaussianNoise(1 / e**2), Flips(1 / (2 + e))]
+        losses[loss[k % 4]] += 1
+        joined = running and running.joined(loss[k % 4])
+        running = joined or _compose.Composition.of(losses)
+        if k % 20 == 19:
+            found = running.epsilon(1e-6)
+            finest = max(each.epsilon(1e-6) for each in _product.distribution(losses))
+            # The finest grid is itself a part in 2000 above the exact composition.
+            assert finest / 1.0005 <= found <= 1.01 * finest
+            again = _compose.Composition.from_bytes(running.to_bytes())
+            assert again.epsilon(1e-6) == pytest.approx(found, rel=1e-6)
+
+
+@pytest.mark.parametrize(("epsilon", "times"), [(0.1, 100), (1, 10), (0.01, 3000), (3, 2)])
+def test_a_running_product_is_not_below_the_exact_binomial(epsilon, times):
+    running = Running.of(Counter({Pure(epsilon): 1}))
+    for _ in range(times - 1):
+        running = running.joined(Pure(epsilon)) or pytest.fail("it had to be built anew")
+    for delta in (1e-2, 1e-6):
+        found = running.epsilon(delta)
+        assert answers(epsilon, times, found) <= delta
+        assert answers(epsilon, times, found * 0.99) > delta
+
+
+def test_a_running_composition_of_samples_knows_both_directions():
+    loss = Sampled(0.05, GaussianNoise(Fraction(4)))
+    first = _compose.Composition.of(Counter({Pure(0.01): 3}))
+    running = first.joined(loss)
+    for _ in range(20):
+        running = running.joined(loss) or _compose.Composition.of(
+            Counter({Pure(0.01): 3, loss: 21})
+        )
+    want = total([(Pure(0.01), 3), (loss, 21)]).epsilon(1e-6)
+    assert want / 1.0005 <= running.epsilon(1e-6) <= 1.01 * want
+    sides = running.product._distributions
+    assert len(sides) == 2
+    assert sides[0].epsilon(1e-6) != sides[1].epsilon(1e-6)

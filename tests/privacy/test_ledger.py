@@ -2,12 +2,14 @@
 
 import math
 import pickle
+import random
 import sqlite3
 from fractions import Fraction
 
 import pytest
 
 from sfumato.privacy import Accountant, BudgetExceeded, Ledger
+from sfumato.privacy._budget import DataSet, Spending
 from sfumato.privacy.loss import Flips, GaussianNoise, LaplaceNoise, Pure
 
 
@@ -73,9 +75,80 @@ def test_pure_charges_in_a_delta_budget_are_their_sum_while_that_fits(ledger):
     for _ in range(40):
         ledger.charge("wide", 0.1, "a count")
     assert ledger.spent("wide").delta == 1e-3
-    assert ledger.spent("wide").epsilon == Accountant().compose(0.1, 40).epsilon(1e-3)
+    exact = Accountant().compose(0.1, 40).epsilon(1e-3)
+    assert exact * (1 - 1e-6) <= ledger.spent("wide").epsilon <= exact * 1.01
     left = ledger.remaining("wide").epsilon
     ledger.charge("wide", left, "the rest")
+
+
+def test_what_is_spent_never_goes_down(ledger):
+    # Sums of pure epsilons give way to distributions, and tiny losses change the grid of these.
+    ledger.create("wide", epsilon=8, delta=1e-6)
+    draw, before = random.Random(4), 0.0
+    for k in range(60):
+        size = 10 ** draw.uniform(-5, -0.7)
+        kinds = (size, LaplaceNoise(1 / Fraction(size)), GaussianNoise(1 / Fraction(size) ** 2))
+        ledger.charge("wide", kinds[k % (1 if k < 15 else 3)], "a count")
+        spent = ledger.spent("wide").epsilon
+        assert spent >= before, k
+        before = spent
+    with sqlite3.connect(ledger.path) as file, pytest.raises(sqlite3.IntegrityError, match="less"):
+        file.execute("UPDATE running SET epsilon = epsilon / 2")
+
+
+def test_what_is_left_fits_and_is_no_more_than_the_difference(ledger):
+    # In floats 1 - 0.1 - ... rounds to either side: it must round down, and then fit.
+    draw = random.Random(5)
+    for k in range(20):
+        name, delta = f"set {k}", 1e-6 * (k % 2)
+        ledger.create(name, epsilon=draw.uniform(0.9, 1.1), delta=delta)
+        ledger.charge(name, draw.uniform(0, 0.8), "a count")
+        spent, left = ledger.spent(name).epsilon, ledger.remaining(name).epsilon
+        assert Fraction(spent) + Fraction(left) <= Fraction(ledger.dataset(name).epsilon)
+        ledger.charge(name, left, "the rest")
+    # Where many losses are composed on a grid, adding a pure one costs no more than itself.
+    assert Spending(1.0, None).with_loss(Pure(0.25), tight=1.5).epsilon == 1.25
+    assert Spending(1.0, None).with_loss(Pure(0.25), tight=1.125).epsilon == 1.125
+    assert Spending(1.0, None).with_loss(Pure(0.25), tight=0.5).epsilon == 1.0
+    for whole in (0.3, 0.7, 1.0):
+        budget = DataSet("x", whole, 0, "event", "add/remove", None)
+        exact, left = Fraction(whole) - Fraction(0.1), Spending(0.1).left(budget).epsilon
+        assert Fraction(left) <= exact < Fraction(math.nextafter(left, 2))
+
+
+SPELLED = ["Views", "VIEWS", "\uff56iews", "\uff36\uff29\uff25\uff37\uff33", "view\u017f"]
+LOOKING = ["v\u0456ews", "\u03bdiews", "view\u0455", "\u0475i\u0435w\u0455"]
+
+
+@pytest.mark.parametrize("name", SPELLED)
+def test_another_spelling_is_the_same_data_set(ledger, name):
+    with pytest.raises(ValueError, match="data set 'views' is there already, which"):
+        ledger.create(name, epsilon=1)
+    ledger.charge(name, 0.25, "a count")
+    assert ledger.spent("views").epsilon == ledger.spent(name).epsilon == 0.25
+    assert ledger.dataset(name).name == "views"
+    assert [each.name for each in ledger.datasets()] == ["views", "rough"]
+
+
+@pytest.mark.parametrize("name", LOOKING)
+def test_a_name_that_looks_like_another_is_refused(ledger, name):
+    with pytest.raises(ValueError, match="looks like the data set 'views' that is there"):
+        ledger.create(name, epsilon=1)
+    with pytest.raises(ValueError, match="there is no data set"):
+        ledger.charge(name, 0.1, "a count")
+
+
+def test_names_that_look_different_are_taken_and_invisible_letters_are_not(ledger):
+    for name in ("view", "views 2", "vie\u0301ws", "\u0432\u0438\u0434\u044b", "\u6ce8\u6587"):
+        ledger.create(name, epsilon=1)
+    with pytest.raises(ValueError, match="data set 'views 2' is there"):
+        ledger.create("views  2", epsilon=1)
+    for bad in ("\u3164", "\u034f", "\u2800", "\ufe0f", "\u200b", "\u00ad", "\U000e0101"):
+        with pytest.raises(ValueError, match=r"invisible letters|printable line"):
+            ledger.create(f"ord{bad}ers", epsilon=1)
+    ledger.create("AI", epsilon=1)
+    with pytest.raises(ValueError, match="looks like the data set 'AI'"):
+        ledger.create("Al", epsilon=1)
 
 
 @pytest.mark.parametrize("loss", [(0.1, 1e-9), GaussianNoise(Fraction(10**6))])

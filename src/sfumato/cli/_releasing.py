@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["is_charged", "is_stored", "released", "way_back"]
+__all__ = ["completing", "is_charged", "is_stored", "released", "way_back"]
 
 
 def released(
@@ -32,12 +32,37 @@ def released(
 
 def is_stored(ledger: Path | None, release_id: str | None) -> bool:
     """Whether a release of this id was made before, whose bytes a retry returns."""
-    return any(charge.released for charge in _charges(ledger, release_id))
+    charge = _charge(ledger, release_id)
+    return charge is not None and charge.released is not None
 
 
 def is_charged(ledger: Path | None, release_id: str | None) -> bool:
     """Whether a release of this id was paid, made or not."""
-    return bool(_charges(ledger, release_id))
+    return _charge(ledger, release_id) is not None
+
+
+def completing(ledger: Path, charge: Any) -> str:
+    """Which command makes a release that was paid and never made: it draws once, and is free."""
+    kind = charge.what.partition(":")[0].removeprefix("Released")
+    command = next((each for each, kinds in COMMANDS.items() if kind in kinds.split()), None)
+    paid = f"--ledger {ledger} --dataset {charge.dataset!r} --release-id {charge.release_id!r}"
+    how = f"sfumato {command} ... {paid}" if command else f"the command that made it with {paid}"
+    return (
+        f"release {charge.release_id!r} ({charge.what}) was charged to {charge.dataset!r}, and "
+        f"nothing of it was made or stored. Run {how} with the same options as before: that "
+        "draws its noise once and costs nothing more."
+    )
+
+
+# The command that makes a release, by its kind.
+COMMANDS = {
+    "sketch release SKETCH": "AMS BloomFilter CosineSketch CountMin CountSketch HyperLogLog "
+    "MinHash",
+    "profiles release RATINGS": "Blip Jlt Minima Signs",
+    "density build TABLE": "ClassColumns ClassKernels SliceTable KernelFourier KernelGrid "
+    "KernelSlices Moments Race",
+    "fit RATINGS": "PrivateFactorization",
+}
 
 
 @contextmanager
@@ -47,7 +72,11 @@ def way_back(ledger: Path | None, release_id: str | None) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if before or not is_charged(ledger, release_id):
+        try:
+            paid_now = not before and is_charged(ledger, release_id)
+        except (OSError, ValueError):  # such as a full disk; the error itself tells
+            paid_now = False
+        if not paid_now:
             raise
         paid = f"--release-id {release_id} was charged; with it the next run is free."
         if isinstance(error, KeyboardInterrupt):
@@ -57,14 +86,13 @@ def way_back(ledger: Path | None, release_id: str | None) -> Iterator[None]:
         raise
 
 
-def _charges(ledger: Path | None, release_id: str | None) -> list[Any]:
+def _charge(ledger: Path | None, release_id: str | None) -> Any:
     if ledger is None or release_id is None or not ledger.exists() or not ledger.stat().st_size:
-        return []
+        return None
     from sfumato.privacy import Ledger
 
-    known = Ledger(ledger)
-    charges = (charge for each in known.datasets() for charge in known.history(each.name))
-    return [charge for charge in charges if charge.release_id == release_id]
+    with Ledger(ledger) as known:
+        return known.find(release_id)
 
 
 def _settings(sketch: Any, settings: list[str]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli._options import Json
+from sfumato.cli._options import Force, Json, check_output
 
 __all__ = ["app"]
 
@@ -35,19 +35,21 @@ def create(
     parent: Annotated[
         str | None, typer.Option(help="The data set that this is a split of; it pays too.")
     ] = None,
+    new_file: Annotated[
+        bool,
+        typer.Option(
+            "--new-file", help="Begin anew where a ledger was and is gone; its spending is lost."
+        ),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Give a data set its budget, in a new ledger or one that is there."""
-    from sfumato._require import between, positive
     from sfumato.cli import _show
     from sfumato.privacy import Ledger
 
-    # Before a file is made for what cannot be in it.
-    positive.check("Ledger", "epsilon", epsilon)
-    between(0, 1).check("Ledger", "delta", delta)
-    held = Ledger(ledger)
-    held.create(dataset, epsilon, delta, unit, relation, parent)
-    _show.document(_told(held, dataset), json)
+    with Ledger(ledger) as held:
+        held.create(dataset, epsilon, delta, unit, relation, parent, new_file=new_file)
+        _show.document(_described(held, dataset), json)
 
 
 @app.command()
@@ -56,15 +58,21 @@ def show(
     dataset: Annotated[str | None, typer.Argument(help="All of them unless told.")] = None,
     json: Json = False,
 ) -> None:
-    """What is spent and what is left of the budgets."""
+    """What is spent and what is left of the budgets, and the chain to note elsewhere."""
     from sfumato.cli import _show
 
-    held = _open(ledger)
-    if dataset is not None:
-        _show.document(_seen(_told(held, dataset), json), json)
+    with _open(ledger) as held:
+        if dataset is not None:
+            found = {**_described(held, dataset), "chain": held.chain}
+            _show.document(_with_bar(found, json), json)
+            return
+        every = [_with_bar(_described(held, each.name), json) for each in held.datasets()]
+        chain = held.chain
+    if json:
+        _show.document({"rows": every, "chain": chain}, json)
     else:
-        every = [_seen(_told(held, each.name), json) for each in held.datasets()]
-        _show.rows(every if json else [_short(each) for each in every], json)
+        _show.rows([_short(each) for each in every], json)
+        print(f"chain {chain}")
 
 
 @app.command()
@@ -73,28 +81,75 @@ def history(
     dataset: Annotated[str, typer.Argument(help="The data set; its splits are listed with it.")],
     json: Json = False,
 ) -> None:
-    """The charges of a data set, oldest first."""
+    """The charges of a data set, oldest first, and which of them still wait for their output."""
     from sfumato.cli import _show
 
-    held = _open(ledger)
-    delta = held.dataset(dataset).delta
-    found = [_charge(each, delta) for each in held.history(dataset)]
+    with _open(ledger) as held:
+        delta = held.dataset(dataset).delta
+        found = [_charge(each, delta) for each in held.history(dataset)]
     _show.rows(found if json else [_brief(each) for each in found], json)
+    waiting = [each["release_id"] for each in found if each["unfinished"]]
+    if waiting and not json:
+        print(f"Charged without output: {', '.join(waiting)}. See budget resume {ledger} ID.")
+
+
+@app.command()
+def verify(
+    ledger: File,
+    expect: Annotated[
+        str | None,
+        typer.Option(metavar="CHAIN", help="A chain noted earlier: an older copy lacks it."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Read a ledger from end to end, compose all charges anew, and print its last chain value."""
+    from sfumato.cli import _show
+
+    with _open(ledger) as held:
+        found = held.verify(expect)
+    answer = {"entries": found.entries, "chain": found.chain}
+    if found.since is not None:
+        answer["since_expected"] = found.since
+    _show.document({"whole": True, **answer}, json)
+
+
+@app.command()
+def resume(
+    ledger: File,
+    release_id: Annotated[str, typer.Argument(metavar="ID", help="As budget history shows it.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the release.")],
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Write out a release that was paid and stored; or tell the command that completes it."""
+    from sfumato.cli import _releasing, _show
+
+    check_output(output, force, ledger)
+    with _open(ledger) as held:
+        charge = held.find(release_id)
+        if charge is None:
+            raise ValueError(f"{ledger}: there is no release {release_id!r}; see budget history.")
+        if charge.unfinished:
+            raise ValueError(_releasing.completing(ledger, charge))
+        data = held.fetch(release_id)
+    output.write_bytes(data)
+    _show.document(
+        {"release_id": charge.release_id, "dataset": charge.dataset, "nbytes": len(data)}, json
+    )
 
 
 def _open(file: Path) -> Any:
-    """A ledger that is there: looking must not make one."""
+    """A ledger that is there."""
     if not file.exists():
         raise FileNotFoundError(f"{file}: there is no such ledger; `budget create` makes one.")
-    if not file.stat().st_size:
-        raise ValueError(f"{file}: is empty, and no ledger.")
     from sfumato.privacy import Ledger
 
     return Ledger(file)
 
 
-def _told(held: Any, dataset: str) -> dict[str, Any]:
+def _described(held: Any, dataset: str) -> dict[str, Any]:
     budget, spent = held.dataset(dataset), held.spent(dataset)
+    releases, unfinished = held.counts(dataset)
     return {
         "dataset": budget.name,
         "epsilon": budget.epsilon,
@@ -105,23 +160,24 @@ def _told(held: Any, dataset: str) -> dict[str, Any]:
         "spent": spent.epsilon,
         "spent_delta": spent.delta,
         "remaining": held.remaining(dataset).epsilon,
-        "releases": len(held.history(dataset)),
+        "releases": releases,
+        "unfinished": unfinished,
     }
 
 
-def _seen(told: dict[str, Any], as_json: bool) -> dict[str, Any]:
+def _with_bar(found: dict[str, Any], as_json: bool) -> dict[str, Any]:
     """With a bar, where people look at it."""
     if as_json:
-        return told
+        return found
     # Anything spent shows, and only all of it fills the bar.
-    share = told["spent"] / told["epsilon"]
+    share = found["spent"] / found["epsilon"]
     full = min(BAR if share >= 1 else BAR - 1, max(round(share * BAR), int(share > 0)))
-    return {**told, "budget": "█" * full + "░" * (BAR - full) + f" {share:.0%}"}
+    return {**found, "budget": "█" * full + "░" * (BAR - full) + f" {share:.0%}"}
 
 
-def _short(told: dict[str, Any]) -> dict[str, Any]:
-    """What fits a line; `show` of one data set and --json tell the rest."""
-    return {name: told[name] for name in ("dataset", "epsilon", "spent", "remaining", "budget")}
+def _short(found: dict[str, Any]) -> dict[str, Any]:
+    """What fits a line; `show` of one data set and --json give the rest."""
+    return {name: found[name] for name in ("dataset", "epsilon", "spent", "remaining", "budget")}
 
 
 def _charge(entry: Any, delta: float) -> dict[str, Any]:
@@ -139,12 +195,15 @@ def _charge(entry: Any, delta: float) -> dict[str, Any]:
         "loss": entry.loss.to_dict(),
         "released": entry.released,
         "nbytes": entry.nbytes,
+        "unfinished": entry.unfinished,
     }
 
 
 def _brief(charge: dict[str, Any]) -> dict[str, Any]:
     """When, which, and what it cost by itself; charges compose to less than their sum."""
-    made = f"{charge['nbytes']:,}" if charge["released"] else "none"
+    made = f"{charge['nbytes']:,}" if charge["released"] else "elsewhere"
+    if charge["unfinished"]:
+        made = "none yet"
     return {
         "charged": charge["charged"][:16].replace("T", " "),
         "release": charge["release_id"],

@@ -1,6 +1,7 @@
 """`sfumato profiles`: publish who had what with noise, and find similar users in the result."""
 
 import math
+import secrets
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -79,9 +80,12 @@ def release(
         raise FileNotFoundError(f"{ledger}: there is no ledger; make one with budget create.")
     rows = _ratings.read(interactions, _ratings.private(context.params))
     _ratings.curators_report(report, rows, {"users": named})
+    if ledger is not None:
+        given["release_id"] = release_id = release_id or secrets.token_hex(16)
     stored = _releasing.is_stored(ledger, release_id)
-    made = encoder.release(rows, users=named, **given)
-    made.save(output)
+    with _releasing.way_back(ledger, release_id):
+        made = encoder.release(rows, users=named, **given)
+        made.save(output)
     _show.document({**_show.info(made, output), "stored_before": stored}, json)
     whole = made.profile_epsilon(encoder.typical_size)
     _show.promise(made.statement, json, _whole_profile(whole, encoder.typical_size))

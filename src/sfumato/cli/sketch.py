@@ -1,5 +1,6 @@
 """`sfumato sketch`: build, look into, ask, merge and release the sketches of a column."""
 
+import secrets
 import sys
 import time
 from pathlib import Path
@@ -184,19 +185,22 @@ def release(
     from sfumato.cli import _releasing, _show
 
     check_output(output, force)
+    if ledger is not None:
+        release_id = release_id or secrets.token_hex(16)
     stored = _releasing.is_stored(ledger, release_id)
-    made = _releasing.released(
-        _load(file),
-        (epsilon, delta),
-        ledger,
-        settings or [],
-        dataset=dataset,
-        release_id=release_id,
-        unit=unit,
-        relation=relation,
-        contributions=contributions,
-    )
-    made.save(output)
+    with _releasing.way_back(ledger, release_id):
+        made = _releasing.released(
+            _load(file),
+            (epsilon, delta),
+            ledger,
+            settings or [],
+            dataset=dataset,
+            release_id=release_id,
+            unit=unit,
+            relation=relation,
+            contributions=contributions,
+        )
+        made.save(output)
     _show.document({**_show.info(made, output), "stored_before": stored}, json)
     _show.promise(made.statement, json)
     if stored:

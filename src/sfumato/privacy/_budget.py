@@ -1,4 +1,4 @@
-"""What a budget allows: whether one more loss fits, what is spent, and what is left."""
+"""What a budget allows: what its charges compose to, whether one more fits, and what is left."""
 
 import math
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from sfumato.privacy import _compose
 from sfumato.privacy._upward import round_up
 from sfumato.privacy.loss import Loss
 
-__all__ = ["BudgetExceeded", "Cost", "DataSet", "alone", "fits", "left", "spent"]
+__all__ = ["BudgetExceeded", "Cost", "DataSet", "Spending", "alone", "whole_cost"]
 
 # Ten times 0.1 is above 1 in floats; a part in 10**12 of a budget is taken for such rounding.
 SLACK = 1 + 1e-12
@@ -56,24 +56,68 @@ class BudgetExceeded(ValueError):  # noqa: N818 - what a caller reads is that it
         )
 
 
-def fits(losses: Mapping[Loss, int], budget: DataSet) -> bool:
-    """Whether all of it together stays in the budget, by the quickest proof that there is."""
-    epsilon = budget.epsilon * SLACK
-    if _compose.pure_sum(losses) <= epsilon:
-        return True
-    return budget.delta > 0 and any(
-        _compose.delta_at(losses, epsilon, method) <= budget.delta
-        for method in reversed(_compose.METHODS)
-    )
+@dataclass(frozen=True)
+class Spending:
+    """What all charges of a data set compose to, carried from charge to charge.
+
+    epsilon: at the delta of the budget, within one percent of the exact composition, never below
+    it, and never lower than before; pure: the exact sum of the pure epsilons, None if a loss has
+    none.
+    """
+
+    epsilon: float = 0.0
+    pure: Fraction | None = Fraction(0)
+
+    @property
+    def pure_epsilon(self) -> float:
+        """The sum, rounded up."""
+        return math.inf if self.pure is None else round_up(self.pure)
+
+    def cost(self, budget: DataSet) -> Cost:
+        """What is spent: with delta 0 where the sum of pure epsilons is no more than that."""
+        delta = 0.0 if self.pure_epsilon <= self.epsilon else budget.delta
+        return Cost(self.epsilon, delta)
+
+    def left(self, budget: DataSet) -> Cost:
+        """A pure loss of this epsilon fits for certain, as it adds no more than itself."""
+        exact = Fraction(budget.epsilon) - Fraction(self.epsilon)
+        return Cost(max(0.0, -round_up(-exact)), budget.delta)
+
+    def fits(self, budget: DataSet) -> bool:
+        """Whether it stays in the budget."""
+        return self.epsilon <= budget.epsilon * SLACK
+
+    def with_loss(self, loss: Loss, tight: float = math.inf) -> "Spending":
+        """After one more; tight, what all of it composes to at the delta of the budget.
+
+        Basic composition with a pure loss, and the plain sum, hold as well. The sum stands where a
+        distribution is less than a part in a thousand better, as it needs no delta.
+        """
+        one = Fraction(loss.epsilon) if loss.epsilon < math.inf else None
+        pure = None if one is None or self.pure is None else self.pure + one
+        best = math.inf if pure is None else round_up(pure)
+        if tight < 0.999 * best:
+            added = math.inf if one is None else round_up(Fraction(self.epsilon) + one)
+            best = min(tight, added)
+        return Spending(max(self.epsilon, best), pure)
+
+    def to_text(self) -> tuple[float, str]:
+        """As it is stored."""
+        return self.epsilon, "none" if self.pure is None else str(self.pure)
+
+    @classmethod
+    def from_text(cls, epsilon: float, pure: str) -> "Spending":
+        """What `to_text` wrote."""
+        return cls(epsilon, None if pure == "none" else Fraction(pure))
 
 
-def spent(losses: Mapping[Loss, int], budget: DataSet) -> Cost:
-    """The sum and 0 if all is pure and that fits, else the least epsilon at the budget's delta."""
-    pure = _compose.pure_sum(losses)
-    if pure <= budget.epsilon * SLACK:
-        return Cost(pure, 0.0)
-    epsilon = _compose.epsilon_at(losses, budget.delta, "pld")
-    return Cost(min(epsilon, budget.epsilon), budget.delta)
+def whole_cost(losses: Mapping[Loss, int], delta: float) -> Spending:
+    """The composition of losses from nothing, as tight as the accountant has it."""
+    sums = [Fraction(loss.epsilon) * n for loss, n in losses.items() if loss.epsilon < math.inf]
+    pure = sum(sums, Fraction(0)) if len(sums) == len(losses) else None
+    epsilon = _compose.epsilon_at(losses, delta, "pld")
+    best = math.inf if pure is None else round_up(pure)
+    return Spending(best if epsilon >= 0.999 * best else epsilon, pure)
 
 
 def alone(loss: Loss, budget: DataSet) -> Cost:
@@ -81,9 +125,3 @@ def alone(loss: Loss, budget: DataSet) -> Cost:
     if loss.epsilon < math.inf:
         return Cost(loss.epsilon, 0.0)
     return Cost(_compose.epsilon_at({loss: 1}, budget.delta, "pld"), budget.delta)
-
-
-def left(losses: Mapping[Loss, int], budget: DataSet) -> Cost:
-    """A pure loss of this epsilon fits for certain, as it adds no more than itself."""
-    exact = Fraction(budget.epsilon) - Fraction(spent(losses, budget).epsilon)
-    return Cost(max(0.0, -round_up(-exact)), budget.delta)

@@ -1,15 +1,18 @@
 """What a collection of losses costs together: the least of all bounds that a method knows."""
 
+import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import singledispatch
 
 import numpy as np
 
 from sfumato.privacy import _product, _renyi, calibrate
+from sfumato.privacy._pld import has_pair
+from sfumato.privacy._running import Running
 from sfumato.privacy._upward import pure_rho, round_up
 from sfumato.privacy.loss import (
     Approximate,
@@ -21,11 +24,12 @@ from sfumato.privacy.loss import (
     Sampled,
 )
 
-__all__ = ["METHODS", "delta_at", "epsilon_at", "pure_sum", "rho_sum"]
+__all__ = ["METHODS", "Composition", "delta_at", "epsilon_at", "pure_sum", "rho_sum"]
 
 METHODS = ("pld", "rdp", "zcdp")
 Losses = Mapping[Loss, int]
 MANY = 64  # kinds of losses that are composed one by one
+EACH = 512  # that a running composition is built of one by one
 
 
 def pure_sum(losses: Losses) -> float:
@@ -43,7 +47,7 @@ def epsilon_at(losses: Losses, delta: float, method: str) -> float:
     best = pure_sum(losses)
     if delta == 0 or best == 0:
         return best
-    losses = _gathered(losses)
+    losses = _gathered(losses, 8 if len(losses) > MANY else 0)
     bound, slip = _basic(losses)
     left = delta - slip
     if left >= 0:
@@ -59,13 +63,68 @@ def delta_at(losses: Losses, epsilon: float, method: str) -> float:
     """The least delta at this epsilon, likewise."""
     if pure_sum(losses) <= epsilon:
         return 0.0
-    losses = _gathered(losses)
+    losses = _gathered(losses, 8 if len(losses) > MANY else 0)
     bound, slip = _basic(losses)
     best = slip if bound <= epsilon else 1.0
     best = min(best, slip + calibrate.concentrated_delta(epsilon, _rho(losses)))
     if method != "zcdp":
         best = min(best, slip + _renyi.delta_of(_curve(losses), epsilon))
     return min(best, _tight_delta(losses, epsilon)) if method == "pld" else best
+
+
+@dataclass(frozen=True)
+class Composition:
+    """What many losses compose to, and goes on to with one more: `joined` makes the next.
+
+    A product of distributions where all losses have one, and the sum of their Renyi curves; slip:
+    the sum of deltas that stand beside the curves; terms: how many were added to it.
+    """
+
+    product: Running | None
+    curve: np.ndarray
+    slip: Fraction
+    terms: int
+
+    @classmethod
+    def of(cls, losses: Losses) -> "Composition":
+        """Of more than EACH kinds of losses, each is taken for one that costs up to 1/256 more."""
+        some = _gathered(losses, 9 if len(losses) > EACH else 0)
+        slips = (Fraction(_renyi.basic(loss)[1]) * count for loss, count in some.items())
+        return cls(Running.of(some), _curve(some), sum(slips, Fraction(0)), len(some))
+
+    def joined(self, loss: Loss) -> "Composition | None":
+        """With one more; None where the product is to be built anew."""
+        product = None
+        if self.product is not None and has_pair(loss):
+            product = self.product.joined(loss)
+            if product is None:
+                return None
+        slip = self.slip + Fraction(_renyi.basic(loss)[1])
+        return Composition(product, self.curve + _renyi.curve(loss), slip, self.terms + 1)
+
+    def epsilon(self, delta: float) -> float:
+        """The least epsilon at this delta, rounded up; delta above 0."""
+        left = -round_up(self.slip - Fraction(delta))
+        best = math.inf
+        if left > 0:  # each addition rounds by less than a part in 2**52
+            best = _renyi.epsilon_of(self.curve * (1 + 2.0**-52 * self.terms), left)
+        return best if self.product is None else min(best, self.product.epsilon(delta))
+
+    def to_bytes(self) -> bytes:
+        """All of it, for a file that has its own checksum."""
+        header = json.dumps({"slip": str(self.slip), "terms": self.terms}).encode()
+        product = b"" if self.product is None else self.product.to_bytes()
+        start = len(header).to_bytes(4, "little") + header
+        return start + self.curve.astype("<f8").tobytes() + product
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Composition":
+        """What `to_bytes` wrote."""
+        start = 4 + int.from_bytes(data[:4], "little")
+        header, end = json.loads(data[4:start]), start + 8 * _renyi.ORDERS.size
+        product = Running.from_bytes(data[end:]) if len(data) > end else None
+        curve = np.frombuffer(data[start:end], "<f8")
+        return cls(product, curve, Fraction(header["slip"]), header["terms"])
 
 
 def _basic(losses: Losses) -> tuple[float, float]:
@@ -108,12 +167,14 @@ def _alone(losses: Losses) -> GaussianNoise | None:
     return only if isinstance(only, GaussianNoise) else None
 
 
-def _gathered(losses: Losses) -> Losses:
-    """Uses of the same Gaussian noise are one use with more cells; many kinds become fewer."""
-    coarse = len(losses) > MANY
+def _gathered(losses: Losses, bits: int) -> Losses:
+    """Uses of the same Gaussian noise are one use with more cells.
+
+    With bits, many kinds become fewer: each costs up to a part in 2**(bits - 1) more.
+    """
     found: Counter[Loss] = Counter()
     for loss, count in losses.items():
-        one, times = _unit(_dearer(loss) if coarse else loss)
+        one, times = _unit(_dearer(loss, bits) if bits else loss)
         found[one] += times * count
     return Counter(dict(_many(one, count) for one, count in found.items()))
 
@@ -149,47 +210,55 @@ def _(loss: Flips, count: int) -> tuple[Loss, int]:
 
 
 @singledispatch
-def _dearer(loss: Loss) -> Loss:
-    """A loss that costs up to one percent more, and that others are made equal to."""
+def _dearer(loss: Loss, bits: int) -> Loss:
+    """A loss that costs up to a part in 2**(bits - 1) more, and that others are made equal to."""
     return loss
 
 
 @_dearer.register
-def _(loss: Pure) -> Loss:
-    return replace(loss, epsilon=-float(_floor(-Fraction(loss.epsilon))))
+def _(loss: Pure, bits: int) -> Loss:
+    return replace(loss, epsilon=_ceil(loss.epsilon, bits))
 
 
 @_dearer.register
-def _(loss: LaplaceNoise) -> Loss:
-    return replace(loss, scale=_floor(loss.scale))
+def _(loss: LaplaceNoise, bits: int) -> Loss:
+    return replace(loss, scale=_floor(loss.scale, bits))
 
 
 @_dearer.register
-def _(loss: GaussianNoise) -> Loss:
-    return replace(loss, variance=_floor(loss.variance))
+def _(loss: GaussianNoise, bits: int) -> Loss:
+    return replace(loss, variance=_floor(loss.variance, bits))
 
 
 @_dearer.register
-def _(loss: Flips) -> Loss:
-    return replace(loss, probability=_floor(loss.probability))
+def _(loss: Flips, bits: int) -> Loss:
+    if loss.probability < Fraction(1, 4):
+        return replace(loss, probability=_floor(loss.probability, bits))
+    half = Fraction(1, 2)  # near it, how far off decides the cost
+    return replace(loss, probability=half + _floor(loss.probability - half, bits))
 
 
 @_dearer.register
-def _(loss: Approximate) -> Loss:
-    bound, delta = (-float(_floor(-Fraction(each))) for each in (loss.bound, loss.delta))
+def _(loss: Approximate, bits: int) -> Loss:
+    bound, delta = _ceil(loss.bound, bits), _ceil(loss.delta, bits)
     return replace(loss, bound=bound, delta=min(delta, max(loss.delta, 0.5)))
 
 
 @_dearer.register
-def _(loss: Sampled) -> Loss:
-    rate = min(-float(_floor(-Fraction(loss.rate))), 1 - 2**-20)
-    return replace(loss, rate=max(rate, loss.rate), of=_dearer(loss.of))
+def _(loss: Sampled, bits: int) -> Loss:
+    rate = min(_ceil(loss.rate, bits), 1 - 2**-20)
+    return replace(loss, rate=max(rate, loss.rate), of=_dearer(loss.of, bits))
 
 
-def _floor(number: Fraction) -> Fraction:
-    """Down to a multiple of the power of two that is 1/256 to 1/128 of it."""
-    step = Fraction(2) ** (math.frexp(float(number))[1] - 8)
+def _floor(number: Fraction, bits: int) -> Fraction:
+    """Down to a number of so many leading bits."""
+    step = Fraction(2) ** (math.frexp(float(number))[1] - bits)
     return math.floor(number / step) * step
+
+
+def _ceil(number: float, bits: int) -> float:
+    """Up to a number of so many leading bits."""
+    return -float(_floor(-Fraction(number), bits))
 
 
 def _sum(parts: Iterable[tuple[float, int]]) -> float:

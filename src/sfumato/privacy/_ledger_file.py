@@ -1,40 +1,81 @@
-"""The file of a ledger: its tables, its version, and transactions that survive a power cut."""
+"""The file of a ledger: its tables, transactions that survive a power cut, and blobs."""
 
+import ctypes
+import hashlib
 import os
 import sqlite3
+import threading
+import uuid
+import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
-__all__ = ["VERSION", "prepare", "reading", "writing"]
+__all__ = [
+    "BLOB",
+    "LedgerDamaged",
+    "LedgerFile",
+    "check_tables",
+    "checked_bytes",
+    "lay_out",
+    "read_blob",
+    "settle_blob",
+    "version",
+    "write_blob",
+]
 
 MARK = 0x53464C47  # SQLite's own place for saying whose file it is
-VERSION = 1
+VERSION = 2
 WAIT = 120.0  # seconds for other processes, each of which holds the file for a moment
+BLOB = 2**16  # bytes of a release that are kept inside the file; larger ones are kept beside it
 
-# Charges are never taken back, and bytes once stored never change: the file itself refuses.
+# Entries are data sets, charges and stored releases, numbered together; each one's chain covers
+# itself and the chain before it. They are never changed or taken away: the file itself refuses.
 TABLES = """
+CREATE TABLE head (
+    id INTEGER PRIMARY KEY CHECK (id = 1), entries INTEGER NOT NULL, chain TEXT NOT NULL
+);
 CREATE TABLE dataset (
-    name TEXT PRIMARY KEY, epsilon REAL NOT NULL, delta REAL NOT NULL, unit TEXT NOT NULL,
-    relation TEXT NOT NULL, parent TEXT REFERENCES dataset (name), created TEXT NOT NULL
+    place INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, epsilon REAL NOT NULL,
+    delta REAL NOT NULL, unit TEXT NOT NULL, relation TEXT NOT NULL, parent TEXT,
+    created TEXT NOT NULL, chain TEXT NOT NULL
 );
 CREATE TABLE charge (
-    place INTEGER PRIMARY KEY, release_id TEXT NOT NULL UNIQUE,
-    dataset TEXT NOT NULL REFERENCES dataset (name), loss TEXT NOT NULL, what TEXT NOT NULL,
-    stores INTEGER NOT NULL, charged TEXT NOT NULL, released TEXT, bytes BLOB
+    place INTEGER PRIMARY KEY, release_id TEXT NOT NULL UNIQUE, dataset TEXT NOT NULL,
+    loss TEXT NOT NULL, what TEXT NOT NULL, stores INTEGER NOT NULL, charged TEXT NOT NULL,
+    chain TEXT NOT NULL
 );
-CREATE INDEX charge_of_dataset ON charge (dataset, loss);
+CREATE TABLE stored (
+    place INTEGER PRIMARY KEY, release_id TEXT NOT NULL UNIQUE, released TEXT NOT NULL,
+    nbytes INTEGER NOT NULL, digest TEXT NOT NULL, chain TEXT NOT NULL, bytes BLOB
+);
+CREATE TABLE running (
+    dataset TEXT PRIMARY KEY, place INTEGER NOT NULL, epsilon REAL NOT NULL, sums TEXT NOT NULL,
+    seal TEXT NOT NULL
+);
+CREATE TABLE product (
+    dataset TEXT PRIMARY KEY, place INTEGER NOT NULL, seal TEXT NOT NULL, body BLOB NOT NULL
+);
+CREATE TRIGGER head_grows BEFORE UPDATE ON head WHEN NEW.entries <= OLD.entries
+BEGIN SELECT RAISE (ABORT, 'the head of a ledger never goes back'); END;
+CREATE TRIGGER spending_grows BEFORE UPDATE ON running
+WHEN NEW.epsilon < OLD.epsilon OR NEW.place < OLD.place
+BEGIN SELECT RAISE (ABORT, 'what is spent never becomes less'); END;
 CREATE TRIGGER charges_stand BEFORE DELETE ON charge
 BEGIN SELECT RAISE (ABORT, 'a charge is never taken back'); END;
-CREATE TRIGGER bytes_stay BEFORE UPDATE ON charge
-WHEN OLD.bytes IS NOT NULL OR (OLD.place, OLD.release_id, OLD.dataset, OLD.loss, OLD.what,
-    OLD.stores, OLD.charged) != (NEW.place, NEW.release_id, NEW.dataset, NEW.loss, NEW.what,
-    NEW.stores, NEW.charged)
-BEGIN SELECT RAISE (ABORT, 'a release is never changed'); END;
+CREATE TRIGGER charges_stay BEFORE UPDATE ON charge
+BEGIN SELECT RAISE (ABORT, 'a charge is never changed'); END;
 CREATE TRIGGER charges_are_new BEFORE INSERT ON charge
 WHEN EXISTS (SELECT 1 FROM charge WHERE release_id = NEW.release_id OR place = NEW.place)
 BEGIN SELECT RAISE (ABORT, 'a charge is never replaced'); END;
+CREATE TRIGGER releases_stand BEFORE DELETE ON stored
+BEGIN SELECT RAISE (ABORT, 'a release is never taken back'); END;
+CREATE TRIGGER releases_stay BEFORE UPDATE ON stored
+BEGIN SELECT RAISE (ABORT, 'a release is never changed'); END;
+CREATE TRIGGER releases_are_new BEFORE INSERT ON stored
+WHEN EXISTS (SELECT 1 FROM stored WHERE release_id = NEW.release_id OR place = NEW.place)
+BEGIN SELECT RAISE (ABORT, 'a release is never replaced'); END;
 CREATE TRIGGER datasets_are_new BEFORE INSERT ON dataset
-WHEN EXISTS (SELECT 1 FROM dataset WHERE name = NEW.name OR rowid = NEW.rowid)
+WHEN EXISTS (SELECT 1 FROM dataset WHERE name = NEW.name OR place = NEW.place)
 BEGIN SELECT RAISE (ABORT, 'a data set is never replaced'); END;
 CREATE TRIGGER budgets_stay BEFORE UPDATE ON dataset
 BEGIN SELECT RAISE (ABORT, 'a budget is never changed'); END;
@@ -43,80 +84,325 @@ BEGIN SELECT RAISE (ABORT, 'a data set is never taken away'); END;
 """
 
 
-def prepare(path: str) -> None:
-    """Make the tables if the file is new; ValueError if it is something else."""
-    with _open(path) as file:
-        file.execute("BEGIN IMMEDIATE")
-        empty = file.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
-        if empty and _number(file, "application_id") == 0:
-            for statement in _statements(TABLES):
-                file.execute(statement)
-            file.execute(f"PRAGMA application_id = {MARK}")
-            file.execute(f"PRAGMA user_version = {VERSION}")
-        _check(path, file)
-        file.execute("COMMIT")
-        file.execute("PRAGMA journal_mode = WAL")  # stays with the file
+class LedgerDamaged(ValueError):  # noqa: N818 - what a caller reads is that it is damaged
+    """A ledger's file, or a blob beside it, is not what was written; nothing is granted from it."""
 
 
-@contextmanager
-def reading(path: str) -> Iterator[sqlite3.Connection]:
-    """One consistent view of the file."""
-    with _transaction(path, "BEGIN") as file:
-        yield file
+class LedgerFile:
+    """A path, and the one connection to the file there that is kept open between transactions.
 
+    Threads take turns. A fork closes the connection first, in an idle moment, so that parent and
+    child each open their own. The path is looked at before each transaction: a file that is gone
+    is not made anew, and one that was put in its place is opened in place of the old one.
+    """
 
-@contextmanager
-def writing(path: str) -> Iterator[sqlite3.Connection]:
-    """Alone with the file: what is read stays true until what is written is on the disk."""
-    with _transaction(path, "BEGIN IMMEDIATE") as file:
-        yield file
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.opened = False  # whether a file was ever found there
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._identity: tuple[int, ...] | None = None
+        _OPEN.add(self)
 
+    @property
+    def blobs(self) -> str:
+        """The folder of large releases."""
+        return f"{self.path}.blobs"
 
-@contextmanager
-def _transaction(path: str, begin: str) -> Iterator[sqlite3.Connection]:
-    # A connection for each use: threads share none, and neither do processes that fork.
-    if not os.path.exists(path):
-        raise FileNotFoundError(f"Ledger: {path} is gone.")
-    with _open(path) as file:
-        _check(path, file)
-        file.execute(begin)
+    @property
+    def identity(self) -> tuple[int, ...] | None:
+        """Which file is open."""
+        return None if self._identity is None else self._identity[:2]
+
+    def close(self) -> None:
+        """Close the connection; the next use opens another."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+            self._connection = self._identity = None
+
+    def make(self, fresh: bool) -> None:
+        """A new ledger without entries, whole or not at all; not over one that was there.
+
+        fresh: also where there are signs that a ledger was here.
+        """
+        if os.path.exists(self.path):
+            return
+        left = [end for end in ("-wal", ".blobs") if os.path.exists(self.path + end)]
+        if (self.opened or left) and not fresh:
+            signs = f", and {os.path.basename(self.path)}{left[0]} is left of it" if left else ""
+            raise FileNotFoundError(
+                f"Ledger: {self.path} is gone{signs}. Restore it, or what was spent is forgotten; "
+                "create(..., new_file=True) begins anew."
+            )
+        if "-wal" in left:
+            os.unlink(self.path + "-wal")  # of the ledger that is given up
+        part = f"{self.path}.{uuid.uuid4().hex}.part"
         try:
-            yield file
-        except BaseException:
-            file.execute("ROLLBACK")
-            raise
-        file.execute("COMMIT")
+            with _errors(self.path):
+                _write_new(part)
+                _publish(part, self.path)
+        finally:
+            for end in ("", "-wal", "-shm", "-journal"):
+                with suppress(FileNotFoundError):
+                    os.unlink(part + end)
+
+    @contextmanager
+    def transaction(self, write: bool) -> Iterator[sqlite3.Connection]:
+        """Reading: one consistent view. Writing: alone with the file until all is on the disk."""
+        with self._lock, _errors(self.path):
+            file = self._current()
+            file.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+            try:
+                yield file
+                file.execute("COMMIT")
+            finally:
+                if file.in_transaction:  # a full disk has ended it already
+                    file.execute("ROLLBACK")
+            if write and self._identity != self._there():
+                # Closing would copy what it wrote over what others wrote since: it stays open.
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(file))
+                self._connection = self._identity = None
+                raise OSError(
+                    f"Ledger: {self.path} or its write-ahead log was moved away while it was "
+                    "written; look into its history before the next release."
+                )
+
+    def _current(self) -> sqlite3.Connection:
+        """The open connection, if it is to the file that is there now."""
+        if not os.path.exists(self.path):
+            self._drop()
+            raise FileNotFoundError(
+                f"Ledger: {self.path} is {'gone' if self.opened else 'not there'}; restore it, or "
+                "create a data set first, which makes the ledger."
+            )
+        if self._connection is not None and self._identity == self._there():
+            return self._connection
+        self._drop()
+        if os.path.getsize(self.path) == 0:
+            raise LedgerDamaged(
+                f"Ledger: {self.path} is empty, and no ledger; restore it, or remove the file."
+            )
+        self._connection = _connect(self.path)
+        self.opened = True
+        self._identity = self._there()
+        return self._connection
+
+    def _there(self) -> tuple[int, ...] | None:
+        """Which file, and which write-ahead log, the path names.
+
+        A program that opens and closes the file by itself drops SQLite's locks on it in the same
+        process; another process may then remove the log that this connection still writes to.
+        """
+        try:
+            both = [os.stat(self.path + end) for end in ("", "-wal")]
+        except FileNotFoundError:
+            return None
+        return tuple(number for each in both for number in (each.st_dev, each.st_ino))
+
+    def _drop(self) -> None:
+        """Close a connection whose file or log was moved away.
+
+        SQLite leaves a moved file alone, but would remove the log of that name, which may be
+        another's: it is kept under a second name meanwhile.
+        """
+        if self._connection is None:
+            return
+        log, kept = f"{self.path}-wal", f"{self.path}-wal.{uuid.uuid4().hex}"
+        with suppress(OSError):
+            os.link(log, kept)
+        self.close()
+        if os.path.exists(kept):
+            with suppress(FileExistsError):
+                os.link(kept, log)
+            os.unlink(kept)
+
+
+_OPEN: "weakref.WeakSet[LedgerFile]" = weakref.WeakSet()
+_HELD: list[LedgerFile] = []  # during a fork
+
+
+def _before_fork() -> None:
+    for each in list(_OPEN):
+        each._lock.acquire()
+        _HELD.append(each)
+        if each._connection is not None and not each._connection.in_transaction:
+            each.close()
+
+
+def _after_fork() -> None:
+    while _HELD:
+        _HELD.pop()._lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
+    )
 
 
 @contextmanager
-def _open(path: str) -> Iterator[sqlite3.Connection]:
+def _errors(path: str) -> Iterator[None]:
+    """What SQLite raises, as an error of ours."""
     try:
-        file = sqlite3.connect(path, timeout=WAIT, isolation_level=None)
+        yield
     except sqlite3.OperationalError as error:
-        raise OSError(f"Ledger: {path} cannot be opened: {error}.") from None
+        reason = " ".join(str(error).split())
+        if "decode" in reason:
+            raise LedgerDamaged(f"Ledger: {path} is damaged: a text in it is none.") from None
+        if any(word in reason for word in ("malformed", "no such", "corrupt")):
+            raise LedgerDamaged(f"Ledger: {path} is damaged: {reason}.") from None
+        raise OSError(f"Ledger: {path} cannot be used: {reason}.") from None
+    except sqlite3.DatabaseError as error:
+        reason = " ".join(str(error).split())
+        raise LedgerDamaged(
+            f"Ledger: {path} is not a ledger of ours, or is damaged: {reason}."
+        ) from None
+    except (UnicodeError, OverflowError, RecursionError, sqlite3.Error) as error:
+        raise LedgerDamaged(f"Ledger: {path} is damaged: {type(error).__name__}.") from None
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    file = sqlite3.connect(path, timeout=WAIT, isolation_level=None, check_same_thread=False)
     try:
         file.execute("PRAGMA synchronous = FULL")
-        file.execute("PRAGMA foreign_keys = ON")
-        yield file
-    except sqlite3.OperationalError as error:
-        raise OSError(f"Ledger: {path} cannot be used: {error}.") from None
-    except sqlite3.DataError:
-        raise ValueError(f"Ledger: {path} keeps no more than a gigabyte of one release.") from None
-    except sqlite3.DatabaseError as error:
-        raise ValueError(f"Ledger: {path} is not a ledger of ours, or is damaged.") from error
-    finally:
+        _check(path, file)
+        if file.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+            file.execute("PRAGMA journal_mode = WAL")
+        file.execute("SELECT count(*) FROM sqlite_master").fetchone()  # now its log is there
+    except BaseException:
         file.close()
+        raise
+    return file
 
 
 def _check(path: str, file: sqlite3.Connection) -> None:
     if _number(file, "application_id") != MARK:
-        raise ValueError(f"Ledger: {path} is not a ledger of ours.")
+        raise LedgerDamaged(f"Ledger: {path} is not a ledger of ours, or its beginning is damaged.")
     version = _number(file, "user_version")
-    if version != VERSION:
-        raise ValueError(
-            f"Ledger: {path} has version {version}, and this program reads {VERSION}. "
-            "Use the program that wrote it."
+    if version not in (1, VERSION):
+        raise LedgerDamaged(
+            f"Ledger: {path} has version {version}, and this program reads 1 and {VERSION}. "
+            "Use the program that wrote it, or a backup if the file is damaged."
         )
+
+
+def version(file: sqlite3.Connection) -> int:
+    """Of the tables that the file holds."""
+    return _number(file, "user_version")
+
+
+def lay_out(file: sqlite3.Connection) -> None:
+    """Make the tables of a ledger without entries."""
+    for statement in _statements(TABLES):
+        file.execute(statement)
+    file.execute("INSERT INTO head VALUES (1, 0, '')")
+    file.execute(f"PRAGMA application_id = {MARK}")
+    file.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def check_tables(path: str, file: sqlite3.Connection) -> None:
+    """The tables and triggers are as written, and SQLite finds the pages sound."""
+    found = file.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
+    wanted = sorted(each.rstrip(";") for each in _statements(TABLES))
+    if sorted(sql for (sql,) in found) != wanted:
+        raise LedgerDamaged(f"Ledger: {path} is damaged: its tables are not as they were made.")
+    sound = file.execute("PRAGMA integrity_check (1)").fetchone()[0]
+    if sound != "ok":
+        reason = " ".join(str(sound).split())
+        raise LedgerDamaged(f"Ledger: {path} is damaged: {reason}.")
+
+
+def write_blob(folder: str, data: bytes, known: set[str]) -> str:
+    """Store bytes on the disk for certain, before an entry refers to them; their SHA-256.
+
+    For the one process that holds the write transaction. They keep the name of a part until
+    `settle_blob`; parts that no entry knows were left by a killed process, never let out, and go.
+    """
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    for name in os.listdir(folder):
+        if name.endswith(".part") and name.removesuffix(".part") not in known:
+            os.unlink(os.path.join(folder, name))
+    digest = hashlib.sha256(data).hexdigest()
+    part = os.path.join(folder, f"{digest}.part")
+    try:
+        with open(part, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(part)
+        raise
+    _sync(folder)
+    _sync(os.path.dirname(folder))
+    return digest
+
+
+def settle_blob(folder: str, digest: str) -> None:
+    """Give the bytes their name, now that an entry refers to them."""
+    with suppress(OSError):  # they are read under the name of a part as well
+        os.replace(os.path.join(folder, f"{digest}.part"), os.path.join(folder, digest))
+        _sync(folder)
+
+
+def read_blob(folder: str, digest: str, release_id: str) -> bytes:
+    """The bytes of that hash; LedgerDamaged where they are gone or others."""
+    place = os.path.join(os.path.basename(folder), digest)
+    data = None
+    for end in (".part", ""):
+        with suppress(FileNotFoundError), open(os.path.join(folder, digest + end), "rb") as file:
+            data = file.read()
+    if data is None:
+        raise LedgerDamaged(
+            f"Ledger: the bytes of release {release_id!r} belong in {place}, which is missing; "
+            "restore that file. The charge stands."
+        )
+    return checked_bytes(data, digest, release_id, place)
+
+
+def checked_bytes(data: bytes, digest: str, release_id: str, place: str) -> bytes:
+    """The bytes, if they have that hash."""
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise LedgerDamaged(
+            f"Ledger: the bytes of release {release_id!r} in {place} were altered; restore "
+            "them. The charge stands."
+        )
+    return data
+
+
+def _write_new(path: str) -> None:
+    file = sqlite3.connect(path, isolation_level=None)
+    try:
+        file.execute("PRAGMA synchronous = FULL")
+        file.execute("BEGIN IMMEDIATE")
+        lay_out(file)
+        file.execute("COMMIT")
+        file.execute("PRAGMA journal_mode = WAL")  # stays with the file
+    finally:
+        file.close()
+
+
+def _publish(part: str, path: str) -> None:
+    """Give a whole file its name, but never over a file that another process made meanwhile."""
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        return
+    except OSError:  # a disk without second names
+        if not os.path.exists(path):
+            os.rename(part, path)
+    _sync(os.path.dirname(path))
+
+
+def _sync(folder: str) -> None:
+    """Make new names in a folder durable, where the system can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _number(file: sqlite3.Connection, pragma: str) -> int:
@@ -129,5 +415,5 @@ def _statements(script: str) -> Iterator[str]:
     for line in script.splitlines(keepends=True):
         statement += line
         if sqlite3.complete_statement(statement):
-            yield statement
+            yield statement.strip()
             statement = ""

@@ -18,7 +18,21 @@ from sfumato.privacy._pld import directions, has_pair
 from sfumato.privacy._renyi import basic
 from sfumato.privacy.loss import Loss, Sampled
 
-__all__ = ["Distribution", "distribution"]
+__all__ = [
+    "FINEST",
+    "GRID",
+    "LARGEST",
+    "TAIL",
+    "TILTS",
+    "Distribution",
+    "Grid",
+    "certain",
+    "distribution",
+    "on_grid",
+    "spread",
+    "summed",
+    "unfolded",
+]
 
 GRID = 2**12  # points wanted on the way from 0 to the largest loss that matters
 FINEST = 2**18  # and at most
@@ -79,10 +93,26 @@ class Distribution:
             return math.inf
         if self.delta(0.0) <= delta:
             return 0.0
+        near = self._near(delta)
+        for guess in (near * (1 - 4e-8), near * (1 + 4e-8)):
+            if low < guess < high:
+                low, high = (low, guess) if self.delta(guess) <= delta else (guess, high)
         while high - low > 1e-7 * high:
             middle = (low + high) / 2
             low, high = (low, middle) if self.delta(middle) <= delta else (middle, high)
         return high
+
+    def _near(self, delta: float) -> float:
+        """About the epsilon at this delta: sums from the top solve A - exp(epsilon) B = delta."""
+        losses = np.arange(1, self.mass.size + 1) * self.step
+        over = np.cumsum(self.mass[::-1])[::-1]
+        under = np.cumsum((self.mass * np.exp(-losses))[::-1])[::-1]
+        wanted = delta / self.scale - self.extra
+        # The first point whose losses above it, with its own as epsilon, hold no more than that.
+        at = int(np.argmax(over - np.exp(losses) * under <= wanted))
+        if not under[at] > 0 or not over[at] > wanted:
+            return float(losses[at])
+        return math.log((over[at] - wanted) / under[at])
 
 
 def distribution(losses: Mapping[Loss, int]) -> list[Distribution]:
@@ -98,7 +128,7 @@ def _sides(counted: frozenset[tuple[Loss, int]]) -> list[Distribution]:
     step, limit = _grid_of(losses)
     found = []
     for side in (0, 1) if any(isinstance(loss, Sampled) for loss in losses) else (0,):
-        laws = [(_on_grid(loss, side, step, limit), count) for loss, count in losses.items()]
+        laws = [(on_grid(loss, side, step, limit), count) for loss, count in losses.items()]
         repeated = [replace(law, times=law.times * count) for law, count in laws]
         made = _product(repeated, step)
         if made is None:
@@ -122,9 +152,14 @@ def _product(laws: list[Grid], step: float) -> Distribution | None:
         others *= np.maximum(height, least)
         others *= 1 if law.times == 1 else height ** (law.times - 1)
         least = np.minimum(height, least)
-    folded = np.fft.irfft(total, size)
-    mass = folded[np.arange(low, low + size) % size]
-    return _summed(mass, low, step, laws, _rounding(sum(law.times for law in laws), others))
+    mass = unfolded(np.fft.irfft(total, size), low)
+    error = _rounding(sum(law.times for law in laws), others)
+    return summed(mass, low, step, certain(laws), error + TAIL)
+
+
+def unfolded(folded: np.ndarray, low: int) -> np.ndarray:
+    """The mass from a point on, of a sum that was taken modulo the size."""
+    return np.roll(folded, -(low % folded.size))
 
 
 def _rounding(uses: int, others: np.ndarray) -> float:
@@ -139,13 +174,18 @@ def _rounding(uses: int, others: np.ndarray) -> float:
     return math.sqrt(size) * each * (1 + uses) * math.sqrt(float((others**2).mean()))
 
 
-def _summed(
-    mass: np.ndarray, low: int, step: float, laws: list[Grid], error: float
+def certain(laws: list[Grid]) -> tuple[float, float]:
+    """The logs of the mass that is not at infinity, and of what it was divided by."""
+    kept = sum(law.times * math.log1p(-law.infinity) for law in laws)
+    return kept, sum(law.times * math.log(law.over) for law in laws)
+
+
+def summed(
+    mass: np.ndarray, low: int, step: float, logs: tuple[float, float], error: float
 ) -> Distribution:
     positive = np.concatenate([np.zeros(max(low - 1, 0)), mass[max(1 - low, 0) :]])
-    infinity = -math.expm1(sum(law.times * math.log1p(-law.infinity) for law in laws))
-    scale = math.exp(min(700.0, sum(law.times * math.log(law.over) for law in laws))) * ROUNDING
-    return Distribution(step, positive, scale, infinity + error + TAIL)
+    scale = math.exp(min(700.0, logs[1])) * ROUNDING
+    return Distribution(step, positive, scale, -math.expm1(logs[0]) + error)
 
 
 def _window(laws: list[Grid]) -> tuple[int, int]:
@@ -163,7 +203,7 @@ def _window(laws: list[Grid]) -> tuple[int, int]:
 
 def _grid_of(losses: Mapping[Loss, int]) -> tuple[float, float]:
     """A step that resolves the smallest loss, and a loss that the sum hardly passes."""
-    bounds = [(basic(loss)[0], _spread(loss), count) for loss, count in losses.items()]
+    bounds = [(basic(loss)[0], spread(loss), count) for loss, count in losses.items()]
     rho = sum(each * count for _, each, count in bounds)
     most = min(sum(bound * count for bound, _, count in bounds), rho + 9 * math.sqrt(2 * rho))
     least = min(min(bound, math.sqrt(2 * each)) for bound, each, _ in bounds)
@@ -172,20 +212,20 @@ def _grid_of(losses: Mapping[Loss, int]) -> tuple[float, float]:
 
 
 @singledispatch
-def _spread(loss: Loss) -> float:
+def spread(loss: Loss) -> float:
     """About half the variance of the loss; it only chooses the grid, so it need not be a bound."""
     bound = basic(loss)[0]
     return min(loss.rho, bound, bound * bound / 2)
 
 
-@_spread.register
+@spread.register
 def _(loss: Sampled) -> float:
-    whole = _spread(loss.of)
+    whole = spread(loss.of)
     return min(whole, loss.rate**2 * math.expm1(min(2 * whole, 100.0)) / 2)
 
 
 @lru_cache(1024)
-def _on_grid(loss: Loss, side: int, step: float, limit: float) -> Grid:
+def on_grid(loss: Loss, side: int, step: float, limit: float) -> Grid:
     pair = directions(loss)[side]
     # Losses may be taken higher than they are: far below 0 none of them matters.
     losses = np.maximum(pair.losses, -limit)

@@ -23,7 +23,9 @@ class Accountant:
     depend on all earlier answers, but the losses themselves were fixed beforehand (losses that are
     chosen by earlier answers are covered at delta 0 only). Pure losses stay pure: epsilon(0) is
     then their exact sum, rounded up, and no epsilon(delta) is above it. A tighter method is never
-    above a simpler one.
+    above a simpler one, and no answer goes down when a loss is added: the grid of distributions
+    changes with the losses, so a finer one may be lower by a part in ten thousand, and then the
+    earlier answer stands.
     Parameters: method, "pld" (privacy loss distributions, the tightest; a loss that only tells its
     rho makes it "rdp"), "rdp" (Renyi) or "zcdp"; relation, "add/remove" or "replace". Losses of
     another relation are refused.
@@ -42,6 +44,8 @@ class Accountant:
         self.method = one_of(_compose.METHODS).check("Accountant", "method", method)
         self.relation = one_of(RELATIONS).check("Accountant", "relation", relation)
         self._branches: list[Counter[Loss]] = [Counter()]
+        self._epsilons: list[tuple[float, float]] = []  # answers, which later ones stay above
+        self._deltas: list[tuple[float, float]] = []
 
     def compose(self, loss: Any, count: int = 1) -> Self:
         """Add a loss, or a plain epsilon or (epsilon, delta), so many times."""
@@ -103,12 +107,14 @@ class Accountant:
     def epsilon(self, delta: float = 0) -> float:
         """The least epsilon known at this delta; infinite where there is none."""
         delta = DELTA.check("Accountant", "delta", delta)
-        return max(_compose.epsilon_at(each, delta, self.method) for each in self._branches)
+        found = max(_compose.epsilon_at(each, delta, self.method) for each in self._branches)
+        return _envelope(self._epsilons, delta, found)
 
     def delta(self, epsilon: float) -> float:
         """The least delta known at this epsilon."""
         epsilon = EPSILON.check("Accountant", "epsilon", epsilon)
-        return max(_compose.delta_at(each, epsilon, self.method) for each in self._branches)
+        found = max(_compose.delta_at(each, epsilon, self.method) for each in self._branches)
+        return _envelope(self._deltas, epsilon, found)
 
     def _own(self, loss: Loss) -> Loss:
         if loss.relation != self.relation:
@@ -134,3 +140,11 @@ def _undominated(branches: list[Counter[Loss]]) -> list[Counter[Loss]]:
         if not any(branch <= other for other in kept):
             kept.append(branch)
     return kept
+
+
+def _envelope(answers: list[tuple[float, float]], at: float, found: float) -> float:
+    """The answer, or an earlier one at no smaller point if that is higher; keeps it in mind."""
+    best = max([found, *(answer for point, answer in answers if point >= at)])
+    answers[:] = [each for each in answers if each[0] > at or each[1] > best]
+    answers.append((at, best))
+    return best

@@ -3,37 +3,82 @@
 It holds losses, names, times and released bytes; never the data that they are about.
 """
 
+import hashlib
 import os
 import sqlite3
 import uuid
-from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import astuple
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from typing import Any, Self
 
 from sfumato._require import between, one_of, positive
-from sfumato.privacy import _budget, _ledger_file
 from sfumato.privacy import _ledger_entries as _entries
-from sfumato.privacy._budget import BudgetExceeded, Cost, DataSet
-from sfumato.privacy._ledger_entries import Charge
-from sfumato.privacy.loss import RELATIONS, Loss, as_loss
+from sfumato.privacy import _ledger_file
+from sfumato.privacy._budget import BudgetExceeded, Cost, DataSet, Spending
+from sfumato.privacy._ledger_entries import Book, Charge, Writer
+from sfumato.privacy._ledger_file import LedgerDamaged
+from sfumato.privacy._ledger_spending import Compositions, check_running
+from sfumato.privacy.loss import RELATIONS, as_loss
 from sfumato.privacy.statement import UNITS
 
-__all__ = ["BudgetExceeded", "Charge", "Cost", "DataSet", "Ledger"]
+__all__ = [
+    "BudgetExceeded",
+    "Charge",
+    "Cost",
+    "DataSet",
+    "Ledger",
+    "LedgerDamaged",
+    "Verification",
+]
+
+
+@dataclass(frozen=True)
+class Verification:
+    """A ledger that was read from end to end and found whole.
+
+    entries: data sets, charges and stored releases; chain: the checksum over all of them; since:
+    how many entries came after the chain that was expected, None if none was given.
+    """
+
+    entries: int
+    chain: str
+    since: int | None = None
 
 
 class Ledger:
     """A file of budgets that many processes and threads may charge at once.
 
-    Guarantee: the losses charged to a data set and to its parts compose, by the `Accountant`, to at
-    most its budget (with a delta, where they were not themselves chosen by earlier answers). A
+    Parameters
+    ----------
+    path : str or path
+        The file. Nothing is written before `create`, which makes the file of the first data set.
+        It may not lie on a network disk, where SQLite's locks do not hold.
+
+    Notes
+    -----
+    **Guarantee.** The losses charged to a data set and to its parts compose, by the `Accountant`,
+    to at most its budget (with a delta, where they were not themselves chosen by earlier answers).
+    `spent` is within one percent of the exact composition, never below it, and never goes down. A
     charge is on the disk before `release` draws any noise, and the bytes are before they are
     returned: a process killed between leaves the charge standing, and a retry with the same
     release id returns the stored bytes or completes the release, and costs nothing.
-    Parameters: path, of the file, which is made if it is not there. It may not lie on a network
-    disk, where SQLite's locks do not hold.
 
+    **What is verified.** Every entry (data set, charge, hash of a stored release) carries a SHA-256
+    over itself and the entry before; the head of the file tells how many there are and the last of
+    these. The first use of a `Ledger` object, and of a file put in the place of another, checks
+    SQLite's pages and tables and the whole chain. Each later use checks the head, all entries that
+    are new since then, and the checksum of each running sum that it reads. Stored bytes are hashed
+    when they are returned. `verify` does all of it again, hashes all bytes, and composes all
+    charges anew. A ledger that fails raises `LedgerDamaged` and grants nothing. An older copy of a
+    ledger is whole in itself: only a `chain` noted elsewhere tells (`verify(expect=)`).
+
+    The connection stays open between calls: `close` it, or use the ledger in a `with` block,
+    before its file is copied (SQLite keeps the newest entries in a second file until then).
+
+    Examples
+    --------
     >>> import tempfile
     >>> ledger = Ledger(tempfile.mkdtemp() + "/shop.ledger")
     >>> ledger.create("views", epsilon=1)
@@ -53,18 +98,42 @@ class Ledger:
             raise IsADirectoryError(f"Ledger: {os.fspath(path)} is a folder; name a file in it.")
         if not self.name.isprintable():  # statements tell it, on one line
             raise ValueError(f"Ledger: path must have a printable name, not {self.name!r}.")
-        _ledger_file.prepare(self.path)
+        self._file = _ledger_file.LedgerFile(self.path)
+        self._book = Book(self.path)
+        self._checked: tuple[int, ...] | None = None  # the file whose pages were
+        self._view: tuple[int, sqlite3.Connection] | None = None  # of a file of version 1
+        self._compositions = Compositions()
+        if os.path.exists(self.path):
+            try:
+                with self._reading():
+                    pass
+            except BaseException:
+                self.close()
+                raise
 
     @property
     def name(self) -> str:
         """What statements call this ledger: the file's name, without its folder."""
         return os.path.basename(self.path)
 
+    @property
+    def chain(self) -> str:
+        """The checksum over all entries: noted elsewhere, it tells an older copy of the file."""
+        with self._reading() as (_, book):
+            return book.chain
+
+    def close(self) -> None:
+        """Close the file; the next call opens it again."""
+        self._file.close()
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Nothing is open between calls."""
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.path,)
 
     def __repr__(self) -> str:
         return f"Ledger({self.name!r})"
@@ -77,32 +146,55 @@ class Ledger:
         unit: str | None = None,
         relation: str | None = None,
         parent: str | None = None,
+        *,
+        new_file: bool = False,
     ) -> None:
-        """Give a data set its budget, once and for good.
+        """Give a data set its budget, once and for good; the first one makes the file.
 
-        Parameters: epsilon, above 0; delta, from 0 to 1 (0 takes pure losses only); unit, whose
-        presence is hidden ("event" unless told); relation ("add/remove" unless told); parent, the
-        data set that this one is a split of: its budget is charged too. A split has the unit and
-        the relation of its parent; its own budget limits its own releases, not those of the parent.
+        Parameters
+        ----------
+        dataset : str
+            Its name, shown as it is written here. Width, case and spacing do not tell names apart,
+            and one that looks like another that is there is refused.
+        epsilon : float
+            Above 0.
+        delta : float, default=0
+            From 0 to 1; 0 takes pure losses only.
+        unit : str, default="event"
+            Whose presence is hidden.
+        relation : str, default="add/remove"
+            Or "replace".
+        parent : str, optional
+            The data set that this one is a split of: its budget is charged too. A split has the
+            unit and the relation of its parent; its own budget limits its own releases, not those
+            of the parent.
+        new_file : bool, default=False
+            Make a file also where a ledger was, and is gone: what it had spent is then forgotten.
         """
-        name = _entries.text("dataset", dataset)
-        epsilon = positive.check("Ledger", "epsilon", epsilon)
-        delta = between(0, 1).check("Ledger", "delta", delta)
-        with _ledger_file.writing(self.path) as file:
-            above = None if parent is None else _entries.dataset(file, parent)
-            if any(name == each.name for each in _entries.datasets(file)):
-                raise ValueError(f"Ledger: data set {name!r} is there already; its budget stays.")
+        name = _entries.new_name(dataset, ())
+        epsilon = float(positive.check("Ledger", "epsilon", epsilon))
+        delta = float(between(0, 1).check("Ledger", "delta", delta))
+        if not os.path.exists(self.path):
+            if parent is not None:
+                raise ValueError(f"Ledger: there is no data set {parent!r}; create it first.")
+            _inherited("unit", unit, "event", UNITS, None)
+            _inherited("relation", relation, "add/remove", RELATIONS, None)
+            self._file.make(new_file)
+            self._book, self._compositions = Book(self.path), Compositions()
+        with self._writing() as (file, book):
+            above = None if parent is None else book.dataset(parent)
             new = DataSet(
-                name,
+                _entries.new_name(name, book.datasets),
                 epsilon,
                 delta,
                 _inherited("unit", unit, "event", UNITS, above),
                 _inherited("relation", relation, "add/remove", RELATIONS, above),
                 None if above is None else above.name,
             )
-            file.execute(
-                "INSERT INTO dataset VALUES (?, ?, ?, ?, ?, ?, ?)", (*astuple(new), _now())
-            )
+            writer = Writer(file, book.place, book.chain)
+            place = writer.add("dataset", *astuple(new), _now())
+            writer.spend(new.name, Spending(), place)
+            writer.close()
 
     def charge(self, dataset: str, loss: Any, what: str, release_id: str | None = None) -> str:
         """Spend a loss on a release that is kept elsewhere; its id, when the charge is on the disk.
@@ -136,40 +228,138 @@ class Ledger:
         made = make(release_id)
         if not isinstance(made, bytes):
             raise TypeError(f"Ledger: make must return bytes, not {type(made).__name__}.")
-        return self._store(release_id, made)
+        try:
+            return self._store(release_id, made)
+        except OSError as error:
+            raise OSError(
+                f"Ledger: release {release_id!r} of {dataset!r} was charged, but its bytes could "
+                f"not be stored ({str(error).rstrip('.')}), and nothing of it was let out. Make "
+                f"room, then repeat with release_id={release_id!r}, which costs nothing more."
+            ) from error
+
+    def fetch(self, release_id: str) -> bytes:
+        """The stored bytes of a release; nothing is charged or drawn.
+
+        ValueError where there are none, which says how to have them.
+        """
+        with self._reading() as (file, _):
+            found = _found(file, _entries.text("release_id", release_id))
+            if found is None:
+                raise ValueError(f"Ledger: there is no release {release_id!r}.")
+            stored = self._stored(file, release_id) if found.stores else None
+        if stored is not None:
+            return stored
+        if not found.stores:
+            raise ValueError(
+                f"Ledger: the output of {release_id!r} was charged for and is kept elsewhere."
+            )
+        raise ValueError(
+            f"Ledger: release {release_id!r} of {found.dataset!r} was charged, but nothing of it "
+            f"was made or stored. Make it again with release_id={release_id!r} and the same data "
+            "set, loss and parameters: that draws its noise once and costs nothing more."
+        )
+
+    def find(self, release_id: str) -> Charge | None:
+        """The charge of this release id, if there is one."""
+        with self._reading() as (file, book):
+            wanted = _entries.text("release_id", release_id)
+            found = book.charges(file, None, wanted)
+        return found[0] if found else None
 
     def dataset(self, dataset: str) -> DataSet:
         """The budget, unit and relation of a data set."""
-        with _ledger_file.reading(self.path) as file:
-            return _entries.dataset(file, dataset)
+        with self._reading() as (_, book):
+            return book.dataset(dataset)
 
     def datasets(self) -> list[DataSet]:
         """All data sets, in the order of their creation."""
-        with _ledger_file.reading(self.path) as file:
-            return _entries.datasets(file)
+        with self._reading() as (_, book):
+            return list(book.datasets.values())
 
     def spent(self, dataset: str) -> Cost:
-        """What the data set and its parts were charged: the sum of pure epsilons if it fits.
+        """What the data set and its parts were charged, composed at the delta of the budget.
 
-        Otherwise the least epsilon of all losses composed, at the delta of the budget.
+        Its delta is 0 where epsilon is the plain sum of pure epsilons. It never goes down.
         """
-        with _ledger_file.reading(self.path) as file:
-            budget = _entries.dataset(file, dataset)
-            losses = _entries.losses(file, budget.name)
-        return _budget.spent(losses, budget)
+        with self._reading() as (file, book):
+            budget = book.dataset(dataset)
+            return book.spending(file, budget.name).cost(budget)
 
     def remaining(self, dataset: str) -> Cost:
         """What is left, here and in every data set that this one is a part of."""
-        with _ledger_file.reading(self.path) as file:
-            paid = [
-                (_entries.losses(file, each.name), each) for each in _entries.payers(file, dataset)
-            ]
-        return min((_budget.left(*each) for each in paid), key=lambda cost: cost.epsilon)
+        with self._reading() as (file, book):
+            left = [book.spending(file, each.name).left(each) for each in book.payers(dataset)]
+        return min(left, key=lambda cost: cost.epsilon)
 
     def history(self, dataset: str) -> list[Charge]:
         """The charges of the data set and its parts, oldest first."""
-        with _ledger_file.reading(self.path) as file:
-            return _entries.charges(file, _entries.dataset(file, dataset).name)
+        with self._reading() as (file, book):
+            return book.charges(file, book.dataset(dataset).name)
+
+    def counts(self, dataset: str) -> tuple[int, int]:
+        """How many charges the data set and its parts have, and how many wait for their output."""
+        with self._reading() as (file, book):
+            return book.counts(file, book.dataset(dataset).name)
+
+    def verify(self, expect: str | None = None) -> Verification:
+        """Read the ledger from end to end, with all stored bytes, and compose all charges anew.
+
+        Parameters
+        ----------
+        expect : str, optional
+            A `chain` noted earlier. A ledger that never reached it is another or an older copy.
+
+        Raises
+        ------
+        LedgerDamaged
+            Where anything is not as it was written.
+        """
+        with self._reading() as (file, book):
+            fresh = Book(self.path)
+            _ledger_file.check_tables(self.path, file)
+            fresh.follow(file)
+            for budget in fresh.datasets.values():
+                check_running(file, fresh, budget)
+            for (release_id,) in file.execute("SELECT release_id FROM stored").fetchall():
+                if self._view is None:
+                    self._stored(file, release_id)
+            since = None if expect is None else self._since(file, book, expect)
+        return Verification(book.place, book.chain, since)
+
+    @contextmanager
+    def _reading(self) -> Iterator[tuple[sqlite3.Connection, Book]]:
+        with self._file.transaction(write=False) as file:
+            yield self._verified(file)
+
+    @contextmanager
+    def _writing(self) -> Iterator[tuple[sqlite3.Connection, Book]]:
+        with self._file.transaction(write=True) as file:
+            if _ledger_file.version(file) == 1:
+                _entries.upgrade(Book(self.path), file, file)
+            yield self._verified(file)
+
+    def _verified(self, file: sqlite3.Connection) -> tuple[sqlite3.Connection, Book]:
+        """The file, or what it will be when a file of version 1 is first written to."""
+        if _ledger_file.version(file) == 1:
+            return self._old(file)
+        if self._view is not None:
+            self._view, self._book = None, Book(self.path)
+        there = self._file.identity
+        if self._checked is None or self._checked != there:
+            _ledger_file.check_tables(self.path, file)
+        self._book.follow(file)
+        self._checked = there
+        return file, self._book
+
+    def _old(self, file: sqlite3.Connection) -> tuple[sqlite3.Connection, Book]:
+        version = file.execute("PRAGMA data_version").fetchone()[0]
+        if self._view is None or self._view[0] != version:
+            memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+            _entries.upgrade(Book(self.path), file, memory)
+            self._book = Book(self.path)
+            self._book.follow(memory)
+            self._view = version, memory
+        return self._view[1], self._book
 
     def _charge(
         self, dataset: str, loss: Any, what: str, release_id: str | None, *, stores: bool
@@ -179,53 +369,114 @@ class Ledger:
         identity = (
             uuid.uuid4().hex if release_id is None else _entries.text("release_id", release_id)
         )
-        with _ledger_file.writing(self.path) as file:
-            payers = _entries.payers(file, dataset)
+        try:
+            return self._charged(dataset, loss, what, identity, stores=stores)
+        except OSError as error:
+            if error.filename is not None or isinstance(error, FileNotFoundError):
+                raise
+            raise OSError(f"{error} {self._standing(identity)}") from None
+
+    def _charged(
+        self, dataset: str, loss: Any, what: str, identity: str, *, stores: bool
+    ) -> tuple[str, bytes | None]:
+        with self._writing() as (file, book):
+            payers = book.payers(dataset)
             known = as_loss("Ledger", loss, payers[0].relation)
-            entry = (payers[0].name, _entries.told(known), what, int(stores))
-            found = file.execute(
-                "SELECT dataset, loss, what, stores, bytes FROM charge WHERE release_id = ?",
-                (identity,),
-            ).fetchone()
+            entry = (payers[0].name, _entries.to_text(known), what, int(stores))
+            found = _found(file, identity)
             if found is not None:
-                _check_same(identity, found, entry)
+                _check_same(identity, astuple(found), entry)
                 if not stores:
                     raise ValueError(
                         f"Ledger: release {identity!r} was charged already; draw no fresh noise "
                         "for it. A new release needs a new release_id."
                     )
-                return identity, found[-1]
-            _check_fits(file, known, payers)
-            file.execute(
-                "INSERT INTO charge (release_id, dataset, loss, what, stores, charged) "
-                "VALUES (?, ?, ?, ?, ?, ?)",
-                (identity, *entry, _now()),
-            )
+                return identity, self._stored(file, identity)
+            after = [self._compositions.after(file, book, payer, known) for payer in payers]
+            writer = Writer(file, book.place, book.chain)
+            place = writer.add("charge", identity, *entry, _now())
+            for payer, (spending, _, _) in zip(payers, after, strict=True):
+                writer.spend(payer.name, spending, place)
+            grown = self._compositions.save(file, writer, payers, after)
+            writer.close()
+        self._compositions.known |= grown
         return identity, None
 
     def _store(self, release_id: str, made: bytes) -> bytes:
         """What is stored: if two processes made the same release, the first one's, for both."""
-        with _ledger_file.writing(self.path) as file:
-            file.execute(
-                "UPDATE charge SET bytes = ?, released = ? WHERE release_id = ? AND bytes IS NULL",
-                (made, _now(), release_id),
+        digest = hashlib.sha256(made).hexdigest()
+        with self._writing() as (file, book):
+            stored = self._stored(file, release_id)
+            if stored is not None:
+                return stored
+            small = len(made) <= _ledger_file.BLOB
+            if not small:
+                beside = file.execute("SELECT digest FROM stored WHERE bytes IS NULL")
+                known = {each for (each,) in beside}
+                _ledger_file.write_blob(self._file.blobs, made, known)
+            writer = Writer(file, book.place, book.chain)
+            values = (release_id, _now(), len(made), digest)
+            writer.add("stored", *values, data=made if small else None)
+            writer.close()
+        if not small:
+            _ledger_file.settle_blob(self._file.blobs, digest)
+        return made
+
+    def _stored(self, file: sqlite3.Connection, release_id: str) -> bytes | None:
+        """The bytes of a release, if they have the hash of their entry."""
+        row = file.execute(
+            "SELECT digest, bytes FROM stored WHERE release_id = ?", (release_id,)
+        ).fetchone()
+        if row is None:
+            return None
+        digest, data = row
+        if data is None:
+            return _ledger_file.read_blob(self._file.blobs, digest, release_id)
+        return _ledger_file.checked_bytes(bytes(data), digest, release_id, self.name)
+
+    def _standing(self, release_id: str) -> str:
+        """What became of a charge that could not be written."""
+        try:
+            with self._reading() as (file, _):
+                found = _found(file, release_id) is not None
+        except (OSError, ValueError):
+            return (
+                f"Whether release {release_id!r} was charged cannot be read; nothing was drawn. "
+                "Look with `sfumato budget history`, then repeat with this release id."
             )
-            row = file.execute("SELECT bytes FROM charge WHERE release_id = ?", (release_id,))
-            return bytes(row.fetchone()[0])
+        if found:
+            return (
+                f"Release {release_id!r} was charged and nothing was drawn; repeat with this "
+                "release id, which costs nothing more."
+            )
+        return f"Release {release_id!r} was not charged, and nothing was drawn."
+
+    def _since(self, file: sqlite3.Connection, book: Book, expect: str) -> int:
+        """How many entries came after the one with this chain."""
+        wanted = str(expect).strip().lower()
+        for kind in ("dataset", "charge", "stored"):
+            row = file.execute(f"SELECT place FROM {kind} WHERE chain = ?", (wanted,)).fetchone()
+            if row is not None:
+                return book.place - int(row[0])
+        raise LedgerDamaged(
+            f"Ledger: {self.path} never had the chain {wanted!r}: it is another ledger, or an "
+            "older copy of the one that had it."
+        )
 
 
-def _check_fits(file: sqlite3.Connection, loss: Loss, payers: Iterable[DataSet]) -> None:
-    for payer in payers:
-        if loss.relation != payer.relation:
-            raise ValueError(
-                f"Ledger: the loss is under {loss.relation!r}, and data set {payer.name!r} under "
-                f"{payer.relation!r}; state it under that relation."
-            )
-        before = _entries.losses(file, payer.name)
-        if not _budget.fits(before + Counter({loss: 1}), payer):
-            alone = _budget.alone(loss, payer)
-            rest, all_of_it = _budget.left(before, payer), Cost(payer.epsilon, payer.delta)
-            raise BudgetExceeded(payer.name, rest, all_of_it, alone)
+@dataclass(frozen=True)
+class _Found:
+    dataset: str
+    loss: str
+    what: str
+    stores: int
+
+
+def _found(file: sqlite3.Connection, release_id: str) -> _Found | None:
+    row = file.execute(
+        "SELECT dataset, loss, what, stores FROM charge WHERE release_id = ?", (release_id,)
+    ).fetchone()
+    return None if row is None else _Found(*row)
 
 
 def _check_same(release_id: str, found: tuple, entry: tuple) -> None:

@@ -93,7 +93,7 @@ class Release(Stored):
 
 
 SINGLE = ("event", "item of a profile")  # units of one event each
-KEPT = 990_000_000  # bytes of cells that an entry of a ledger has room for
+KEPT = 2**36  # bytes of cells; a ledger keeps large releases in files beside it
 
 
 class Options(TypedDict, total=False):
