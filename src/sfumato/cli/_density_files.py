@@ -124,9 +124,8 @@ def load(file: Path, *kinds: str) -> Any:
 
     if file.is_dir():
         raise IsADirectoryError(f"{file}: is a folder, not a model.")
-    data = file.read_bytes()
     try:
-        held = read(data) if holds_model(data) else _release(data)
+        held = read(file) if holds_model(file) else _release(file)
     except SketchFormatError as error:
         raise SketchFormatError(f"{file}: {error}") from None
     kind = type(held).__name__
@@ -137,11 +136,11 @@ def load(file: Path, *kinds: str) -> Any:
     return held
 
 
-def _release(data: bytes) -> Any:
+def _release(file: Path) -> Any:
     """A sketch or release, of which some can answer as a density does."""
     from sfumato.sketch import load as read
 
-    return read(data)
+    return read(file)
 
 
 def told(model: Any, file: Path, json: bool) -> dict[str, Any]:

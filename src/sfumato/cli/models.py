@@ -97,9 +97,9 @@ def shown(file: Path, json: bool) -> bool:
     from sfumato.cli import _fitting, _show
     from sfumato.recommend import load
     from sfumato.recommend._estimator import Estimator
-    from sfumato.recommend._files import kind_in
+    from sfumato.sketch._format import kind_of_file
 
-    if not file.is_file() or kind_in(file.read_bytes()) not in Estimator.KINDS:
+    if kind_of_file(file) not in Estimator.KINDS:
         return False
     model = load(file)
     _show.document(_fitting.told(model, file), json)

@@ -19,6 +19,7 @@ from sfumato.density._limits import LIMITS
 from sfumato.density._naming import naming
 from sfumato.density._unreadable import why_unreadable
 from sfumato.privacy._source import Source
+from sfumato.sketch._format import packed_file
 from sfumato.sketch._points import Box, Pair
 from sfumato.sketch._rows import LARGEST
 
@@ -259,7 +260,7 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """The estimator in a file; SketchFormatError when it is not a whole, intact one."""
-        return cls.from_bytes(Path(path).read_bytes())
+        return cls.from_bytes(packed_file(path))
 
 
 def _bounds_of(owner: str, points: np.ndarray, bandwidth: float) -> Pair:

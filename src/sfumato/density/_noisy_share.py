@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sfumato.sketch._format import Packed, SketchFormatError, pack
+from sfumato.sketch._format import Packed, SketchFormatError, damaged, pack
 from sfumato.sketch._stored import Cells
 
 __all__ = ["NoisyShare"]
@@ -85,14 +85,12 @@ class NoisyShare:
         packed = Packed(data)
         if packed.kind != "NoisyShare" or packed.version != cls.version:
             raise SketchFormatError(f"NoisyShare: the bytes hold a {packed.kind!r}.")
-        try:
+        with damaged("NoisyShare"):
             state = {name: packed.state[name] for name in FIELDS}
             members = tuple(int(each) for each in packed.state["members"])
             layout = {name: Cells(np.uint64, tuple(shape)) for name, _, shape in packed._listed}
             cells = packed.arrays(layout)
             return cls(terms=packed.parameters, members=members, cells=cells, **state)
-        except (ValueError, TypeError, KeyError, OverflowError) as error:
-            raise SketchFormatError(f"NoisyShare: damaged content: {error}") from None
 
     def __repr__(self) -> str:
         names = ", ".join(map(str, self.members))

@@ -93,10 +93,8 @@ class Stored:
                 f"{kind.version}; use the sfumato that wrote it, or make it anew from its data."
             )
         sketch: Self = kind.__new__(kind)
-        try:
+        with _format.damaged(packed.kind):
             sketch._restore(packed)
-        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
-            raise SketchFormatError(f"{packed.kind}: damaged content: {error}") from None
         return sketch
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -182,5 +180,5 @@ def load(source: Any) -> Any:
     array([2])
     """
     if isinstance(source, str | os.PathLike):
-        source = Path(source).read_bytes()
+        source = _format.packed_file(source)
     return Stored.from_bytes(source)
