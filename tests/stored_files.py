@@ -129,7 +129,8 @@ def _profiles() -> Iterator[bytes]:
     terms = dict(source=InsecureSeededSource(7), unit="item of a profile")
     for data, users in ((world, [4, 7, 9]), (named, ["ann", "bob"])):
         yield Blip(bits=64, hashes=2, epsilon=1).release(data, users=users, **terms).to_bytes()
-        for mechanism in (Jlt(dimensions=4, epsilon=1, delta=1e-6), Signs(bits=20, epsilon=1, delta=1e-6)):
+        cost = dict(epsilon=1, delta=1e-6)
+        for mechanism in (Jlt(dimensions=4, **cost), Signs(bits=20, **cost)):
             yield mechanism.release(data, users=users, **terms).to_bytes()
         yield Minima(bins=8, epsilon=1).release(data, users=users, **terms).to_bytes()
 
@@ -160,15 +161,19 @@ def _estimators() -> Iterator[bytes]:
             for method in ("columns", "kernel"):
                 model = SketchClassifier(**small, method=method, **classes)
                 yield model.fit(points, labels).to_bytes()
-            yield SketchRegressor(**_known(SketchRegressor, small), **aimed).fit(
-                points, target
-            ).to_bytes()
+            yield (
+                SketchRegressor(**_known(SketchRegressor, small), **aimed)
+                .fit(points, target)
+                .to_bytes()
+            )
             detector = SketchAnomalyDetector(projections=2, bins=4, **private)
             yield detector.fit(points).to_bytes()
             edges = [[1, 2], [2, 3], [3, 1], [4, 1]]
-            yield NodeDensity(
-                rows=8, width=16, **({"epsilon": 1.0} if private else {})
-            ).fit(edges).to_bytes()
+            yield (
+                NodeDensity(rows=8, width=16, **({"epsilon": 1.0} if private else {}))
+                .fit(edges)
+                .to_bytes()
+            )
 
 
 def _known(kind: type[Any], given: dict[str, Any]) -> dict[str, Any]:

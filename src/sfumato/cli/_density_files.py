@@ -117,13 +117,16 @@ def column_names(model: Any) -> list[str]:
 
 def load(file: Path, *kinds: str) -> Any:
     """The model in a file, which must be of one of these classes where some are named."""
+    from sfumato.cli._show import check_kind
+
+    if file.is_dir():
+        raise IsADirectoryError(f"{file}: is a folder, not a model.")
+    check_kind(file, "sketch")
     from sfumato.density import SketchDensity
     from sfumato.density import load as read
     from sfumato.density._files import holds_model
     from sfumato.sketch import SketchFormatError
 
-    if file.is_dir():
-        raise IsADirectoryError(f"{file}: is a folder, not a model.")
     try:
         held = read(file) if holds_model(file) else _release(file)
     except SketchFormatError as error:

@@ -1,5 +1,6 @@
 """Any source as Arrow batches of the columns wanted, read piece by piece in bounded memory."""
 
+import errno
 import glob
 import os
 from collections.abc import Iterator, Sequence
@@ -128,6 +129,8 @@ def matches(path: str | os.PathLike[str]) -> list[Path]:
     if plain.is_dir():
         raise IsADirectoryError(f"{plain}: is a folder; give its files, for example {plain}/*.csv.")
     if plain.exists():
+        if not plain.is_file():  # a table is opened more than once, which a pipe is not
+            raise OSError(errno.EINVAL, "is not a regular file", str(plain))
         return [plain]
     matched = sorted(glob.glob(str(path), recursive=True)) if glob.has_magic(str(path)) else []
     if not matched:
@@ -154,6 +157,7 @@ def _together(files: list[Found]) -> Found:
         None if None in rows else sum(count for count in rows if count is not None),
         max(file.row_bytes for file in files),
         max(file.reader_bytes for file in files),
+        lambda: max(file.largest() for file in files),
     )
 
 

@@ -120,14 +120,17 @@ def _fit(batches: Batches, sketch: int, threads: int, rows: int, limit: int | No
         return Reading(rows, threads)
     limit = whole(1).check("map_merge", "memory_limit", limit)
     found, least = batches.found, min(rows, LEAST_ROWS)
-    fixed = sketch + WORKER_BYTES + found.reader_bytes
+    # A page of Parquet is read whole: as stored, decoded, and then as the rows of a batch.
+    pages = (2 + HELD) * found.largest()
+    fixed = sketch + WORKER_BYTES + found.reader_bytes + pages
     row = HELD * found.row_bytes
     threads = min(threads, limit // (fixed + row * least))
     if threads == 0:
         raise ValueError(
             f"map_merge: memory_limit must be at least {fixed + row * least} bytes, not {limit}: "
-            f"one sketch takes {sketch}, its thread {fixed - sketch} and a small batch "
-            f"{row * least}; raise the limit or make the sketch smaller."
+            f"one sketch takes {sketch}, its thread {fixed - sketch} (of which the longest values "
+            f"take {pages}) and a small batch {row * least}; raise the limit, make the sketch "
+            "smaller, or leave out rows with very long values."
         )
     return Reading(min(rows, (limit // threads - fixed) // row), threads, found.reader_bytes)
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from sfumato._require import Limit, between, flag, one_of, optional, whole
+from sfumato._require import Limit, flag, one_of, optional, whole
 from sfumato.kernels import sides
 from sfumato.retrieve._basis import Basis
 from sfumato.retrieve._batches import Batch, batches, matrix
@@ -15,7 +15,7 @@ from sfumato.sketch._base import SEED
 
 __all__ = ["Codes", "Encoder"]
 
-DIMENSION, REACH = whole(1, 2**24), between(0, math.inf)  # of a file
+DIMENSION = whole(1, 2**24)  # of a file
 
 
 class Codes(NamedTuple):
@@ -73,6 +73,7 @@ class Encoder:
     reach_: float
     directions_: np.ndarray
     atoms_: np.ndarray
+    _stored: dict[str, np.ndarray]  # of a state whose directions were not needed so far
 
     def __init_subclass__(cls) -> None:
         Encoder._kinds[cls.kind] = cls
@@ -201,12 +202,12 @@ class Encoder:
         centre = np.zeros(dimension, np.float32)
         if encoder.center:
             centre = np.ascontiguousarray(arrays["centre"], np.float32)
-        if centre.shape != (dimension,) or not np.isfinite(centre).all():
-            raise ValueError(f"{kind}: the state's centre does not fit its dimension.")
+        fits = centre.shape == (dimension,) and np.isfinite(centre).all()
+        if not fits or not isinstance(reach, float) or not 0 <= reach < math.inf:
+            raise ValueError(f"{kind}: the state's centre and reach do not fit its dimension.")
         encoder._check_learned(dimension, arrays)
         encoder.dimension_, encoder.centre_ = dimension, centre
-        encoder.reach_ = REACH.check(kind, "reach", reach)
-        encoder._stored = dict(arrays)
+        encoder.reach_, encoder._stored = reach, dict(arrays)
         return encoder
 
     def __getattr__(self, name: str) -> Any:

@@ -217,8 +217,8 @@ def regular(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
     with _naming(Path(path)):
         _refuse_irregular(os.stat(path).st_mode)
         # Not to wait for somebody who writes, should a pipe have taken the name by now.
-        file = open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb")
-    with file:
+        opened = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    with open(opened, "rb") as file:
         found = os.fstat(file.fileno())
         with _naming(Path(path)):
             _refuse_irregular(found.st_mode)
@@ -258,10 +258,8 @@ def packed_file(path: str | os.PathLike[str]) -> memoryview:
     """
     with regular(path) as (file, size):
         begin = _fitting_header(file, size)[0]
-        data = bytearray(size)
-        data[: len(begin)] = begin
-        if file.readinto(memoryview(data)[len(begin) :]) != size - len(begin):
-            raise SketchFormatError(DAMAGED)
+        data = bytearray(begin)
+        data += file.read(size - len(begin))
     return memoryview(data)
 
 

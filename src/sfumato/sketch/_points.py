@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from sfumato.data._columns import plain_numbers
 from sfumato.sketch._rows import LARGEST, matrix_of
 
 __all__ = ["BOUNDS", "Box", "Pair", "points"]
@@ -136,7 +137,7 @@ class Box:
 
 
 def _numbers(side: Any) -> np.ndarray:
-    numbers = np.atleast_1d(np.asarray(side))
+    numbers = np.atleast_1d(plain_numbers(side))
     if numbers.ndim != 1 or numbers.dtype.kind not in "iuf":
         raise TypeError
     return numbers.astype(np.float64)
