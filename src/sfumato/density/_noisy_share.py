@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sfumato._require import whole
 from sfumato.sketch._format import Packed, SketchFormatError, damaged, pack
 from sfumato.sketch._stored import Cells
 
@@ -36,8 +37,9 @@ class NoisyShare:
     version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        known = range(self.terms["parties"])
-        if not self.members or sorted(set(self.members) & set(known)) != list(self.members):
+        known = range(whole(1, 2**31).check("NoisyShare", "parties", self.terms["parties"]))
+        inside = {member for member in self.members if member in known}
+        if not self.members or sorted(inside) != list(self.members):
             raise ValueError("NoisyShare: members must be parties of the terms, each once.")
 
     def __add__(self, other: "NoisyShare") -> "NoisyShare":
