@@ -43,7 +43,9 @@ stored_files.dump(Path(sys.argv[2]))
 
 
 def listed(path):
-    return [(loader, text.encode("latin-1")) for loader, text in damage.json.loads(path.read_text())]
+    return [
+        (loader, text.encode("latin-1")) for loader, text in damage.json.loads(path.read_text())
+    ]
 
 
 def test_every_kind_that_can_be_written_has_an_example(examples):
@@ -103,11 +105,13 @@ def test_a_regressor_of_an_endless_degree_is_refused_at_once():
     assert time.process_time() - begin < 1
 
 
-class Odd(Exception):
+class OddError(Exception):
     """What no loader expects."""
 
 
-@pytest.mark.parametrize("found", [Odd(), MemoryError(), RecursionError(), ZeroDivisionError()])
+@pytest.mark.parametrize(
+    "found", [OddError(), MemoryError(), RecursionError(), ZeroDivisionError()]
+)
 def test_whatever_content_raises_is_a_format_error_but_not_ctrl_c(found):
     def read():
         with form.damaged("Thing"):
@@ -163,7 +167,7 @@ def test_only_regular_files_are_read(tmp_path, read):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     for path in (Path("/dev/zero"), pipe, tmp_path):
-        with pytest.raises(OSError, match="is not a regular file|is a folder") as told:
+        with pytest.raises(OSError, match=r"is not a regular file|is a folder") as told:
             read(path)
         assert told.value.errno in (errno.EINVAL, errno.EISDIR)
         assert told.value.filename == str(path)
@@ -175,7 +179,7 @@ def test_a_large_file_of_zeros_or_with_a_forged_size_is_refused_unread(tmp_path,
     for begin in (b"", b"SFUM\x01\0\0\0" + (2**40).to_bytes(8, "little"), CountMin(8).to_bytes()):
         path.write_bytes(begin)
         os.truncate(path, 3 << 30)
-        with pytest.raises(ValueError, match="magic|damaged|cut off|not an index"):
+        with pytest.raises(ValueError, match=r"magic|damaged|cut off|not an index"):
             read(path)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < 50_000
 
@@ -191,7 +195,8 @@ COMMANDS = [
 ]
 PEAK = """
 import resource, subprocess, sys
-done = subprocess.run([sys.executable, "-m", "sfumato", *sys.argv[1:]], capture_output=True, text=True)
+command = [sys.executable, "-m", "sfumato", *sys.argv[1:]]
+done = subprocess.run(command, capture_output=True, text=True)
 told = (done.returncode, len((done.stdout + done.stderr).splitlines()))
 print(*told, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 """

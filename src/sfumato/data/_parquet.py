@@ -143,7 +143,8 @@ class _Header:
         if kind in (4, 5, 6):
             return self._whole()
         if kind in (3, 7, 8):  # a byte, a double, bytes
-            self.at += {3: 1, 7: 8}.get(kind) or self._varint()
+            size = {3: 1, 7: 8}.get(kind) or self._varint()
+            self.at += size
         elif kind in (9, 10):  # a list, a set
             head = self._byte()
             for _ in range(head >> 4 if head >> 4 < 15 else self._varint()):

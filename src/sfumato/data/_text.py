@@ -146,8 +146,13 @@ def _header(path: Path, form: Form) -> list[str]:
     opened = gzip.open if form.gzip else open
     try:
         with opened(path, "rb") as file:
-            start = bytes(file.read(HEADER + 1))
-        if len(start) > HEADER and b"\n" not in start and b"\r" not in start:
+            start = b""
+            # A name in quotes may hold line feeds.
+            while len(start) <= HEADER and (line := file.readline(HEADER + 1 - len(start))):
+                start += line
+                if start.count(b'"') % 2 == 0 and line.endswith(b"\n"):
+                    break
+        if len(start) > HEADER and not start.endswith(b"\n"):
             raise ValueError(f"{path}: line 1: is longer than {HEADER} bytes, so no header.")
         # Later lines are DuckDB's to judge, so what is not UTF-8 there must not stop us here.
         text = start.decode("utf-8-sig", errors="surrogateescape")
