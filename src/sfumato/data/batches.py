@@ -35,7 +35,8 @@ def read_batches(
     line, row or column, never a value.
     Parameters: source, one of
     - a path, a glob or a list of them: .parquet, .csv, .tsv, .jsonl, .ndjson, .json, the text forms
-      also with .gz. Text is UTF-8; CSV and TSV have a header line. A column is integers when the
+      also with .gz, all of them regular files. Text is UTF-8; CSV and TSV have a header line of up
+      to 1 MiB; a row of text of more than a few MiB is refused. A column is integers when the
       first 20,000 values are, written without leading zeros; otherwise numbers or text. A later
       value that is not of that type, or not so written, is an error, never another value;
     - an Arrow table, batch, reader or dataset, a pandas or polars frame, a dict of columns;

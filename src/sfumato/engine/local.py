@@ -43,7 +43,8 @@ def map_merge(
     Parameters: source, whatever `read_batches` takes, or its result; make_sketch, makes an empty
     sketch, always with the same parameters; column, the keys; weights, their weights; threads, up
     to all cores; memory_limit, bytes for sketches (at the size they have when empty), batches (of
-    rows of average size) and readers, to which threads and batch_rows are lowered; batch_rows, most
+    rows of average size, and in Parquet the largest page beside them) and readers, to which threads
+    and batch_rows are lowered, else it is refused; batch_rows, most
     rows of a batch; progress, called here with rows done and rows of all or None, about ten times a
     second; update, called with a sketch and a batch instead of `sketch.update(column, weights)`,
     for sketches that need other columns (which `read_batches` then names).
