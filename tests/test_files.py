@@ -16,7 +16,7 @@ import stored_files
 from sfumato import density, recommend, retrieve, sketch, telemetry
 from sfumato.density import SketchRegressor
 from sfumato.privacy.answer import Answer
-from sfumato.sketch import CountMin, SketchFormatError, load
+from sfumato.sketch import CountMin, KernelSlices, SketchFormatError, load
 from sfumato.sketch import _format as form
 from sfumato.sketch._format import SketchFormatError as Flawed
 from sfumato.sketch._format import checksum, pack
@@ -87,8 +87,8 @@ def resealed(data, change):
     change(header)
     text = damage.json.dumps(header).encode()
     body = data[:8] + len(text).to_bytes(8, "little") + text
-    rest, at = data[16 + length : -8].lstrip(b"\0") or b"", len(body)
-    body += bytes(-at % 64) + rest
+    begin = 16 + length
+    body += bytes(-len(body) % 64) + data[begin + -begin % 64 : -8]
     return body + checksum(memoryview(body))
 
 
@@ -143,6 +143,19 @@ def test_numbers_that_are_not_finite_are_no_header():
 
         with pytest.raises(SketchFormatError, match="header is damaged"):
             load(resealed(CountMin(64).to_bytes(), infinite))
+
+
+def test_a_header_nested_deep_is_refused_at_once():
+    # NumPy takes seconds to find that a list a few hundred levels deep is no array.
+    sketch = KernelSlices(1.0, ([0.0, 0.0], [1.0, 1.0]), rows=2)
+
+    def deep(header):
+        header["parameters"]["bounds"] = [damage.DEEP, damage.DEEP]
+
+    begin = time.process_time()
+    with pytest.raises(SketchFormatError, match="header is damaged"):
+        load(resealed(sketch.to_bytes(), deep))
+    assert time.process_time() - begin < 1
 
 
 def test_a_header_that_could_not_be_read_is_not_written():

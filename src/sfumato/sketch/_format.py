@@ -57,6 +57,7 @@ MAGIC, FORMAT, HEADER_LIMIT, EDGE = b"SFUM", 1, 1 << 20, 64
 BUFFER = 1 << 16  # bytes of a file that are written at a time
 LENGTH, MOST_AXES, KIND_LIMIT = whole(0, 2**48), 8, 100
 NUMBERS = re.compile(r"[<|][biuf][1248]")  # dtypes of the arrays of our files
+DEPTH = 32  # of lists and objects in a header
 DAMAGED = "the sketch is cut off or damaged: its checksum does not hold."
 PART = re.compile(r"\.sfumato-([0-9a-f]{8})-([0-9]{1,10})-[0-9a-f]{8}\.part")
 STALE = 86_400.0  # seconds after which nobody, on whatever machine, still writes a temporary file
@@ -105,7 +106,17 @@ def json_object(text: bytes | str) -> dict[str, Any]:
         raise ValueError("the JSON is nested too deep.") from None
     if not isinstance(found, dict):
         raise ValueError("the JSON is no object.")
+    _check_depth(found, DEPTH)
     return found
+
+
+def _check_depth(value: Any, left: int) -> None:
+    """Raise where lists and objects are nested deeper: NumPy takes seconds for a few hundred."""
+    if left == 0:
+        raise ValueError("the JSON is nested too deep.")
+    for part in value.values() if isinstance(value, dict) else value:
+        if isinstance(part, dict | list):
+            _check_depth(part, left - 1)
 
 
 def _finite(text: str) -> float:
