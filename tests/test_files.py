@@ -158,6 +158,20 @@ def test_a_header_nested_deep_is_refused_at_once():
     assert time.process_time() - begin < 1
 
 
+def test_a_long_text_among_numbers_asks_for_no_memory():
+    # As one array of texts the 10,000 numbers would take 4 GB.
+    sketch = KernelSlices(1.0, ([0.0, 0.0], [1.0, 1.0]), rows=2)
+    for low in ([0.0] * 10_000 + ["x" * 100_000], [[0.0, 1.0]] * 5000 + [[0.0, "x" * 100_000]]):
+
+        def mixed(header, low=low):
+            header["parameters"]["bounds"] = [low, [1.0] * len(low)]
+
+        begin = time.process_time()
+        with pytest.raises(SketchFormatError, match="bounds must be a pair"):
+            load(resealed(sketch.to_bytes(), mixed))
+        assert time.process_time() - begin < 1
+
+
 def test_a_header_that_could_not_be_read_is_not_written():
     with pytest.raises(ValueError, match="Thing: its parameters take"):
         pack({"kind": "Thing", "parameters": "x" * form.HEADER_LIMIT}, {})
