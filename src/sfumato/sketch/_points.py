@@ -165,7 +165,7 @@ def _refuse_pairs(owner: str, name: str, value: Any) -> None:
 
 def _is_pair(side: Any) -> bool:
     if isinstance(side, np.ndarray):
-        return side.shape == (2,)
+        return bool(side.shape == (2,))
     return isinstance(side, list | tuple) and len(side) == 2 and all(map(np.isscalar, side))
 
 
