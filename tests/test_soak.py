@@ -1,6 +1,9 @@
 """Long runs (make soak): damaged files, killed writers and spenders, bounds, a billion draws."""
 
+import gzip
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import shops
 from ledger_files import flipped
 from sfumato.privacy import Ledger
 from sfumato.privacy.noise import InsecureSeededSource, add_gaussian, add_laplace
@@ -191,3 +195,185 @@ def test_killed_spenders_never_overspend_and_what_was_seen_was_charged(tmp_path)
     for name, made in seen.items():
         again = ledger.release("views", 0.001, "a count", lambda r: b"other", release_id=name)
         assert again.hex() == made
+
+
+# Runs commands, each in a fork that ends itself at a write or is ended after a while.
+KILLER = """
+import json, os, random, signal, sys, time
+from sfumato.cli import app
+from sfumato.sketch import _format
+import sfumato.data, sfumato.density, sfumato.privacy, sfumato.profile, sfumato.recommend
+import sfumato.retrieve, sfumato.telemetry, pyarrow.parquet, sqlite3
+
+def dying(function, left):
+    def count(*given, **named):
+        left[0] -= 1
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*given, **named)
+    return count
+
+for line in sys.stdin:
+    words, writes, seconds = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        quiet = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(quiet, 1)
+        if writes:
+            left = [writes]
+            _format._Part.write = dying(_format._Part.write, left)
+            for name in ("fsync", "replace", "unlink"):
+                setattr(os, name, dying(getattr(os, name), left))
+        try:
+            app(words, prog_name="sfumato")
+        except SystemExit as end:
+            os._exit(end.code or 0)
+        os._exit(1)
+    begin = time.monotonic()
+    while (done := os.waitpid(child, os.WNOHANG))[0] == 0:
+        if seconds and time.monotonic() - begin > seconds:
+            os.kill(child, signal.SIGKILL)
+        time.sleep(0.001)
+    print(os.waitstatus_to_exitcode(done[1]), time.monotonic() - begin, flush=True)
+"""
+KILLED = {  # what is written, by which command; PAID: with a ledger
+    "s.sketch": "sketch build count-min keys.csv --column item",
+    "m.sketch": "sketch merge a.sketch b.sketch",
+    "s.release": "sketch release a.sketch --epsilon 0.001 PAID",
+    "d.sfu": "fit train.csv --dense --epochs 1",
+    "p.sfu": "fit train.csv --epsilon 0.01 --delta 1e-9 --bounds 1 5 "
+    "--catalogue items.txt --accounts users.txt PAID",
+    "b.profiles": "profiles release train.csv --mechanism blip --epsilon 0.001 "
+    "--users users.txt PAID",
+    "i.index": "index build base.npy --bits 64",
+    "j.index": "index add a.index more.npy",
+    "k.index": "index remove a.index 3",
+    "p.json": "telemetry params --bits 32 --hashes 2 --cohorts 8 -f 0.5",
+    "r.ndjson": "telemetry encode words.txt --params t.json",
+    "r.ndjson.gz": "telemetry encode words.txt --params t.json",
+    "r.counts": "telemetry aggregate t.ndjson --params t.json",
+    "t.csv": "telemetry decode t.ndjson --params t.json --candidates list.txt",
+    "d.density": "density build points.csv --columns a,b --bounds 0,100 --bandwidth 10",
+    "q.density": "density build points.csv --columns a,b --bounds 0,100 --bandwidth 10 "
+    "--epsilon 0.01 PAID",
+    "rows.parquet": "density sample a.density -n 50",
+}
+ROUNDS = int(os.environ.get("SFUMATO_KILLS", "200"))
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    """Inputs of every command that writes."""
+    folder = shops.opened(tmp_path_factory.mktemp("shop"))
+    random = np.random.default_rng(0)
+    (folder / "keys.csv").write_text("item\n" + "\n".join(f"key {k % 97}" for k in range(20_000)))
+    for name in ("base", "more"):
+        np.save(folder / f"{name}.npy", random.normal(size=(500, 16)).astype(np.float32))
+    (folder / "words.txt").write_text("\n".join(f"word{k % 20}" for k in range(3000)))
+    (folder / "list.txt").write_text("\n".join(f"word{k}" for k in range(20)))
+    points = random.uniform(0, 100, (2000, 2))
+    (folder / "points.csv").write_text("a,b\n" + "\n".join(f"{a},{b}" for a, b in points))
+    for words in (
+        "sketch build count-min keys.csv --column item -o a.sketch",
+        "sketch build count-min keys.csv --column item -o b.sketch",
+        "index build base.npy --bits 64 -o a.index",
+        "telemetry params --bits 32 --hashes 2 --cohorts 8 -f 0.5 -o t.json",
+        "telemetry encode words.txt --params t.json -o t.ndjson",
+        "density build points.csv --columns a,b --bounds 0,100 --bandwidth 10 -o a.density",
+    ):
+        shops.run(folder, *words.split())
+    return folder
+
+
+def whole(path):
+    """Whether the file is one that a reader takes."""
+    data = path.read_bytes()
+    if data.startswith((b"SFUM", b"SFIX")):
+        shops.run(path.parent, "inspect", path.name)
+    elif path.suffix == ".parquet":
+        pq.read_table(path)
+    elif path.suffix == ".gz":
+        assert gzip.decompress(data).endswith(b"}\n")
+    else:
+        assert data.endswith(b"\n")
+
+
+@pytest.mark.parametrize("name", KILLED)
+def test_a_killed_command_leaves_nothing_half_done(shop, name):
+    folder, random = shop / name.replace(".", "-"), np.random.default_rng(len(name))
+    shutil.copytree(shop, folder, ignore=lambda where, names: [n for n in names if "-" in n])
+    ledger, output = folder / "shop.ledger", folder / name
+    budget = ["--epsilon", "1000", "--delta", "0.001" if "--delta" in KILLED[name] else "0"]
+    unit = "item of a profile" if "profiles" in KILLED[name] else "event"
+    shops.run(folder, "budget", "create", "shop.ledger", "rows", *budget, "--unit", unit)
+    killer = subprocess.Popen(
+        [sys.executable, "-c", KILLER], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        text=True, cwd=folder,
+    )  # fmt: skip
+
+    def run(words, writes=0, seconds=0.0):
+        killer.stdin.write(json.dumps([words, writes, seconds]) + "\n")
+        killer.stdin.flush()
+        code, took = killer.stdout.readline().split()
+        return int(code), float(took)
+
+    def words(at):
+        paid = f"--ledger shop.ledger --dataset rows --release-id round{at}"
+        told = KILLED[name].replace("PAID", paid)
+        return [*told.split(), "-o", name, "--force"]
+
+    output.unlink(missing_ok=True)
+    code, usual = run(words("first"))
+    assert code == 0
+    old, killed = output.read_bytes(), 0
+    for at in range(ROUNDS):
+        if at % 3 == 0:
+            output.unlink(missing_ok=True)
+            old = None
+        early = at % 2 == 0
+        code, _ = run(
+            words(at),
+            writes=int(random.integers(1, 5)) if early else 0,
+            seconds=0.0 if early else usual * random.random(),
+        )
+        killed += code == -signal.SIGKILL
+        assert code in (0, -signal.SIGKILL)
+        if output.exists():
+            if output.read_bytes() != old:
+                whole(output)
+        else:
+            assert old is None
+        spent = Ledger(ledger).spent("rows").epsilon
+        assert spent <= 1000
+        assert run(words(at))[0] == 0
+        whole(output)
+        if at % 3 == 1 and "PAID" in KILLED[name]:  # a retry is the same release and costs nothing
+            told, again = output.read_bytes(), Ledger(ledger).spent("rows").epsilon
+            assert run(words(at))[0] == 0
+            assert (output.read_bytes(), Ledger(ledger).spent("rows").epsilon) == (told, again)
+        old = output.read_bytes()
+        assert not [path.name for path in folder.iterdir() if path.name.endswith(".part")]
+    killer.stdin.close()
+    killer.wait()
+    assert killed >= ROUNDS // 4
+
+
+def test_a_killed_budget_create_leaves_a_ledger_or_none(tmp_path):
+    random = np.random.default_rng(3)
+    killer = subprocess.Popen(
+        [sys.executable, "-c", KILLER], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        text=True, cwd=tmp_path,
+    )  # fmt: skip
+    for at in range(ROUNDS):
+        words = ["budget", "create", "a.ledger", f"rows{at}", "--epsilon", "1"]
+        killer.stdin.write(json.dumps([words, 0, 0.2 * random.random() + 1e-3]) + "\n")
+        killer.stdin.flush()
+        code = int(killer.stdout.readline().split()[0])
+        assert code in (0, -signal.SIGKILL)
+        killer.stdin.write(json.dumps([words, 0, 0.0]) + "\n")
+        killer.stdin.flush()
+        again = int(killer.stdout.readline().split()[0])
+        assert again == 0 or again == 2  # it is there
+        assert Ledger(tmp_path / "a.ledger").spent(f"rows{at}").epsilon == 0
+    killer.stdin.close()
+    killer.wait()

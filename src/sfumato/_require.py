@@ -2,6 +2,7 @@
 
 import math
 import operator
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -44,7 +45,7 @@ def checked(record: Any, limits: Mapping[str, Limit]) -> None:
 
 
 def _refuse(owner: str, name: str, wanted: str, value: Any) -> ValueError:
-    return ValueError(f"{owner}: {name} must be {wanted}, not {value!r}.")
+    return ValueError(f"{owner}: {name} must be {wanted}, not {value!r:.200}.")
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,8 @@ def _exactly(value: Any) -> Fraction | None:
     """The number that was given, in Python's integers (those of NumPy would wrap), or None."""
     if isinstance(value, bool | np.bool_):
         return None
+    if isinstance(value, str) and re.search(r"[eE][+-]?[0-9_]{4}", value):
+        return None  # "1e999999999" would be a number of a billion digits
     try:
         number = Fraction(value.item() if isinstance(value, np.generic) else value)
     except (TypeError, ValueError, OverflowError, ZeroDivisionError):
@@ -131,7 +134,7 @@ class _Rational:
         return number
 
     def bad(self) -> list[Any]:
-        return [0, -1, math.nan, math.inf, "much", "1/0", None, True]
+        return [0, -1, math.nan, math.inf, "much", "1/0", "1e999999999", None, True]
 
 
 class _Number:

@@ -1,5 +1,6 @@
 """Commands about models lose nothing: inputs, budgets, trials, and what was asked for."""
 
+import csv
 import os
 import signal
 import subprocess
@@ -7,10 +8,13 @@ import sys
 import time
 from types import SimpleNamespace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 from sfumato.cli import _density_figure, _show, app
+from sfumato.cli._arrow_file import write_table
 from sfumato.privacy import Ledger
 from sfumato.sketch import KernelFourier
 from shops import INTERRUPTIBLE, result_of, run, told
@@ -206,3 +210,19 @@ def _raising(error):
         raise error
 
     return raises
+
+
+def test_no_text_of_a_csv_is_a_formula_and_numbers_stay(tmp_path):
+    texts = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "\uff1d1", "a=1", "tea", None]
+    table = pa.table(
+        {"=name": texts, "held": pa.array(texts).dictionary_encode(), "count": range(-9, 1)}
+    )
+    write_table(tmp_path / "a.csv", table)
+    with open(tmp_path / "a.csv", newline="") as file:
+        names, *rows = csv.reader(file)
+    assert names == ["'=name", "held", "count"]
+    told = [text if text in ("a=1", "tea") else f"'{text}" for text in texts[:-1]] + [""]
+    assert [row[0] for row in rows] == [row[1] for row in rows] == told
+    assert [row[2] for row in rows] == [str(number) for number in range(-9, 1)]
+    write_table(tmp_path / "a.parquet", table)
+    assert pq.read_table(tmp_path / "a.parquet")["=name"].to_pylist() == texts

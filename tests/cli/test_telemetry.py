@@ -197,7 +197,7 @@ def test_ctrl_c_leaves_no_file(folder, monkeypatch):
     def interrupted(self, values):
         calls.append(len(values))
         if len(calls) == 2:  # the first batch was written by now
-            assert list(folder.glob(".r.ndjson.*"))
+            assert list(folder.glob(".sfumato-*.part"))
             raise KeyboardInterrupt
         return encode_many(self, values)
 

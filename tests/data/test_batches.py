@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import re
 from pathlib import Path
 from unittest.mock import Mock
@@ -318,3 +319,33 @@ def test_mixed_columns_of_frames_do_not_show_values():
         with pytest.raises(TypeError, match="user: the column is not of one type") as told:
             list(read_batches(source, ["user"]))
         assert SECRET not in str(told.value)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz"])
+def test_a_first_line_without_an_end_is_no_header(tmp_path, ending):
+    path = tmp_path / f"a{ending}"
+    opened = gzip.open if ending.endswith(".gz") else open
+    with opened(path, "wb") as file:
+        file.write(b"item," + b"a" * (1 << 21))
+    told = f"{path.name}: line 1: is longer than 1048576 bytes, so no header"
+    with pytest.raises(ValueError, match=told):
+        read_batches(path, ["item"])
+    with opened(path, "wb") as file:
+        file.write(b"item,b\n1,2\n" + b"3,4\n" * (1 << 19))
+    assert next(iter(read_batches(path, ["item"]))).column(0)[0].as_py() == 1
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl"])
+def test_a_row_too_long_is_told_as_such(tmp_path, ending):
+    path, long = tmp_path / f"a{ending}", "x" * (30 << 20)
+    rows = ["a"] * 50_000 + [long] * 3
+    written = ["item", *rows] if ending == ".csv" else [json.dumps({"item": row}) for row in rows]
+    path.write_text("\n".join(written))
+    with pytest.raises(ValueError, match=r"a row is longer than \d+ bytes; leave it out"):
+        list(read_batches(path, ["item"]))
+
+
+def test_a_pipe_is_no_table(tmp_path):
+    os.mkfifo(tmp_path / "a.csv")
+    with pytest.raises(OSError, match="is not a regular file"):
+        read_batches(tmp_path / "a.csv", ["item"])

@@ -170,3 +170,27 @@ def test_what_an_engine_lacks_is_a_sentence(engine):
 def test_a_sketch_in_place_of_its_maker_is_refused():
     with pytest.raises(TypeError, match="make_sketch must be a function"):
         sfumato.engine.local.map_merge({"key": [1]}, CountMin(8), column="key")
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+@pytest.mark.parametrize("compression", ["none", "snappy"])
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_long_values_count_for_the_memory_limit(tmp_path, dictionary, compression, version):
+    # An average row is short; the last ones are a page of 4 MiB together, which is read whole.
+    path = tmp_path / "a.parquet"
+    keys = [f"key {at}" for at in range(50_000)] + [chr(97 + at) * (1 << 20) for at in range(4)]
+    options = dict(use_dictionary=dictionary, compression=compression, data_page_version=version)
+    pq.write_table(pa.table({"key": keys}), path, **options)
+    largest = read_batches(path, ["key"]).found.largest()
+    assert 4 << 20 <= largest < 6 << 20
+    make = lambda: CountMin(64)  # noqa: E731
+    with pytest.raises(ValueError, match=r"of which the longest values take \d+.*leave out rows"):
+        sfumato.engine.local.map_merge(path, make, column="key", memory_limit=16 << 20)
+    whole = sfumato.engine.local.map_merge(path, make, column="key", memory_limit=128 << 20)
+    assert whole.total == len(keys)
+
+
+def test_usual_pages_are_small(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"key": np.random.default_rng(0).integers(0, 2**60, 500_000)}), path)
+    assert read_batches(path, ["key"]).found.largest() <= 3 << 20

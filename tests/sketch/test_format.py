@@ -5,8 +5,11 @@ import contextlib
 import errno
 import inspect
 import json
+import os
 import resource
 import signal
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 
@@ -16,7 +19,7 @@ from hypothesis import strategies as st
 
 import sfumato.sketch as kinds
 from checks import KEYS, SKETCHES, feed
-from sfumato.sketch import CountMin, Sketch, SketchFormatError, load
+from sfumato.sketch import CountMin, Sketch, SketchFormatError, _format, load
 from sfumato.sketch._format import checksum, pack, written_whole
 from sfumato.sketch.lsh import Euclidean
 
@@ -228,3 +231,73 @@ def test_integers_of_the_version_before_are_read():
 def test_any_buffer_loads():
     data = CountMin(2, 1, seed=3).update(["tea"]).to_bytes()
     assert load(memoryview(data)) == load(bytearray(data)) == load(data)
+
+
+def test_a_file_is_on_the_disk_before_it_takes_its_name(tmp_path, monkeypatch):
+    # Else a loss of power may leave the new name on a part: what "whole or not at all" is about.
+    path, order = tmp_path / "counts", []
+    fsync, replace = os.fsync, os.replace
+
+    def synced(number):
+        order.append(("synced", os.fstat(number).st_size))
+        fsync(number)
+
+    def renamed(part, name):
+        order.append(("renamed", Path(part).stat().st_size))
+        replace(part, name)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", renamed)
+    with written_whole(path) as file:
+        file.write(bytes(100_000))
+        file.write(b"end")
+    assert order == [("synced", 100_003), ("renamed", 100_003)]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from sfumato.sketch._format import written_whole
+with written_whole(Path(sys.argv[1])) as file:
+    file.write(bytes(1 << 20))
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def unswept(monkeypatch):
+    monkeypatch.setattr(_format, "_SWEPT", set())
+
+
+def test_the_next_writer_removes_what_a_killed_one_left(tmp_path, unswept):
+    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "counts")], check=False)
+    assert done.returncode == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    assert left.stat().st_size == 1 << 20
+    CountMin(8).save(tmp_path / "another")
+    assert [path.name for path in tmp_path.iterdir()] == ["another"]
+
+
+def test_only_files_of_ours_whose_writer_is_gone_are_removed(tmp_path, unswept):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    here, away = _format._machine(), "0" * 8
+    kept = [
+        f".sfumato-{here}-{os.getpid()}-00000000.part",  # of a process that lives
+        f".sfumato-{here}-1-00000000.part",  # of somebody else's, who lives as well
+        f".sfumato-{away}-{gone.pid}-00000000.part",  # of another machine
+        f"sfumato-{here}-{gone.pid}-00000000.part",
+        f".sfumato-{here}-{gone.pid}-0000000.part",
+        f".sfumato-{here}-{gone.pid}-00000000.part.txt",
+        ".counts.1234abcd",
+    ]
+    old = f".sfumato-{away}-{gone.pid}-11111111.part"
+    removed = [f".sfumato-{here}-{gone.pid}-00000000.part", old]
+    for name in kept + removed:
+        (tmp_path / name).touch()
+    os.utime(tmp_path / old, (0, 0))
+    folder = tmp_path / f".sfumato-{here}-{gone.pid}-22222222.part"
+    folder.mkdir()
+    _format.remove_stale(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*kept, folder.name])

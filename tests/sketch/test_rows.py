@@ -63,7 +63,7 @@ def test_no_rows_are_a_matrix_of_no_rows(empty):
         ([1, 2, 3], ValueError, "matrix, not 1 dimensions"),
         (np.ones((2, 3, 1)), ValueError, "matrix, not 3 dimensions"),
         ([[1, 2, "secret"]], TypeError, "numbers are expected, not str"),
-        ([[1, 2, 3], [1, None, 3]], TypeError, "NoneType at row 1, column 1"),
+        ([[1, 2, 3], [1, None, 3]], ValueError, "row 1, column 1 is not"),
         (pd.DataFrame({"a": [1], "b": ["secret"], "c": [2]}), TypeError, "str at row 0, column 1"),
         (pl.DataFrame({"a": [1], "b": [None], "c": [2]}), (TypeError, ValueError), "row 0"),
         (pa.array([[1, 2, 3], None], pa.list_(pa.int64(), 3)), ValueError, "row 1 is null"),

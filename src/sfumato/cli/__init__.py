@@ -122,13 +122,16 @@ def inspect(file: Annotated[Path, typer.Argument()], json: Json = False) -> None
     """Say what a file of ours holds: a sketch, model, release, index, answer, ledger, telemetry."""
     from sfumato.cli import _show
 
-    begin = _show.beginning(file)
+    begin = _show.beginning(file).lstrip()
     if begin.startswith(b"SQLite"):
         budget.show(file, None, json)
-    elif begin.startswith(b"{"):
+        return
+    if begin.startswith(b"{"):
         if not telemetry.shown(file, json):
             _show.answer(file, json)
-    elif not any(room.shown(file, json) for room in (telemetry, index, density, models)):
+        return
+    _show.check_kind(file, "sketch, model, release, index, answer or ledger")
+    if not any(room.shown(file, json) for room in (telemetry, index, density, models)):
         sketch.info(file, json)
 
 

@@ -126,16 +126,18 @@ def column_names(model: Any) -> list[str]:
 
 def load(file: Path, *kinds: str) -> Any:
     """The model in a file, which must be of one of these classes where some are named."""
+    from sfumato.cli._show import check_kind
+
+    if file.is_dir():
+        raise IsADirectoryError(f"{file}: is a folder, not a model.")
+    check_kind(file, "sketch")
     from sfumato.density import SketchDensity
     from sfumato.density import load as read
     from sfumato.density._files import holds_model
     from sfumato.sketch import SketchFormatError
 
-    if file.is_dir():
-        raise IsADirectoryError(f"{file}: is a folder, not a model.")
-    data = file.read_bytes()
     try:
-        held = read(data) if holds_model(data) else _release(data)
+        held = read(file) if holds_model(file) else _release(file)
     except SketchFormatError as error:
         raise SketchFormatError(f"{file}: {error}") from None
     kind = type(held).__name__
@@ -146,11 +148,11 @@ def load(file: Path, *kinds: str) -> Any:
     return held
 
 
-def _release(data: bytes) -> Any:
+def _release(file: Path) -> Any:
     """A sketch or release, of which some can answer as a density does."""
     from sfumato.sketch import load as read
 
-    return read(data)
+    return read(file)
 
 
 def told(model: Any, file: Path, json: bool) -> dict[str, Any]:

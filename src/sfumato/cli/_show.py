@@ -1,19 +1,21 @@
 """What the commands print: one JSON document, or tables for people; progress goes to stderr."""
 
+import errno
 import inspect
 import json
 import math
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-__all__ = ["answer", "beginning", "document", "info", "progress", "promise", "rows"]
+__all__ = ["answer", "beginning", "check_kind", "document", "info", "progress", "promise", "rows"]
 
 NAMES = ("key", "item", "user")
+MAGICS = (b"SFUM", b"SFIX")  # of all files of ours that are neither text nor a ledger
+ANSWER = 1 << 26  # bytes of an answer's file, at most
 
 
 def info(stored: Any, file: Path) -> dict[str, Any]:
@@ -36,18 +38,39 @@ def info(stored: Any, file: Path) -> dict[str, Any]:
     return {**found, **_error_bound(stored)}
 
 
-def beginning(file: Path) -> bytes:
-    """The first bytes of a file, which tell its kind; none where there is nothing to read."""
-    if not file.is_file():
+def beginning(file: Path, what: str = "file of ours", *, pipes: bool = False) -> bytes:
+    """The first bytes of a file, which tell its kind; devices are refused, and pipes unless told.
+
+    Of a pipe nothing is read.
+    """
+    mode = file.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(f"{file}: is a folder, not a {what}.")
+    if pipes and stat.S_ISFIFO(mode):
         return b""
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "is not a regular file", str(file))
     with file.open("rb") as opened:
         return opened.read(16)
 
 
+def check_kind(file: Path, what: str, *magics: bytes) -> None:
+    """Refuse what cannot be such a file by its first bytes, before any large room is imported."""
+    begin = beginning(file, what)
+    if begin.startswith(b"SQLite"):
+        raise ValueError(f"{file}: is a ledger? Look into it with budget show.")
+    if not begin.startswith(magics or MAGICS):
+        raise ValueError(f"{file}: not a {what}: the magic bytes are missing or cut off.")
+
+
 def answer(file: Path, as_json: bool) -> None:
     """The answer of a mechanism, with its statement."""
+    import numpy as np
+
     from sfumato.privacy.answer import Answer
 
+    if file.stat().st_size > ANSWER:
+        raise ValueError(f"{file}: is no answer: it has more than {ANSWER} bytes.")
     told = Answer.from_bytes(file.read_bytes())
     if as_json:
         content = {"value": np.asarray(told.value).tolist(), "statement": told.statement.to_dict()}

@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from sfumato.cli._show import beginning
+
 __all__ = [
     "Parameters",
     "check_file",
@@ -26,6 +28,7 @@ Parameters = Annotated[
     Path | None,
     typer.Option("--params", help="File of the parameters of the reports; counts hold their own."),
 ]
+LARGEST = 1 << 26  # bytes of a file of parameters
 MAGIC = b"SFUM"  # of all files of ours that are not text
 PARAMETERS, COUNTS = b'"sfumato telemetry parameters"', b'{"kind": "telemetry counts"'
 
@@ -65,6 +68,8 @@ def scheme(file: Path, **csv: Any) -> Any:
     from sfumato.telemetry._scheme import read_scheme
 
     check_file(file, "parameters")
+    if file.stat().st_size > LARGEST:
+        raise ValueError(f"{file}: is no file of parameters: it has more than {LARGEST} bytes.")
     try:
         if is_csv(file):
             return read_params_csv(file, **csv)
@@ -128,17 +133,16 @@ def write_counts(path: Path, made: Any) -> None:
         made.save(path)
 
 
-def check_file(file: Path, what: str) -> None:
-    """Refuse what is not there, and folders."""
-    if file.is_dir():
-        raise IsADirectoryError(f"{file}: is a folder, not a file of {what}.")
+def check_file(file: Path, what: str, *, pipes: bool = False) -> None:
+    """Refuse what is not there, folders, devices, and pipes unless they are told to do."""
     if not file.exists():
         raise FileNotFoundError(f"{file}: there is no such file.")
+    beginning(file, f"file of {what}", pipes=pipes)
 
 
 def check_reports(file: Path, remedy: str = "") -> None:
     """Refuse what is not there, and parameters where reports belong."""
-    check_file(file, "reports")
+    check_file(file, "reports", pipes=True)
     if holds_parameters(file):
         raise ValueError(f"{file} holds parameters, not reports{remedy}.")
 

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.cli._show import beginning
+
 __all__ = ["read"]
 
 
@@ -12,6 +14,7 @@ def read(
     file: Path, ids: Path | None, id_column: str | None, first: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
     """Ids and vectors, one a row; ids count from `first` where none are told."""
+    beginning(file, "file of vectors")
     if file.suffix == ".npy":
         if id_column is not None:
             raise ValueError(f"{file}: has no columns; --id-column goes with Parquet.")
@@ -47,8 +50,6 @@ def _parquet(file: Path, id_column: str | None) -> tuple[np.ndarray | None, np.n
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if file.is_dir():
-        raise IsADirectoryError(f"{file}: is a folder, not a file of vectors.")
     try:
         table = pq.read_table(file)
     except pa.ArrowInvalid:

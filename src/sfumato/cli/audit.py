@@ -80,6 +80,7 @@ def model(
     from sfumato.cli import _show
     from sfumato.recommend import load
 
+    _show.check_kind(file, "model")
     begin = output or file.with_name(f"{file.stem}-audit")
     places = {kind: begin.with_name(f"{begin.name}.{kind}") for kind in ("json", "png", "html")}
     for place in places.values():

@@ -28,7 +28,7 @@ def shown(file: Path, json: bool) -> bool:
     from sfumato.cli import _show
     from sfumato.density._files import holds_model
 
-    if not file.is_file() or not holds_model(file.read_bytes()):
+    if not holds_model(file):
         return False
     model = load(file)
     _show.document(told(model, file, json), json)

@@ -189,11 +189,12 @@ def _load(file: Path) -> Any:
 
 
 def _any(file: Path) -> Any:
+    from sfumato.cli._show import check_kind
+
+    check_kind(file, "index")
     from sfumato.retrieve import load
     from sfumato.sketch import SketchFormatError
 
-    if file.is_dir():
-        raise IsADirectoryError(f"{file}: is a folder, not an index.")
     try:
         return load(file)
     except SketchFormatError as error:

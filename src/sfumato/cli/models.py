@@ -104,9 +104,9 @@ def shown(file: Path, json: bool) -> bool:
     from sfumato.cli import _fitting, _show
     from sfumato.recommend import load
     from sfumato.recommend._estimator import Estimator
-    from sfumato.recommend._files import kind_in
+    from sfumato.sketch._format import kind_of_file
 
-    if not file.is_file() or kind_in(file.read_bytes()) not in Estimator.KINDS:
+    if kind_of_file(file) not in Estimator.KINDS:
         return False
     model = load(file)
     _show.document(_fitting.told(model, file), json)
@@ -134,11 +134,13 @@ def evaluate(
 ) -> None:
     """Hold a model's predictions against ratings: rmse, mae, n, nbytes."""
     from sfumato.cli import _show
-    from sfumato.recommend import load
-    from sfumato.recommend.metrics import evaluate as measured
 
     if top is None and (seen is not None or relevant_from is not None):
         raise ValueError("evaluate: --seen and --relevant-from go with --top.")
+    _show.check_kind(model, "model")
+    from sfumato.recommend import load
+    from sfumato.recommend.metrics import evaluate as measured
+
     given = _ratings.columns(context.params)
     rows = _ratings.read(test, given)
     known = None if seen is None else _ratings.read(seen, given)
@@ -167,12 +169,14 @@ def recommend(
 ) -> None:
     """The best items for a user, or for a guest who likes some items."""
     from sfumato.cli import _fitting, _show
-    from sfumato.recommend import load
 
     if (user is None) == (not likes):
         raise ValueError("recommend: give either a user's id or, for a guest, --likes ITEM.")
     if user is None and seen is not None:
         raise ValueError("recommend: --seen goes with a user's id; a guest's items are --likes.")
+    _show.check_kind(model, "model")
+    from sfumato.recommend import load
+
     loaded = load(model)
     known = None if seen is None else _ratings.read(seen, _ratings.columns(context.params))
     found = _fitting.best(loaded, user, likes or [], n, known)

@@ -130,11 +130,12 @@ def similar(
 
 
 def _load(file: Path) -> Any:
+    from sfumato.cli._show import check_kind
+
+    check_kind(file, "sketch")
     from sfumato.profile import ReleasedProfiles, load
     from sfumato.sketch import SketchFormatError
 
-    if file.is_dir():
-        raise IsADirectoryError(f"{file}: is a folder, not released profiles.")
     try:
         found = load(file)
     except SketchFormatError as error:

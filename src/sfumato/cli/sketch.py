@@ -208,26 +208,18 @@ def release(
 
 
 def _load(file: Path) -> Any:
+    from sfumato.cli._show import check_kind
+
+    check_kind(file, "sketch")
     import sfumato.profile  # noqa: F401, so that released profiles are known too
     from sfumato.sketch import SketchFormatError, load
 
-    if file.is_dir():
-        raise IsADirectoryError(f"{file}: is a folder, not a sketch.")
     try:
         return load(file)
     except SketchFormatError as error:
-        if _begins(file, b"SQLite format 3"):
-            raise SketchFormatError(
-                f"{file}: is a ledger? Look into it with budget show."
-            ) from None
         if "the bytes hold a" in str(error):
             kind = str(error).split("'")[1]
             raise SketchFormatError(
                 f"{file}: holds a {kind}, no sketch of keys; sfumato inspect tells about it."
             ) from None
         raise SketchFormatError(f"{file}: {error}") from None
-
-
-def _begins(file: Path, magic: bytes) -> bool:
-    with file.open("rb") as opened:
-        return opened.read(len(magic)) == magic

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO, cast
 
 import pyarrow as pa
 
@@ -34,6 +34,7 @@ DELIMITERS = ("::", "\t", "; ", ";", ", ", ",", "|", " ")
 SNIFFED = 1 << 16  # bytes that show the dialect, by their first rows
 SNIFFED_ROWS = 20
 BATCH_ROWS = 1 << 17
+LINE = 1 << 22  # letters of a line that are looked at for quotes
 QUOTE = '"'
 FIELDS = "the number of fields is wrong"
 SPANNING = "the number of fields is wrong in a row that spans lines"
@@ -133,11 +134,20 @@ def _begun(path: Path, dialect: Dialect) -> Iterator[tuple[int, bool]]:
     opened = gzip.open if dialect.gzip else open
     with opened(path, "rt", encoding=dialect.encoding, errors="replace", newline="\n") as file:
         inside = False
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(_cut_lines(cast(TextIO, file)), 1):
             if not inside:
                 yield number, not line.strip("\r\n")
             if QUOTE in line:
                 inside = _ends_in_quotes(line, inside, dialect)
+
+
+def _cut_lines(file: TextIO) -> Iterator[str]:
+    """The lines of a file, of each no more than its beginning: one may be as long as the file."""
+    while line := file.readline(LINE):
+        rest = line
+        while len(rest) == LINE and not rest.endswith("\n"):
+            rest = file.readline(LINE)
+        yield line
 
 
 def _ends_in_quotes(line: str, inside: bool, dialect: Dialect) -> bool:

@@ -42,12 +42,16 @@ class Piece:
 
 @dataclass(frozen=True)
 class Found:
-    """A source's pieces, its rows if known, bytes of a row, and bytes of a reader beside those."""
+    """A source's pieces, its rows if known, bytes of a row, and bytes of a reader beside those.
+
+    largest: bytes of the largest part that can only be read whole; looked up when it is asked for.
+    """
 
     pieces: list[Piece]
     rows: int | None
     row_bytes: int
     reader_bytes: int = 0
+    largest: Callable[[], int] = int
 
 
 class FirstLine(tuple[str, ...]):

@@ -3,6 +3,7 @@
 import csv
 import glob
 import gzip
+import io
 import re
 import zlib
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ __all__ = [
     "plain_errors",
 ]
 
+HEADER = 1 << 20  # bytes of a header line, at most
 BUFFER = 8 << 20  # bytes of CSV parsed at a time; DuckDB's own 32 MB would not fit small limits
 READER_BYTES = 64 << 20
 NESTED = ("STRUCT", "MAP", "UNION")
@@ -143,11 +145,24 @@ def _csv_types(
 def _header(path: Path, form: Form) -> list[str]:
     opened = gzip.open if form.gzip else open
     try:
+        with opened(path, "rb") as file:
+            start = b""
+            # A name in quotes may hold line feeds.
+            while len(start) <= HEADER and (line := file.readline(HEADER + 1 - len(start))):
+                start += line
+                if start.count(b'"') % 2 == 0 and line.endswith(b"\n"):
+                    break
+        if len(start) > HEADER and not start.endswith(b"\n"):
+            raise ValueError(f"{path}: line 1: is longer than {HEADER} bytes, so no header.")
         # Later lines are DuckDB's to judge, so what is not UTF-8 there must not stop us here.
-        with opened(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-            names = next(csv.reader(file, delimiter=form.delimiter), [])
+        text = start.decode("utf-8-sig", errors="surrogateescape")
+        names = next(csv.reader(io.StringIO(text, newline=""), delimiter=form.delimiter), [])
         "".join(names).encode()
-    except (UnicodeEncodeError, csv.Error):
+    except csv.Error:
+        raise ValueError(
+            f"{path}: line 1: the header cannot be read: a name is too long, or a quote is open."
+        ) from None
+    except UnicodeEncodeError:
         raise ValueError(f"{path}: line 1: the header is not UTF-8 text.") from None
     except (EOFError, gzip.BadGzipFile, zlib.error):
         raise ValueError(f"{path}: the gzip file is damaged or cut off.") from None
@@ -195,6 +210,10 @@ def _sentence(path: Path, told: str) -> str:
     counts = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", told)
     if counts:
         return f"{where}: {counts[2]} fields where the header has {counts[1]}."
+    longest = re.search(r'size"? of (\d+) bytes exceeded', told)
+    if longest or "does not support a full read" in told:
+        most = longest[1] if longest else BUFFER
+        return f"{where}: a row is longer than {most} bytes; leave it out, or cut its values."
     if "unterminated quote" in told:
         return f"{where}: a quote is opened and never closed."
     if "unicode" in told.lower() or "utf-8" in told.lower():

@@ -1,5 +1,6 @@
 """Any source as Arrow batches of the columns wanted, read piece by piece in bounded memory."""
 
+import errno
 import glob
 import os
 from collections.abc import Iterator, Sequence
@@ -35,7 +36,8 @@ def read_batches(
     line, row or column, never a value.
     Parameters: source, one of
     - a path, a glob or a list of them: .parquet, .csv, .tsv, .jsonl, .ndjson, .json, the text forms
-      also with .gz. Text is UTF-8; CSV and TSV have a header line. A column is integers when the
+      also with .gz, all of them regular files. Text is UTF-8; CSV and TSV have a header line of up
+      to 1 MiB; a row of text of more than a few MiB is refused. A column is integers when the
       first 20,000 values are, written without leading zeros; otherwise numbers or text. A later
       value that is not of that type, or not so written, is an error, never another value;
     - an Arrow table, batch, reader or dataset, a pandas or polars frame, a dict of columns;
@@ -132,6 +134,8 @@ def matches(path: str | os.PathLike[str]) -> list[Path]:
     if plain.is_dir():
         raise IsADirectoryError(f"{plain}: is a folder; give its files, for example {plain}/*.csv.")
     if plain.exists():
+        if not plain.is_file():  # a table is opened more than once, which a pipe is not
+            raise OSError(errno.EINVAL, "is not a regular file", str(plain))
         return [plain]
     matched = sorted(glob.glob(str(path), recursive=True)) if glob.has_magic(str(path)) else []
     if not matched:
@@ -158,6 +162,7 @@ def _together(files: list[Found]) -> Found:
         None if None in rows else sum(count for count in rows if count is not None),
         max(file.row_bytes for file in files),
         max(file.reader_bytes for file in files),
+        lambda: max(file.largest() for file in files),
     )
 
 

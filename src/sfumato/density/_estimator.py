@@ -12,18 +12,22 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
-from sfumato._require import Limit
+from sfumato._require import Limit, one_of, whole
+from sfumato.data._columns import plain_numbers
 from sfumato.density import _files
 from sfumato.density._backend import TYPES, Setting, choose, make
 from sfumato.density._limits import LIMITS
 from sfumato.density._naming import naming
 from sfumato.density._unreadable import why_unreadable
 from sfumato.privacy._source import Source
+from sfumato.sketch._format import packed_file
 from sfumato.sketch._points import Box, Pair
 from sfumato.sketch._rows import LARGEST, private_points
 
 __all__ = ["KernelEstimator", "noise_from"]
 
+COLUMNS = whole(1, 2**16)  # of an estimator in a file
+READ = (*TYPES, "statistics", "angles", "surrogate", "columns", "kernel")
 _NOISE: ContextVar[Source | None] = ContextVar("sfumato-density-noise", default=None)
 OPTIONS = ("ledger", "dataset", "unit", "relation", "contributions", "release_id")
 
@@ -208,6 +212,8 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
         return points
 
     def _matrix(self, X: Any, *, reset: bool) -> np.ndarray:
+        if isinstance(X, np.ma.MaskedArray):
+            X = plain_numbers(X)  # scikit-learn would lose the mask
         try:
             checked = validate_data(
                 self, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False
@@ -231,7 +237,7 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
         """Whole weights as int64, None for ones."""
         if sample_weight is None:
             return None
-        weights = np.asarray(sample_weight)
+        weights = plain_numbers(sample_weight)
         if weights.shape != (rows,):
             raise ValueError(
                 f"{self._owner}: sample_weight must have one number per row, {rows}, not the shape "
@@ -307,11 +313,16 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _restore_state(self, state: dict[str, Any]) -> None:
         """Take over what `_state` told."""
-        self.n_features_in_ = int(state["columns"])
-        if state["names"]:
-            self.feature_names_in_ = np.array(state["names"], object)
+        self.n_features_in_ = COLUMNS.check("file", "columns", state["columns"])
+        names = state["names"]
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError("the names of the columns are no texts.")
+        if len(names) not in (0, self.n_features_in_):
+            raise ValueError("there are not as many names as columns.")
+        if names:
+            self.feature_names_in_ = np.array(names, object)
         self.bounds_ = Box.of(self._owner, state["bounds"], self.n_features_in_).bounds
-        self.backend_ = str(state["backend"])
+        self.backend_ = one_of(READ).check("file", "backend", state["backend"])
 
     def to_bytes(self) -> bytes:
         """The estimator as bytes with a checksum; a private one holds its releases only."""
@@ -330,7 +341,7 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """The estimator in a file; SketchFormatError when it is not a whole, intact one."""
-        return cls.from_bytes(Path(path).read_bytes())
+        return cls.from_bytes(packed_file(path))
 
 
 def _bounds_of(owner: str, points: np.ndarray, bandwidth: float) -> Pair:

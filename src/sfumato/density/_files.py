@@ -1,12 +1,19 @@
 """The bytes of an estimator: class, version, parameters, what it learned; nothing unpickled."""
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from sfumato.sketch._format import Packed, SketchFormatError, pack, write_whole
+from sfumato.sketch._format import (
+    Packed,
+    SketchFormatError,
+    damaged,
+    kind_of_file,
+    pack,
+    packed_file,
+    write_whole,
+)
 from sfumato.sketch._release import Release
 from sfumato.sketch._stored import Cells, Stored
 
@@ -65,10 +72,8 @@ def read(data: Any, wanted: type[E]) -> E:
             f"{packed.kind}: version {packed.version} of the format cannot be read, only "
             f"{kind.version}; use the sfumato that wrote it, or fit the estimator anew."
         )
-    try:
+    with damaged(packed.kind):
         return _restored(kind, packed)
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
-        raise SketchFormatError(f"{packed.kind}: damaged content: {error}") from None
 
 
 def _reader(wanted: type[Any]) -> str:
@@ -129,12 +134,9 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def holds_model(data: Any) -> bool:
-    """Whether the bytes are those of an estimator of this room; damaged ones are not."""
-    try:
-        return _class_of(Packed(data).kind) is not None
-    except SketchFormatError:
-        return False
+def holds_model(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is by its header that of an estimator of this room; it may be damaged."""
+    return _class_of(kind_of_file(path)) is not None
 
 
 def load(source: Any) -> Any:
@@ -142,5 +144,5 @@ def load(source: Any) -> Any:
     from sfumato.density._estimator import KernelEstimator
 
     if isinstance(source, str | os.PathLike):
-        source = Path(source).read_bytes()
+        source = packed_file(source)
     return KernelEstimator.from_bytes(source)

@@ -5,7 +5,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sfumato.sketch._format import Packed, SketchFormatError, pack
+from sfumato._require import whole
+from sfumato.sketch._format import Packed, SketchFormatError, damaged, pack
 from sfumato.sketch._stored import Cells
 
 __all__ = ["NoisyShare"]
@@ -36,8 +37,9 @@ class NoisyShare:
     version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        known = range(self.terms["parties"])
-        if not self.members or sorted(set(self.members) & set(known)) != list(self.members):
+        known = range(whole(1, 2**31).check("NoisyShare", "parties", self.terms["parties"]))
+        inside = {member for member in self.members if member in known}
+        if not self.members or sorted(inside) != list(self.members):
             raise ValueError("NoisyShare: members must be parties of the terms, each once.")
 
     def __add__(self, other: "NoisyShare") -> "NoisyShare":
@@ -85,14 +87,12 @@ class NoisyShare:
         packed = Packed(data)
         if packed.kind != "NoisyShare" or packed.version != cls.version:
             raise SketchFormatError(f"NoisyShare: the bytes hold a {packed.kind!r}.")
-        try:
+        with damaged("NoisyShare"):
             state = {name: packed.state[name] for name in FIELDS}
             members = tuple(int(each) for each in packed.state["members"])
             layout = {name: Cells(np.uint64, tuple(shape)) for name, _, shape in packed._listed}
             cells = packed.arrays(layout)
             return cls(terms=packed.parameters, members=members, cells=cells, **state)
-        except (ValueError, TypeError, KeyError, OverflowError) as error:
-            raise SketchFormatError(f"NoisyShare: damaged content: {error}") from None
 
     def __repr__(self) -> str:
         names = ", ".join(map(str, self.members))

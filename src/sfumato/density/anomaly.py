@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import OutlierMixin
 from sklearn.utils.metaestimators import available_if
 
-from sfumato._require import Limit, whole
+from sfumato._require import Limit, between, whole
 from sfumato.density._class_joint import Planned, refuse_told
 from sfumato.density._estimator import KernelEstimator, _seed
 from sfumato.density._single import SingleSketch
@@ -260,4 +260,6 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
 
     def _restore_state(self, state: dict[str, Any]) -> None:
         super()._restore_state(state)
-        self.offset_ = float(state["offset"])
+        self.offset_ = between(-math.inf, math.inf, above=True).check(
+            "file", "offset", state["offset"]
+        )

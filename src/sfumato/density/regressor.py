@@ -28,6 +28,7 @@ from sfumato.sketch._points import BOUNDS, Box
 from sfumato.sketch._polynomials import Polynomials
 from sfumato.sketch._release import Release
 from sfumato.sketch._rows import column_of
+from sfumato.sketch.moments import Moments
 from sfumato.sketch.released_moments import ReleasedMoments
 
 __all__ = ["SketchRegressor"]
@@ -315,12 +316,20 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
 
     def _restore_state(self, state: dict[str, Any]) -> None:
         super()._restore_state(state)
-        self.method_, self.degree_ = self.backend_, int(state["degree"])
-        low, high = state["target"]
-        self.target_bounds_ = float(low), float(high)
-        self.clipped_ = int(state.get("clipped", 0))
+        self.method_ = self.backend_
+        most = 2 if self.method_ == "statistics" else 1
+        self.degree_ = whole(1, most).check("file", "degree", state["degree"])
+        (low,), (high,) = BOUNDS.check("file", "target", state["target"])
+        self.target_bounds_ = low, high
+        self.clipped_ = whole(0).check("file", "clipped", state.get("clipped", 0))
 
     def _restore_parts(self, parts: dict[str, Any]) -> None:
+        for part in parts.values():
+            told = isinstance(part, Moments | ReleasedMoments)
+            if told != (self.method_ == "statistics") or (
+                told and (part.degree, part.dimension) != (self.degree_, self.n_features_in_ + 1)
+            ):
+                raise ValueError("the part is not of the method, degree or columns.")
         outside = self.__dict__.pop("clipped_", 0)  # of a file; a sketch of angles keeps no bounds
         super()._restore_parts(parts)
         self._count_outside(outside)

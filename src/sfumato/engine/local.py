@@ -43,7 +43,8 @@ def map_merge(
     Parameters: source, whatever `read_batches` takes, or its result; make_sketch, makes an empty
     sketch, always with the same parameters; column, the keys; weights, their weights; threads, up
     to all cores; memory_limit, bytes for sketches (at the size they have when empty), batches (of
-    rows of average size) and readers, to which threads and batch_rows are lowered; batch_rows, most
+    rows of average size, and in Parquet the largest page beside them) and readers, to which threads
+    and batch_rows are lowered, else it is refused; batch_rows, most
     rows of a batch; progress, called here with rows done and rows of all or None, about ten times a
     second; update, called with a sketch and a batch instead of `sketch.update(column, weights)`,
     for sketches that need other columns (which `read_batches` then names).
@@ -121,14 +122,17 @@ def _fit(batches: Batches, sketch: int, threads: int, rows: int, limit: int | No
         return Reading(rows, threads)
     limit = whole(1).check("map_merge", "memory_limit", limit)
     found, least = batches.found, min(rows, LEAST_ROWS)
-    fixed = sketch + WORKER_BYTES + found.reader_bytes
+    # A page of Parquet is read whole: as stored, decoded, and then as the rows of a batch.
+    pages = (2 + HELD) * found.largest()
+    fixed = sketch + WORKER_BYTES + found.reader_bytes + pages
     row = HELD * found.row_bytes
     threads = min(threads, limit // (fixed + row * least))
     if threads == 0:
         raise ValueError(
             f"map_merge: memory_limit must be at least {fixed + row * least} bytes, not {limit}: "
-            f"one sketch takes {sketch}, its thread {fixed - sketch} and a small batch "
-            f"{row * least}; raise the limit or make the sketch smaller."
+            f"one sketch takes {sketch}, its thread {fixed - sketch} (of which the longest values "
+            f"take {pages}) and a small batch {row * least}; raise the limit, make the sketch "
+            "smaller, or leave out rows with very long values."
         )
     return Reading(min(rows, (limit // threads - fixed) // row), threads, found.reader_bytes)
 

@@ -129,7 +129,9 @@ def _sides(counted: frozenset[tuple[Loss, int]]) -> list[Distribution]:
     found = []
     for side in (0, 1) if any(isinstance(loss, Sampled) for loss in losses) else (0,):
         laws = [(on_grid(loss, side, step, limit), count) for loss, count in losses.items()]
-        repeated = [replace(law, times=law.times * count) for law, count in laws]
+        if any(law is None for law, _ in laws):
+            return []
+        repeated = [replace(law, times=law.times * count) for law, count in laws if law]
         made = _product(repeated, step)
         if made is None:
             return []
@@ -225,12 +227,15 @@ def _(loss: Sampled) -> float:
 
 
 @lru_cache(1024)
-def on_grid(loss: Loss, side: int, step: float, limit: float) -> Grid:
+def on_grid(loss: Loss, side: int, step: float, limit: float) -> Grid | None:
+    """The losses on a grid of this step; None where that would have too many points."""
     pair = directions(loss)[side]
     # Losses may be taken higher than they are: far below 0 none of them matters.
     losses = np.maximum(pair.losses, -limit)
     below = np.floor(losses / step)
     share = np.clip(np.expm1(below * step - losses) / math.expm1(-step), 0.0, 1.0)
+    if not float(below.max() - below.min()) < LARGEST:
+        return None
     lowest = int(below.min())
     index = (below - lowest).astype(np.int64)
     mass = np.zeros(int(index.max()) + 2)

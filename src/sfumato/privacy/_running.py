@@ -134,8 +134,10 @@ class Running:
         sides = self.sides
         if isinstance(loss, Sampled) and len(sides) == 1:  # all before are alike in both directions
             sides = sides * 2
-        laws = [on_grid(loss, k, self.step, self.limit) for k in range(len(sides))]
-        laws = [replace(law, times=law.times * count) for law in laws]
+        made = [on_grid(loss, k, self.step, self.limit) for k in range(len(sides))]
+        laws = [replace(law, times=law.times * count) for law in made if law is not None]
+        if len(laws) < len(made):
+            return None  # too many points for any grid
         joined = [_reached(side, law, self.tilts) for side, law in zip(sides, laws, strict=True)]
         spans = [high - low for low, high in (side.window(self.tilts) for side in joined)]
         size = max(self.size, 1 << max(spans).bit_length())

@@ -1,6 +1,7 @@
 """An answer of a mechanism that may leave the curator: numbers and their privacy statement."""
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -45,9 +46,16 @@ class Answer:
         try:
             told = json.loads(data)
             if told["version"] != VERSION:
-                raise ValueError(f"version {told['version']} cannot be read, only {VERSION}.")
-            numbers = np.array(told["value"], np.dtype(told["dtype"]))
+                raise ValueError(f"version {told['version']!r:.20} cannot be read, only {VERSION}.")
+            numbers = np.array(told["value"], _dtype(told["dtype"]))
             statement = PrivacyStatement.from_dict(told["statement"])
-        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
-            raise ValueError(f"Answer: the bytes are none, or damaged: {error}") from None
+        except Exception as error:  # whatever it is, the content is at fault
+            raise ValueError(f"Answer: the bytes are none, or damaged: {error!s:.500}") from None
         return cls(numbers.item() if numbers.ndim == 0 else numbers, statement)
+
+
+def _dtype(text: str) -> np.dtype:
+    """The type of plain numbers, or of short texts; any other could ask for any memory."""
+    if not re.fullmatch(r"[<|][biuf][1248]|<U[0-9]{1,3}", text):
+        raise ValueError("its numbers are of an unknown type.")
+    return np.dtype(text)

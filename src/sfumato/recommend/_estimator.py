@@ -109,7 +109,7 @@ class Estimator(Parameters):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """The model in a file; ModelFormatError when it is not a whole, intact one."""
-        return cls.from_bytes(Path(path).read_bytes())
+        return cls.from_bytes(_files.model_file(path))
 
     def _check(self) -> dict[str, Any]:
         """The parameters in their plain types, or ValueError naming the first that is wrong."""

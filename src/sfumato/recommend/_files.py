@@ -1,18 +1,34 @@
 """The bytes of a model: class, version, parameters, learned state, catalogue; nothing unpickled."""
 
+import contextlib
 import os
-from pathlib import Path
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from sfumato.recommend._catalogue import Catalogue
-from sfumato.sketch._format import Packed, SketchFormatError, pack, write_whole
+from sfumato.sketch._format import (
+    Packed,
+    SketchFormatError,
+    damaged,
+    pack,
+    packed_file,
+    write_whole,
+)
 
 if TYPE_CHECKING:
     from sfumato.recommend._estimator import Estimator
 
-__all__ = ["ModelFormatError", "kind_in", "load", "read_model", "to_bytes", "write_whole"]
+__all__ = [
+    "ModelFormatError",
+    "kind_in",
+    "load",
+    "model_file",
+    "read_model",
+    "to_bytes",
+    "write_whole",
+]
 
 M = TypeVar("M", bound="Estimator")
 
@@ -40,11 +56,8 @@ def to_bytes(model: "Estimator") -> bytes:
 
 def read_model(data: Any, wanted: type[M], kinds: dict[str, type[Any]]) -> M:
     """The model of the wanted class in these bytes; ModelFormatError where there is none."""
-    try:
+    with _as_model():
         packed = Packed(data)
-    except SketchFormatError as error:
-        # Sketches and models share one format, but the reader holds a model in hand.
-        raise ModelFormatError(f"model: {error}".replace("sketch", "model")) from None
     kind = kinds.get(packed.kind)
     if kind is None or not issubclass(kind, wanted):
         raise ModelFormatError(f"{wanted.__name__}: the bytes hold a {packed.kind!r}.")
@@ -53,10 +66,23 @@ def read_model(data: Any, wanted: type[M], kinds: dict[str, type[Any]]) -> M:
             f"{packed.kind}: version {packed.version} of the format cannot be read, only "
             f"{kind.version}; use the sfumato that wrote it, or fit the model anew."
         )
-    try:
+    with damaged(packed.kind, ModelFormatError):
         return _restored(kind, packed)
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
-        raise ModelFormatError(f"{packed.kind}: damaged content: {error}") from None
+
+
+@contextlib.contextmanager
+def _as_model() -> Iterator[None]:
+    """Sketches and models share one format, but the reader holds a model in hand."""
+    try:
+        yield
+    except SketchFormatError as error:
+        raise ModelFormatError(f"model: {error}".replace("sketch", "model")) from None
+
+
+def model_file(path: str | os.PathLike[str]) -> memoryview:
+    """The bytes of a model's file; ModelFormatError for one that is none, or not whole."""
+    with _as_model():
+        return packed_file(path)
 
 
 def _restored(kind: type[M], packed: Packed) -> M:
@@ -92,7 +118,7 @@ def load(source: Any) -> Any:
     from sfumato.recommend._estimator import Estimator
 
     if isinstance(source, str | os.PathLike):
-        source = Path(source).read_bytes()
+        source = model_file(source)
     if kind_in(source) == "ReleasedNeighbours":
         from sfumato.recommend.released_neighbours import ReleasedNeighbours
 

@@ -3,7 +3,6 @@
 import math
 import os
 from functools import cached_property
-from pathlib import Path
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -17,6 +16,7 @@ from sfumato.recommend._catalogue import Catalogue
 from sfumato.recommend._shrunk import Neighbours, shrunk
 from sfumato.sketch import Release
 from sfumato.sketch._base import SEED, Cells
+from sfumato.sketch._format import packed_file
 from sfumato.sketch._ids import ids_of, is_one
 
 __all__ = ["ReleasedNeighbours"]
@@ -70,7 +70,7 @@ class ReleasedNeighbours(Release):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """The release in a file; SketchFormatError where it is not a whole, intact one."""
-        return cls.from_bytes(Path(path).read_bytes())
+        return cls.from_bytes(packed_file(path))
 
     @cached_property
     def catalogue_(self) -> Catalogue:

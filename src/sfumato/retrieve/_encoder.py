@@ -1,5 +1,6 @@
 """What every encoder promises: vectors to codes of bits, and back to estimates of products."""
 
+import math
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -13,6 +14,8 @@ from sfumato.retrieve._frames import MOST_ENTRIES, frame
 from sfumato.sketch._base import SEED
 
 __all__ = ["Codes", "Encoder"]
+
+DIMENSION = whole(1, 2**24)  # of a file
 
 
 class Codes(NamedTuple):
@@ -70,6 +73,7 @@ class Encoder:
     reach_: float
     directions_: np.ndarray
     atoms_: np.ndarray
+    _stored: dict[str, np.ndarray]  # of a state whose directions were not needed so far
 
     def __init_subclass__(cls) -> None:
         Encoder._kinds[cls.kind] = cls
@@ -193,15 +197,27 @@ class Encoder:
         if kind not in Encoder._kinds:
             raise ValueError(f"Encoder: kind must be one of {', '.join(Encoder._kinds)}.")
         encoder = Encoder._kinds[kind](**given)
-        dimension = whole(1).check(kind, "dimension", dimension)
+        dimension = DIMENSION.check(kind, "dimension", dimension)
         encoder._check_dimension(dimension)
         centre = np.zeros(dimension, np.float32)
         if encoder.center:
             centre = np.ascontiguousarray(arrays["centre"], np.float32)
-        if centre.shape != (dimension,) or not np.isfinite([*centre, reach]).all():
+        fits = centre.shape == (dimension,) and np.isfinite(centre).all()
+        if not fits or not isinstance(reach, float) or not 0 <= reach < math.inf:
             raise ValueError(f"{kind}: the state's centre and reach do not fit its dimension.")
-        encoder._adopt(centre, float(reach), *encoder._restore(dimension, arrays))
+        encoder._check_learned(dimension, arrays)
+        encoder.dimension_, encoder.centre_ = dimension, centre
+        encoder.reach_, encoder._stored = reach, dict(arrays)
         return encoder
+
+    def __getattr__(self, name: str) -> Any:
+        # Directions and tables of a state are made when they are first used, not when it is read:
+        # a few bytes can ask for large ones. Threads may make them twice, and alike.
+        stored = self.__dict__.get("_stored")
+        if stored is not None and not name.startswith("__"):
+            made = self._restore(self.dimension_, stored)
+            self._adopt(self.centre_, self.reach_, *made)
+        return object.__getattribute__(self, name)
 
     def _factors(self, chosen: np.ndarray, projections: np.ndarray, batch: Batch) -> np.ndarray:
         if self.factor == "unbiased":
@@ -218,6 +234,9 @@ class Encoder:
         """Directions and atoms again, from the seed or from what `_learned` stored."""
         directions = frame(self._frame, self.bits, dimension, self.seed)
         return directions, directions
+
+    def _check_learned(self, dimension: int, arrays: dict[str, np.ndarray]) -> None:
+        """Raise ValueError where stored arrays are not what `_restore` needs."""
 
     def _learned(self) -> dict[str, np.ndarray]:
         """The learned arrays that no seed gives back."""
@@ -271,6 +290,7 @@ class Encoder:
         self.directions_, self.atoms_ = directions, atoms
         self._basis = Basis(directions, atoms)
         self._prepare()
+        self.__dict__.pop("_stored", None)
 
 
 def _pack(chosen: np.ndarray, batch: Batch, out: np.ndarray) -> None:

@@ -1,6 +1,7 @@
 """Families of hashes: near vectors agree more often, and each tells what it missed by the least."""
 
 import math
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -43,10 +44,17 @@ class Hyperplanes:
     def __init__(
         self, shape: tuple[int, int], dimension: int, seed: int, directions: str = "random"
     ) -> None:
-        kind = "gaussian" if directions == "random" else directions
+        self._kind = "gaussian" if directions == "random" else directions
         self._used = _aligned(shape, dimension if directions == "super-bit" else 0)
-        self._panels = panels(kind, int(self._used[-1]) + 1, dimension, seed)
-        self._squares = (self._panels**2).sum(1).reshape(-1)[self._used]
+        self._dimension, self._seed = dimension, seed
+
+    @cached_property  # made when first used: the few bytes of a file can ask for many
+    def _panels(self) -> np.ndarray:
+        return panels(self._kind, int(self._used[-1]) + 1, self._dimension, self._seed)
+
+    @cached_property
+    def _squares(self) -> np.ndarray:
+        return np.asarray((self._panels**2).sum(1).reshape(-1)[self._used])
 
     def values(self, X: np.ndarray) -> np.ndarray:
         return project_all(X, self._panels)[:, self._used]
@@ -78,9 +86,13 @@ class Lines:
     def __init__(self, shape: tuple[int, int], dimension: int, seed: int, width: float) -> None:
         hashes = shape[0] * shape[1]
         self.hashes, self.width = hashes, width
-        self._panels = panels("gaussian", hashes, dimension, seed)
+        self._dimension, self._seed = dimension, seed
         words = hash_column(range(-1, -1 - hashes, -1), seed)  # keys 0 and up are coordinates
         self._shifts = (words >> np.uint64(11)) * 2.0**-53
+
+    @cached_property
+    def _panels(self) -> np.ndarray:
+        return panels("gaussian", self.hashes, self._dimension, self._seed)
 
     def values(self, X: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore"):  # `codes` refuses what is too far out

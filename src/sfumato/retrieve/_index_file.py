@@ -12,7 +12,6 @@ import json
 import math
 import mmap
 import os
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,13 +19,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sfumato._require import whole
-from sfumato.sketch._format import SketchFormatError, checksum, written_whole
+from sfumato.sketch._format import (
+    NUMBERS,
+    SketchFormatError,
+    checksum,
+    json_object,
+    regular,
+    written_whole,
+)
 
 __all__ = ["IndexFormatError", "expect", "opened", "read_header", "write"]
 
 MAGIC, FORMAT, HEADER_LIMIT, EDGE, START = b"SFIX", 1, 1 << 20, 64, 24
 LENGTH, LARGEST, MOST_AXES = whole(0, 2**48), 2**48, 8
-NUMBERS = re.compile(r"[<|][biuf][1248]")
 SHORT = "the file is cut off or damaged: {}."
 
 
@@ -116,7 +121,7 @@ def _bytes(array: np.ndarray) -> np.ndarray:
 
 
 def _mapped(path: str | os.PathLike[str]) -> np.ndarray:
-    with open(path, "rb") as file:
+    with regular(path) as (file, _):
         head = file.read(START)
         if head[:4] == b"SFUM":
             raise IndexFormatError("not an index: the file holds a sketch, a model or a release.")
@@ -139,8 +144,8 @@ def _header(view: np.ndarray) -> tuple[dict[str, Any], int]:
     if checksum(memoryview(lead[:16] + text)) != lead[16:]:
         raise IndexFormatError(SHORT.format("the checksum of its header does not hold"))
     try:
-        return dict(json.loads(text)), end
-    except (ValueError, TypeError, RecursionError):
+        return json_object(text), end
+    except ValueError:
         raise IndexFormatError(SHORT.format("its header is no JSON object")) from None
 
 

@@ -16,13 +16,13 @@ from sfumato.retrieve._index_ids import check_ids
 from sfumato.retrieve._lift import Lift
 from sfumato.retrieve._space import Space
 from sfumato.retrieve.codes import Encoder
+from sfumato.sketch._format import damaged
 
 __all__ = ["KIND", "VERSION", "lift_from", "restored", "save"]
 
 T = TypeVar("T")
 KIND, VERSION = "BinaryIndex", 2
 COUNT = whole(0, 2**47)
-DAMAGE = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError)
 
 
 def save(
@@ -51,14 +51,12 @@ def restored(
     """The index that `build` makes of its parameters, what was learned, and the rows, mapped."""
     header, arrays = _index_file.opened(path, check=check)
     _index_file.expect(header, KIND, VERSION)
-    try:
+    with damaged(KIND, IndexFormatError):
         given, fitted = _fitted(header, arrays)
         index = build(**given)
         held = _held(COUNT.check("file", "count", header["count"]), arrays, fitted, given)
         if check:
             check_ids(held.ids)
-    except DAMAGE as error:
-        raise IndexFormatError(f"{KIND}: damaged content: {error}") from None
     return index, fitted, held
 
 

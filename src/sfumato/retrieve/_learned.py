@@ -122,10 +122,12 @@ class Learned(Encoder):
     def _restore(
         self, dimension: int, arrays: dict[str, np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray]:
+        return self._signs(dimension), np.ascontiguousarray(arrays["atoms"], np.float32)
+
+    def _check_learned(self, dimension: int, arrays: dict[str, np.ndarray]) -> None:
         atoms = np.ascontiguousarray(arrays["atoms"], np.float32)
         if atoms.shape != (self.bits, dimension) or not np.isfinite(atoms).all():
             raise ValueError(f"{self.kind}: the state's atoms do not fit its bits and dimension.")
-        return self._signs(dimension), atoms
 
     def _learned(self) -> dict[str, np.ndarray]:
         return {"atoms": self.atoms_}

@@ -5,6 +5,7 @@ import os
 from sfumato.retrieve._index_file import MAGIC, IndexFormatError, read_header
 from sfumato.retrieve.index import BinaryIndex
 from sfumato.retrieve.tables import LshIndex
+from sfumato.sketch._format import regular
 
 __all__ = ["holds_index", "load"]
 
@@ -25,5 +26,5 @@ def load(path: str | os.PathLike[str], *, check: bool = True) -> BinaryIndex | L
 
 def holds_index(path: str | os.PathLike[str]) -> bool:
     """Whether a file begins as that of an index does; it may still be damaged."""
-    with open(path, "rb") as file:
+    with regular(path) as (file, _):
         return file.read(len(MAGIC)) == MAGIC

@@ -9,13 +9,14 @@ import numpy as np
 from sfumato._require import whole
 from sfumato.retrieve import _index_file as files
 from sfumato.retrieve._index_file import IndexFormatError
-from sfumato.retrieve._index_state import DAMAGE, lift_from
+from sfumato.retrieve._index_state import lift_from
 from sfumato.retrieve._tabled import Learned, Tabled
+from sfumato.sketch._format import damaged
 
 __all__ = ["KIND", "restored", "save"]
 
 KIND, VERSION = "LshIndex", 1
-COUNT, DIMENSION = whole(0, 2**31 - 1), whole(1, 2**26)
+COUNT, DIMENSION = whole(0, 2**31 - 1), whole(1, 2**24)
 Index = TypeVar("Index")
 
 
@@ -42,10 +43,8 @@ def restored(
     """
     header, arrays = files.opened(path, check=check)
     files.expect(header, KIND, VERSION)
-    try:
+    with damaged(KIND, IndexFormatError):
         return make(**header["parameters"]), _rows(header, arrays, check)
-    except DAMAGE as error:
-        raise IndexFormatError(f"{KIND}: damaged content: {error}") from None
 
 
 def _rows(header: dict[str, Any], arrays: dict[str, np.ndarray], check: bool) -> Tabled:

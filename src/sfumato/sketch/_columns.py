@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.data._columns import plain_numbers
 from sfumato.privacy._columns import clipped_column
 from sfumato.sketch._heaviest import WEIGHT
 
@@ -75,7 +76,7 @@ def _column(owner: str, weights: Any, size: int) -> np.ndarray | None:
             at = weights.is_null().index(True).as_py()
             raise ValueError(f"{owner}: weights must be numbers; row {at} is null.")
         weights = weights.to_numpy(zero_copy_only=False)
-    column = np.asarray(weights)
+    column = plain_numbers(weights)
     if size == column.size == 0:
         return None
     _check_length(owner, column, size)

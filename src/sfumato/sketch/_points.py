@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from sfumato.data._columns import plain_numbers
 from sfumato.sketch._columns import whole_weights
 from sfumato.sketch._heaviest import WEIGHT
 from sfumato.sketch._rows import LARGEST, matrix_of, private_points
@@ -155,7 +156,12 @@ class Box:
 
 
 def _numbers(side: Any) -> np.ndarray:
-    numbers = np.atleast_1d(np.asarray(side))
+    # One long text among many numbers would make NumPy give all of them its length.
+    if isinstance(side, list | tuple) and not all(np.isscalar(each) for each in side):
+        raise TypeError
+    if isinstance(side, list | tuple | str) and any(isinstance(each, str) for each in side):
+        raise TypeError
+    numbers = np.atleast_1d(plain_numbers(side))
     if numbers.ndim != 1 or numbers.dtype.kind not in "iuf":
         raise TypeError
     return numbers.astype(np.float64)
@@ -177,7 +183,9 @@ def _refuse_pairs(owner: str, name: str, value: Any) -> None:
 
 
 def _is_pair(side: Any) -> bool:
-    return isinstance(side, list | tuple | np.ndarray) and np.size(side) == len(side) == 2
+    if isinstance(side, np.ndarray):
+        return bool(side.shape == (2,))
+    return isinstance(side, list | tuple) and len(side) == 2 and all(map(np.isscalar, side))
 
 
 def _refuse(owner: str, name: str, value: Any) -> ValueError:

@@ -6,7 +6,7 @@ other basis tells powers with less noise for the same reach.
 """
 
 from collections import Counter
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import combinations_with_replacement
 
 import numpy as np
@@ -31,12 +31,27 @@ class Polynomials:
     def __init__(self, columns: int, degree: int) -> None:
         self.columns, self.degree = columns, degree
         self.features = _products(columns, degree)
-        self.inputs = _products(columns, 2 * degree)
-        self._place = {name: i for i, name in enumerate(self.inputs)}
-        self._split = [_halves(name) for name in self.inputs]
+
+    @cached_property
+    def inputs(self) -> list[Product]:
+        return _products(self.columns, 2 * self.degree)
+
+    @cached_property
+    def _place(self) -> dict[Product, int]:
+        return {name: i for i, name in enumerate(self.inputs)}
+
+    @cached_property
+    def _split(self) -> list[tuple[Product, Product]]:
+        return [_halves(name) for name in self.inputs]
+
+    @cached_property
+    def _columns(self) -> list[Product]:
         needed = {half for pair in self._split for half in pair} | set(self.features)
-        self._columns = sorted(needed, key=lambda name: (len(name), name))
-        self._at = {name: i for i, name in enumerate(self._columns)}
+        return sorted(needed, key=lambda name: (len(name), name))
+
+    @cached_property
+    def _at(self) -> dict[Product, int]:
+        return {name: i for i, name in enumerate(self._columns)}
 
     @staticmethod
     @lru_cache(32)

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.data._by_row import TEXTS, numbers_of
+from sfumato.data._columns import plain_numbers
 
 __all__ = [
     "LARGEST",
@@ -64,19 +65,19 @@ def matrix_of(owner: str, values: Any, dimension: int | None = None) -> np.ndarr
 
 
 def _matrix(owner: str, values: Any) -> np.ndarray:
-    if isinstance(values, np.ma.MaskedArray):
+    if isinstance(values, np.ma.MaskedArray) and values.mask.any():
         raise TypeError(f"{owner}: rows must not be masked; fill them first.")
     if isinstance(values, pa.Table | pa.RecordBatch):
         columns = [column.to_numpy(zero_copy_only=False) for column in _columns(values)]
         return np.column_stack(columns) if columns else np.empty((0, 0))
     if hasattr(values, "to_numpy") and len(getattr(values, "shape", ())) == 2:
-        return np.asarray(values.to_numpy())
+        return plain_numbers(values if hasattr(values, "iloc") else values.to_numpy())
     if hasattr(values, "__arrow_c_stream__") and not isinstance(values, pa.ChunkedArray):
         values = pa.chunked_array(values)
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return _from_lists(owner, values)
     try:
-        return np.asarray(values)
+        return plain_numbers(values)
     except ValueError:
         raise ValueError(f"{owner}: {_ragged(values)}") from None
 

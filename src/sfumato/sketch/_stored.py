@@ -93,10 +93,8 @@ class Stored:
                 f"{kind.version}; use the sfumato that wrote it, or make it anew from its data."
             )
         sketch: Self = kind.__new__(kind)
-        try:
+        with _format.damaged(packed.kind):
             sketch._restore(packed)
-        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
-            raise SketchFormatError(f"{packed.kind}: damaged content: {error}") from None
         return sketch
 
     @classmethod
@@ -187,5 +185,5 @@ def load(source: Any) -> Any:
     array([2])
     """
     if isinstance(source, str | os.PathLike):
-        source = Path(source).read_bytes()
+        source = _format.packed_file(source)
     return Stored.from_bytes(source)

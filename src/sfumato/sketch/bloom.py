@@ -220,7 +220,12 @@ def _exact_rate(n: int, bits: int, hashes: int) -> float:
 
 def _units(n: int, rate: float, hashes: int, unit: int) -> tuple[int, int]:
     """The fewest units that keep the rate with so many hashes, and the hashes."""
-    low, high = 0, 1
+    # No set of n keys with this rate fits n log2(1 / rate) bits; where few bits are left the exact
+    # rate takes long, and is not needed far below the answer.
+    low = int(n * -math.log2(rate) / 2) // unit
+    if low == 0 or _rate(n, low, hashes, unit) <= rate:
+        low = 0
+    high = max(1, 2 * low)
     while _rate(n, high, hashes, unit) > rate:
         low, high = high, 2 * high
     while high - low > 1:

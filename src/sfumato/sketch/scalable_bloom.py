@@ -15,6 +15,7 @@ __all__ = ["ScalableBloomFilter"]
 
 GROWTH = 2  # each layer holds twice the keys of the one before
 MOST_BITS = 2**32  # of a layer
+MOST_LAYERS = 33  # each holds twice as many keys as the one before, at a bit a key or more
 LEAST_RATE = 1e-15  # below it a layer would need more hashes than there are
 TIGHTEN = 0.5  # at half the rate: the rates of all layers add up to the whole one
 
@@ -135,7 +136,9 @@ class ScalableBloomFilter(KeyedSketch):
         return [_sized(*self._first, layer) for layer in range(self.layers)]
 
     def _layout(self) -> dict[str, Cells]:
-        whole(1, _most_layers(*self._first)).check("ScalableBloomFilter", "layers", self.layers)
+        whole(1, MOST_LAYERS).check("ScalableBloomFilter", "layers", self.layers)
+        if self._geometry()[-1][0] > MOST_BITS:
+            raise ValueError("ScalableBloomFilter: its last layer has more than 2**32 bits.")
         return {
             f"_layer{at}": Cells(np.uint64, (-(-bits // 64),), "")
             for at, (bits, _) in enumerate(self._geometry())

@@ -10,7 +10,14 @@ import numpy as np
 from sfumato._require import flag, whole
 from sfumato.kernels import marks
 from sfumato.kernels.lanes import aligned
-from sfumato.sketch._format import Packed, SketchFormatError, pack, write_whole
+from sfumato.sketch._format import (
+    Packed,
+    SketchFormatError,
+    damaged,
+    pack,
+    packed_file,
+    write_whole,
+)
 from sfumato.sketch._stored import Cells
 from sfumato.telemetry._consistent import check_counts
 from sfumato.telemetry._dispersion import Dispersion, dispersion
@@ -168,10 +175,8 @@ class Counts:
                 f"Counts: version {packed.version} of the format cannot be read, only {VERSION}; "
                 "use the sfumato that wrote it, or count the reports anew."
             )
-        try:
+        with damaged("Counts"):
             return cls._restored(packed)
-        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
-            raise SketchFormatError(f"Counts: damaged content: {error}") from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the counts to a file that is either complete or not there."""
@@ -180,7 +185,7 @@ class Counts:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """The counts in a file; SketchFormatError when it is not a whole and intact one."""
-        return cls.from_bytes(Path(path).read_bytes())
+        return cls.from_bytes(packed_file(path))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).from_bytes, (self.to_bytes(),)

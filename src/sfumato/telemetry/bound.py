@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sfumato._require import flag
+from sfumato.data._columns import plain_numbers
 from sfumato.telemetry._count_information import count_information
 from sfumato.telemetry._inverse import inverted
 from sfumato.telemetry._odds import left_over
@@ -94,7 +95,7 @@ def _amounts(
     scheme: Scheme, members: np.ndarray, counts: Any, other_count: float | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Counts of values and others, and which of them are unknown."""
-    amounts = np.append(np.asarray(counts, np.float64), other_count or 0.0)
+    amounts = np.append(plain_numbers(counts), other_count or 0.0).astype(np.float64)
     if members.ndim != 3 or amounts.shape != (len(members) + 1,):
         raise ValueError("cramer_rao: members must be (values, cohorts, cells), a row each count.")
     if not np.isfinite(amounts).all() or amounts.min() < 0:

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from sfumato.data._columns import plain_numbers
 from sfumato.telemetry._scheme import Scheme
 
 __all__ = ["ID_BYTES", "Reports"]
@@ -124,7 +125,7 @@ def added(refused: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _cohorts(cohorts: Any) -> np.ndarray:
-    column = np.asarray(cohorts)
+    column = plain_numbers(cohorts)
     if column.ndim != 1 or (column.size and column.dtype.kind not in "iu"):
         raise ValueError("Reports: cohorts must be one column of whole numbers.")
     # What 32 bits cannot hold is no cohort of any scheme, and neither is -1.

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sfumato.data._columns import plain_numbers
 from sfumato.hashing import hash_column
 from sfumato.sketch._rows import matrix_of
 
@@ -90,7 +91,7 @@ class Family:
         owner = type(self).__name__
         points = matrix_of(owner, points, self.dimension)
         queries = matrix_of(owner, queries, self.dimension)
-        weights = np.ones(len(points)) if weights is None else np.asarray(weights, np.float64)
+        weights = np.ones(len(points)) if weights is None else plain_numbers(weights)
         out, step = np.zeros(len(queries)), max(1, PAIRS // max(1, len(queries)))
         for start in range(0, len(points), step):
             part = slice(start, start + step)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from sfumato._require import checked, whole
+from sfumato.data._columns import plain_numbers
 from sfumato.hashing import hash_column
 from sfumato.kernels import set_codes
 from sfumato.kernels.set_codes import ROWS
@@ -56,7 +57,7 @@ class Jaccard(Family):
     def sums(self, points: Any, queries: Any, weights: Any = None) -> np.ndarray:
         """The exact kernel sum over all sets at every query; what nothing shares takes no room."""
         sets = _sets(points)
-        weights = np.ones(len(sets)) if weights is None else np.asarray(weights)
+        weights = np.ones(len(sets)) if weights is None else plain_numbers(weights)
         return jaccard_sums(sets, _sets(queries), weights, self.hashes)
 
     def codes(self, points: Points, draw: Draw, rows: slice) -> np.ndarray:
