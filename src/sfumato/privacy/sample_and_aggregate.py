@@ -1,5 +1,6 @@
 """Sample and aggregate: any function of a table, made private by running it on separate blocks."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -147,7 +148,9 @@ class SampleAndAggregate(Mechanism):
     def _ask(self, rows: np.ndarray) -> int:
         low, high = int(self.low / self.step), int(self.high / self.step)
         try:
-            said = float(self.function(rows))
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")  # a warning would tell of the rows of a block
+                said = float(self.function(rows))
             if said in (float("inf"), float("-inf")):
                 return high if said > 0 else low
             return min(max(int(Fraction(said) / self.step), low), high)
@@ -186,7 +189,7 @@ def _rows(value: Any) -> np.ndarray:
 
 def _finite(rows: np.ndarray, of_unit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows whose numbers are all there and finite, and their units; the others count nowhere."""
-    kept = np.isfinite(rows.reshape(len(rows), -1)).all(axis=1)
+    kept = np.isfinite(rows).all(axis=tuple(range(1, rows.ndim)))
     return rows[kept], of_unit[kept]
 
 
