@@ -95,6 +95,24 @@ def test_a_row_of_another_type_moves_one_cell_a_row_whatever_the_file(views, odd
     assert few == CountMin(4096).update(np.arange(500))
 
 
+@pytest.mark.parametrize("odd", ["guest", "", "-5", "1e300", "2.9", "99999999999999999999"])
+def test_a_clipped_weight_is_never_refused_and_moves_no_other(views, odd):
+    rows = [(str(key), str(key % 5)) for key in range(50)]
+    for name, lines in (("few.csv", rows), ("more.csv", [*rows, ("7", odd)])):
+        with open(name, "w") as file:
+            file.write("user,hours\n" + "".join(f"{key},{hours}\n" for key, hours in lines))
+        how = "--weights", "hours", "--clip-weights", 5, "--set", "width=4096"
+        build("count-min", name, f"{name}.sk", *how)
+    few, more = load("few.csv.sk"), load("more.csv.sk")
+    assert np.abs(few._table - more._table).sum() <= 4 * 5
+    assert more.heaviest <= 5
+    assert few == CountMin(4096).update(np.arange(50), np.arange(50) % 5)
+    needs = refused(
+        "sketch", "build", "count-min", "few.csv", "-c", "user", "-o", "x.sk", *how[2:4]
+    )
+    assert "--clip-weights needs --weights" in needs
+
+
 def test_build_counts_empty_values_as_one_key_or_skips_them(views):
     with open("gaps.csv", "w") as file:
         file.write("user,item\n1,a\n,b\n3,c\n")

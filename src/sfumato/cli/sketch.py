@@ -37,6 +37,12 @@ def build(
     column: Annotated[str, typer.Option("--column", "-c", help="The column of keys.")],
     output: Out,
     weights: Annotated[str | None, typer.Option(help="A column of weights.")] = None,
+    clip_weights: Annotated[
+        int | None,
+        typer.Option(
+            help="Clip weights to this public size; none is refused, as a release needs.", min=1
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the sketch; repeatable."),
@@ -62,7 +68,10 @@ def build(
     limit = None if memory_limit is None else _kinds.size(memory_limit)
     check_output(output, force)
     columns = [column] if weights is None else [column, weights]
-    source = read_batches(files, columns, keys=[column], skip_nulls=skip_nulls)
+    # Weights that are clipped are read one by one, so text files give them as text, like keys.
+    by_row = columns if clip_weights else [column]
+    source = read_batches(files, columns, keys=by_row, skip_nulls=skip_nulls)
+    step = _clipping(column, weights, clip_weights)
     begin = time.perf_counter()
     with _show.progress(f"sketching {column}", hidden=quiet or json) as tell:
         sketch = map_merge(
@@ -73,10 +82,22 @@ def build(
             threads=threads,
             memory_limit=limit,
             progress=tell,
+            update=step,
         )
     sketch.save(output)
     seconds = round(time.perf_counter() - begin, 3)
     _show.document({**_show.info(sketch, output), "rows_read": tell.rows, "seconds": seconds}, json)
+
+
+def _clipping(column: str, weights: str | None, clip: int | None) -> Any:
+    """How a sketch takes a batch whose weights are clipped; None where they are not."""
+    if clip is None:
+        return None
+    if weights is None:
+        raise ValueError("--clip-weights needs --weights, the column that it clips.")
+    return lambda sketch, batch: sketch.update(
+        batch.column(column), batch.column(weights), clip=clip
+    )
 
 
 @app.command()

@@ -54,6 +54,7 @@ class ReleasedBlip(ReleasedProfiles):
     hashes: Annotated[int, HASHES]
     epsilon: Annotated[float, between(0, math.inf)]
     words: np.ndarray
+    version = 2  # a key has one hash, whatever its type
     _of = "Blip"
     _of_sizes = ("cosine", "jaccard", "inner")
 

@@ -48,6 +48,7 @@ class ReleasedMinima(PairwiseProfiles):
     bins: Annotated[int, BINS]
     code_bits: Annotated[int, CODE_BITS]
     codes: np.ndarray
+    version = 2  # a key has one hash, whatever its type
     _of = "Minima"
     _of_sizes = ("cosine", "inner")
 

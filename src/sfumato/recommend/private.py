@@ -58,6 +58,7 @@ class PrivateFactorization(PrivateFile):
     joint privacy). The accounting is in `_private_plan`, the bound on each event in `_noisy_sums`.
     """
 
+    version = 2  # a key has one hash, whatever its type
     LIMITS: ClassVar[dict[str, Limit]] = {
         "epsilon": positive,
         "delta": fraction,

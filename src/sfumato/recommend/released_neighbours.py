@@ -50,6 +50,7 @@ class ReleasedNeighbours(Release):
     _cells: np.ndarray
     catalogue: np.ndarray
     catalogue_ends: np.ndarray
+    version = 2  # a key has one hash, whatever its type
     _of = "PrivateNeighbours"
 
     def _check_parameters(self) -> None:

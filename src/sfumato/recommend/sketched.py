@@ -47,6 +47,7 @@ class SketchFactorization(Descent):
     The thesis, section 4.1, equations (4.1) to (4.9).
     """
 
+    version = 2  # a key has one hash, whatever its type
     LIMITS = Descent.LIMITS | {
         "depth": LIMITS["depth"],
         "space_gain": positive,

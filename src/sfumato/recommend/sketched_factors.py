@@ -37,6 +37,7 @@ class SketchedFactors(Factorization):
     The thesis, equations (4.1) and (4.2).
     """
 
+    version = 2  # a key has one hash, whatever its type
     LIMITS: ClassVar[dict[str, Limit]] = {
         "cells": whole(1, 2**40),
         "depth": LIMITS["depth"],
