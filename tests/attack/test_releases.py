@@ -104,7 +104,7 @@ HARD = {
     "AMS": (lambda rows, e: AMS(16, 4).update(rows).release(e), IDS, None),
     "BloomFilter": (lambda rows, e: BloomFilter(64, 2).update(rows[480:]).release(e), IDS, "guest"),
     "MinHash": (
-        lambda rows, e: MinHash(8, kind="one-permutation").update(rows[495:]).release(e),
+        lambda rows, e: MinHash(8, kind="one-permutation").update(rows[500:]).release(e),
         IDS,
         "guest",
     ),
