@@ -69,6 +69,12 @@ def test_create_makes_the_ledger_and_tells_the_budget(file):
     assert "views" in printed("show", file)
 
 
+def test_a_budget_that_hides_next_to_nothing_warns(file):
+    assert "warning: epsilon above 20" in run("create", file, "a", "--epsilon", 21).stderr
+    assert "warning: delta" in run("create", file, "b", "--epsilon", 1, "--delta", 1e-4).stderr
+    assert run("create", file, "c", "--epsilon", 20, "--delta", 9e-5).stderr == ""
+
+
 def test_show_tells_what_is_spent_and_draws_it(file):
     printed("create", file, "views", "--epsilon", 2)
     printed("create", file, "other", "--epsilon", 1)

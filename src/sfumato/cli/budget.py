@@ -1,5 +1,6 @@
 """`sfumato budget`: give data sets a privacy budget, and see what it was spent on."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -46,10 +47,13 @@ def create(
     """Give a data set its budget, in a new ledger or one that is there."""
     from sfumato.cli import _show
     from sfumato.privacy import Ledger
+    from sfumato.privacy.statement import weakness
 
     with Ledger(ledger) as held:
         held.create(dataset, epsilon, delta, unit, relation, parent, new_file=new_file)
         _show.document(_described(held, dataset), json)
+    if warning := weakness(epsilon, delta):
+        print(f"sfumato: warning: {warning}", file=sys.stderr)
 
 
 @app.command()
