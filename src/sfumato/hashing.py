@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from sfumato._require import whole
 from sfumato.kernels import hash as kernels
 
-__all__ = ["BLOCK", "MISSING", "KeyColumn", "canonical_key", "hash_column"]
+__all__ = ["BLOCK", "MISSING", "PLAIN", "KeyColumn", "canonical_key", "hash_column", "plain_rows"]
 
 BLOCK = 1 << 16  # rows hashed at a time: half a MiB, still in the cache for the kernel after
 MISSING = b"\xff\xfe missing key"  # not UTF-8, so no text is the same
@@ -315,7 +315,7 @@ def _of_arrow(chunk: pa.Array, name: str) -> _Piece:
         return _of_floats(chunk.cast(pa.float64()).to_numpy(zero_copy_only=False), name)
     if pa.types.is_nested(kind) or pa.types.is_union(kind):
         raise TypeError(f"{name}: integers or text are expected, not {kind}; name one column.")
-    return _of_rows(_plain_rows(chunk), name)
+    return _of_rows(plain_rows(chunk), name)
 
 
 def _any_arrow(column: Any, name: str, mask: np.ndarray | None) -> Any:
@@ -362,7 +362,7 @@ def _keeps_values(kind: pa.DataType) -> bool:
     return any(test(kind) for test in texts)
 
 
-def _plain_rows(chunk: pa.Array) -> list[Any]:
+def plain_rows(chunk: pa.Array) -> list[Any]:
     """Dates, times, truth values and decimals as Python has them."""
     if pa.types.is_timestamp(chunk.type):
         unit = "us" if chunk.type.unit == "ns" else chunk.type.unit
