@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -348,6 +349,25 @@ def test_hints_name_the_option(views):
     assert "--skip-nulls" in refused(*build, "--weights", "w", "-o", "holes.sk")
     share = "-c", "user", "--weights", "share", "-o", "share.sk"
     assert "cells=real" in refused("sketch", "build", "count-sketch", views, *share)
+
+
+def test_no_weight_is_refused_where_a_public_bound_clips_them(views):
+    plain = "".join(f"{key},1\n" for key in range(50))
+    build = "sketch", "build", "count-min", "w.csv", "-c", "key", "--weights", "n", "--clip", 5
+    Path("w.csv").write_text("key,n\n" + plain)
+    assert run(*build, "-o", "w.sk").exit_code == 0
+    had = load("w.sk")
+    for odd, counted in {"x": 0, "": 0, "-1": 0, "nan": 0, "2.7": 2, "1e3": 5, "9" * 400: 5}.items():
+        Path("w.csv").write_text(f"key,n\n{plain}7,{odd}\n")
+        told = run(*build, "-o", "w.sk", "--force", "--quiet")
+        assert told.exit_code == 0, told.stderr
+        assert load("w.sk").total == had.total + counted
+    release = "sketch", "release", "w.sk", "-o", "r", "--epsilon", 1, "--set", "weight=5"
+    assert run(*release).exit_code == 0
+    assert "--weights" in refused(*build[:6], "--clip", 5, "-o", "x.sk")
+    assert "clip must be" in refused(*build[:-1], 0, "-o", "x.sk")
+    kind = "sketch", "build", "feature-hasher", *build[3:]
+    assert "takes no --clip" in refused(*kind, "-o", "x.sk")
 
 
 def test_compare_tells_what_two_sketches_say_of_each_other(views):

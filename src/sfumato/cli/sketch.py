@@ -37,6 +37,13 @@ def build(
     column: Annotated[str, typer.Option("--column", "-c", help="The column of keys.")],
     output: Out,
     weights: Annotated[str | None, typer.Option(help="A column of weights.")] = None,
+    clip: Annotated[
+        int | None,
+        typer.Option(
+            help="A public bound that weights are clipped to: then none is refused, and what is no "
+            "number counts as 0, as a private release needs."
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the sketch; repeatable."),
@@ -62,7 +69,10 @@ def build(
     limit = None if memory_limit is None else _kinds.size(memory_limit)
     check_output(output, force)
     columns = [column] if weights is None else [column, weights]
-    source = read_batches(files, columns, keys=[column], skip_nulls=skip_nulls)
+    keys, step = [column], None
+    if clip is not None:
+        keys, step = columns, _kinds.clipping(make(), column, weights, clip)
+    source = read_batches(files, columns, keys=keys, skip_nulls=skip_nulls)
     begin = time.perf_counter()
     with _show.progress(f"sketching {column}", hidden=quiet or json) as tell:
         sketch = map_merge(
@@ -73,6 +83,7 @@ def build(
             threads=threads,
             memory_limit=limit,
             progress=tell,
+            update=step,
         )
     sketch.save(output)
     seconds = round(time.perf_counter() - begin, 3)
