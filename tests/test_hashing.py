@@ -162,6 +162,8 @@ def test_one_value_neither_raises_nor_takes_long():
     want = [hash_column([None])[0], hash_column(["2020-01-01"])[0]]
     for column in (far, far.astype("M8[D]"), pa.array(far), pa.array(far).cast(pa.date32())):
         assert hash_column(column).tolist() == want
+    crashing = [np.datetime64("NaT"), np.bool_(True)]  # Arrow, which guesses a type, ends Python
+    assert hash_column(crashing).tolist() == hash_column([None, True]).tolist()
     zone = pa.array([0], pa.timestamp("s", "Mars/Phobos"))
     assert hash_column(zone).tolist() == hash_column(["1970-01-01"]).tolist()
     huge = decimal.Decimal("1e1000000")  # Arrow guesses its type digit by digit, for minutes

@@ -357,7 +357,8 @@ def test_no_weight_is_refused_where_a_public_bound_clips_them(views):
     Path("w.csv").write_text("key,n\n" + plain)
     assert run(*build, "-o", "w.sk").exit_code == 0
     had = load("w.sk")
-    for odd, counted in {"x": 0, "": 0, "-1": 0, "nan": 0, "2.7": 2, "1e3": 5, "9" * 400: 5}.items():
+    odd_ones = {"x": 0, "": 0, "-1": 0, "nan": 0, "2.7": 2, "1e3": 5, "9" * 400: 5}
+    for odd, counted in odd_ones.items():
         Path("w.csv").write_text(f"key,n\n{plain}7,{odd}\n")
         told = run(*build, "-o", "w.sk", "--force", "--quiet")
         assert told.exit_code == 0, told.stderr

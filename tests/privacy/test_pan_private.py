@@ -227,3 +227,9 @@ def test_one_number_counts_as_many_events_as_a_column_of_it(twenty):
         with pytest.raises(ValueError, match="PanPrivateCounter: counts must"):
             counter.update(bad)
     assert counter.state == before + 20
+
+
+def test_a_span_of_time_is_no_count():
+    counter = PanPrivateCounter(1, 1).start()
+    before = counter.state
+    assert counter.update([2, np.timedelta64(5, "s"), np.datetime64("NaT")]).state == before + 2
