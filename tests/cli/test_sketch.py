@@ -351,6 +351,13 @@ def test_hints_name_the_option(views):
     assert "cells=real" in refused("sketch", "build", "count-sketch", views, *share)
 
 
+def test_a_file_is_not_merged_with_itself(views):
+    build("count-min", views, "a.sk")
+    os.symlink("a.sk", "b.sk")
+    for again in ("a.sk", "./a.sk", "b.sk"):
+        assert "named twice" in refused("sketch", "merge", "a.sk", again, "-o", "c.sk")
+
+
 def test_no_weight_is_refused_where_a_public_bound_clips_them(views):
     plain = "".join(f"{key},1\n" for key in range(50))
     build = "sketch", "build", "count-min", "w.csv", "-c", "key", "--weights", "n", "--clip", 5

@@ -158,6 +158,8 @@ def merge(
     check_output(output, force)
     if len(files) < 2:
         raise ValueError("merge: give two sketches or more.")
+    if len({file.resolve() for file in files}) < len(files):
+        raise ValueError("merge: a file is named twice, and every event in it would count twice.")
     merged = _load(files[0])
     for file in files[1:]:
         try:
