@@ -35,9 +35,7 @@ def maker(kind: str, settings: list[str]) -> Callable[[], KeyedSketch]:
     return lambda: known[kind](**parameters)
 
 
-def clipping(
-    sketch: KeyedSketch, column: str, weights: str | None, clip: int
-) -> Callable[[Any, Any], Any]:
+def clipping(sketch: Any, column: str, weights: str | None, clip: int) -> Callable[[Any, Any], Any]:
     """What adds a batch of keys with its weights clipped to a public bound."""
     kind = type(sketch).__name__
     if weights is None:
