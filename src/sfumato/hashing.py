@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from sfumato._require import whole
 from sfumato.kernels import hash as kernels
 
-__all__ = ["BLOCK", "MISSING", "KeyColumn", "canonical_key", "hash_column"]
+__all__ = ["BLOCK", "MISSING", "PLAIN", "KeyColumn", "canonical_key", "hash_column", "plain_rows"]
 
 BLOCK = 1 << 16  # rows hashed at a time: half a MiB, still in the cache for the kernel after
 MISSING = b"\xff\xfe missing key"  # not UTF-8, so no text is the same
@@ -30,6 +30,7 @@ SEED = whole(0, 2**64 - 1)
 TEXT = (pa.types.is_string, pa.types.is_binary, pa.types.is_fixed_size_binary)
 LARGE = (pa.types.is_large_string, pa.types.is_large_binary)
 VIEW = (pa.types.is_string_view, pa.types.is_binary_view)
+PLAIN = (int, str, bytes, np.integer, type(None))  # what Arrow reads as it is, or refuses
 WHOLE_FLOAT = re.compile(rb"(0|-?[1-9][0-9]{0,19})\.0")
 
 
@@ -314,15 +315,21 @@ def _of_arrow(chunk: pa.Array, name: str) -> _Piece:
         return _of_floats(chunk.cast(pa.float64()).to_numpy(zero_copy_only=False), name)
     if pa.types.is_nested(kind) or pa.types.is_union(kind):
         raise TypeError(f"{name}: integers or text are expected, not {kind}; name one column.")
-    return _of_rows(_plain_rows(chunk), name)
+    return _of_rows(plain_rows(chunk), name)
 
 
 def _any_arrow(column: Any, name: str, mask: np.ndarray | None) -> Any:
     """The column as Arrow has it where that changes no value; else each row by itself."""
+    if isinstance(column, Iterator):
+        column = list(column)
     found = None
     try:
         if isinstance(column, pa.Array | pa.ChunkedArray):
             found = column
+        elif _is_untyped(column):  # to let Arrow guess a type of decimals may take hours
+            kinds = set(map(type, column))
+            plain = all(issubclass(kind, PLAIN) for kind in kinds)
+            found = pa.array(column, mask=mask) if plain else None
         elif hasattr(column, "__arrow_c_stream__"):
             found = pa.chunked_array(column)
         else:
@@ -334,8 +341,6 @@ def _any_arrow(column: Any, name: str, mask: np.ndarray | None) -> Any:
     )
     if found is not None and (typed or _keeps_values(found.type)):
         return found
-    if isinstance(column, list | tuple) and found is not None and pa.types.is_nested(found.type):
-        return found  # refused by its type: every row is a list or a record
     try:
         rows = list(column)
     except TypeError:
@@ -346,19 +351,35 @@ def _any_arrow(column: Any, name: str, mask: np.ndarray | None) -> Any:
     return pa.array([canonical_key(value) for value in rows], pa.large_binary())
 
 
+def _is_untyped(column: Any) -> bool:
+    """Whether a row may be anything: lists, and arrays or series of objects."""
+    return isinstance(column, list | tuple) or getattr(column, "dtype", None) == np.dtype(object)
+
+
 def _keeps_values(kind: pa.DataType) -> bool:
     """Whether Arrow reads values of mixed types into this one without changing any."""
     texts = (*TEXT, *LARGE, *VIEW, pa.types.is_integer, pa.types.is_null, pa.types.is_dictionary)
     return any(test(kind) for test in texts)
 
 
-def _plain_rows(chunk: pa.Array) -> list[Any]:
+def plain_rows(chunk: pa.Array) -> list[Any]:
     """Dates, times, truth values and decimals as Python has them."""
-    if pa.types.is_timestamp(chunk.type) and chunk.type.unit == "ns":
-        chunk = chunk.cast(pa.timestamp("us", chunk.type.tz), safe=False)
+    if pa.types.is_timestamp(chunk.type):
+        unit = "us" if chunk.type.unit == "ns" else chunk.type.unit
+        chunk = chunk.cast(pa.timestamp(unit, chunk.type.tz and "UTC"), safe=False)
     if pa.types.is_duration(chunk.type) or pa.types.is_time(chunk.type):
         chunk = chunk.cast(pa.string())
-    return list(chunk.to_pylist())
+    try:
+        return list(chunk.to_pylist())
+    except (OverflowError, ValueError):  # a date beyond the calendar of Python
+        return [_plain_row(value) for value in chunk]
+
+
+def _plain_row(value: pa.Scalar) -> Any:
+    try:
+        return value.as_py()
+    except (OverflowError, ValueError):
+        return None
 
 
 def _is_whole_float(text: bytes) -> bool:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -101,7 +102,7 @@ def test_a_clipped_weight_is_never_refused_and_moves_no_other(views, odd):
     for name, lines in (("few.csv", rows), ("more.csv", [*rows, ("7", odd)])):
         with open(name, "w") as file:
             file.write("user,hours\n" + "".join(f"{key},{hours}\n" for key, hours in lines))
-        how = "--weights", "hours", "--clip-weights", 5, "--set", "width=4096"
+        how = "--weights", "hours", "--clip", 5, "--set", "width=4096"
         build("count-min", name, f"{name}.sk", *how)
     few, more = load("few.csv.sk"), load("more.csv.sk")
     assert np.abs(few._table - more._table).sum() <= 4 * 5
@@ -110,7 +111,7 @@ def test_a_clipped_weight_is_never_refused_and_moves_no_other(views, odd):
     needs = refused(
         "sketch", "build", "count-min", "few.csv", "-c", "user", "-o", "x.sk", *how[2:4]
     )
-    assert "--clip-weights needs --weights" in needs
+    assert "--clip needs --weights" in needs
 
 
 def test_build_counts_empty_values_as_one_key_or_skips_them(views):
@@ -366,6 +367,33 @@ def test_hints_name_the_option(views):
     assert "--skip-nulls" in refused(*build, "--weights", "w", "-o", "holes.sk")
     share = "-c", "user", "--weights", "share", "-o", "share.sk"
     assert "cells=real" in refused("sketch", "build", "count-sketch", views, *share)
+
+
+def test_a_file_is_not_merged_with_itself(views):
+    build("count-min", views, "a.sk")
+    os.symlink("a.sk", "b.sk")
+    for again in ("a.sk", "./a.sk", "b.sk"):
+        assert "named twice" in refused("sketch", "merge", "a.sk", again, "-o", "c.sk")
+
+
+def test_no_weight_is_refused_where_a_public_bound_clips_them(views):
+    plain = "".join(f"{key},1\n" for key in range(50))
+    build = "sketch", "build", "count-min", "w.csv", "-c", "key", "--weights", "n", "--clip", 5
+    Path("w.csv").write_text("key,n\n" + plain)
+    assert run(*build, "-o", "w.sk").exit_code == 0
+    had = load("w.sk")
+    odd_ones = {"x": 0, "": 0, "-1": 0, "nan": 0, "2.7": 2, "1e3": 5, "9" * 400: 5}
+    for odd, counted in odd_ones.items():
+        Path("w.csv").write_text(f"key,n\n{plain}7,{odd}\n")
+        told = run(*build, "-o", "w.sk", "--force", "--quiet")
+        assert told.exit_code == 0, told.stderr
+        assert load("w.sk").total == had.total + counted
+    release = "sketch", "release", "w.sk", "-o", "r", "--epsilon", 1, "--set", "weight=5"
+    assert run(*release).exit_code == 0
+    assert "--weights" in refused(*build[:6], "--clip", 5, "-o", "x.sk")
+    assert "clip must be" in refused(*build[:-1], 0, "-o", "x.sk")
+    kind = "sketch", "build", "feature-hasher", *build[3:]
+    assert "takes no --clip" in refused(*kind, "-o", "x.sk")
 
 
 def test_compare_tells_what_two_sketches_say_of_each_other(views):

@@ -345,6 +345,16 @@ def test_a_row_too_long_is_told_as_such(tmp_path, ending):
         list(read_batches(path, ["item"]))
 
 
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_last_row_too_long_is_not_left_out(tmp_path, end):
+    path = tmp_path / "a.csv"
+    path.write_text("item\na\nb\n" + "x" * (20 << 20) + end)
+    with pytest.raises(ValueError, match=r"the last line: a row is longer than \d+ bytes"):
+        list(read_batches(path, ["item"]))
+    path.write_text("item\na\n" + "x" * (2 << 20) + end)
+    assert sum(batch.num_rows for batch in read_batches(path, ["item"])) == 2
+
+
 def test_a_pipe_is_no_table(tmp_path):
     os.mkfifo(tmp_path / "a.csv")
     with pytest.raises(OSError, match="is not a regular file"):

@@ -248,3 +248,12 @@ def test_dropping_is_carried_on_so_that_merging_never_raises():
     assert both.merge(numbers).coded().user_codes.tolist() == [0, 1, 0]
     with pytest.raises(TypeError, match="cannot merge"):
         numbers.merge(Interactions(["tea"], [1], [1]))
+
+
+def test_rows_that_python_cannot_have_change_no_other():
+    far = pa.array([2**62, 0], pa.timestamp("s"))
+    ends = pa.py_buffer(np.array([0, 1, 2], np.int32).tobytes())
+    text = pa.Array.from_buffers(pa.string(), 2, [None, ends, pa.py_buffer(b"\xff7")])
+    kept = Interactions(far, [1, 2], [1.0, 2.0], invalid="drop")
+    assert kept.users.tolist() == ["1970-01-01"]
+    assert Interactions(text, [1, 2], [1.0, 2.0], invalid="drop").users.tolist() == [7]

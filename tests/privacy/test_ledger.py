@@ -117,7 +117,8 @@ def test_what_is_left_fits_and_is_no_more_than_the_difference(ledger):
 
 
 SPELLED = ["Views", "VIEWS", "\uff56iews", "\uff36\uff29\uff25\uff37\uff33", "view\u017f"]
-LOOKING = ["v\u0456ews", "\u03bdiews", "view\u0455", "\u0475i\u0435w\u0455"]
+LOOKING = ["view\ua731", "\u1d20iews"]
+LOOKING += ["v\u0456ews", "\u03bdiews", "view\u0455", "\u0475i\u0435w\u0455"]
 
 
 @pytest.mark.parametrize("name", SPELLED)

@@ -376,6 +376,14 @@ def test_large_releases_lie_beside_the_ledger(ledger, tmp_path):
         with pytest.raises(LedgerDamaged, match=r"'large' in shop.ledger.blobs/.* were altered"):
             use()
     blob.unlink()
+    os.mkfifo(blob)  # nobody writes to it: a reader that opens it would wait for ever
+    with pytest.raises(LedgerDamaged, match=r"'large' in shop.ledger.blobs/.* were altered"):
+        ledger.fetch("large")
+    blob.unlink()
+    blob.symlink_to("/dev/zero")  # no end
+    with pytest.raises(LedgerDamaged, match=r"'large' in shop.ledger.blobs/.* were altered"):
+        ledger.fetch("large")
+    blob.unlink()
     with pytest.raises(LedgerDamaged, match="which is missing; restore that file"):
         ledger.release("views", 0.1, "a model", never, release_id="large")
     assert ledger.spent("views").epsilon == 0.2

@@ -114,7 +114,7 @@ def test_text_members_and_parts_of_rows():
     assert np.array_equal(family.codes(read, draw, slice(48, 50)), codes[:, 48:])
 
 
-@pytest.mark.parametrize("wrong", [[1, 2], ([0, 3], [1, 2]), ([0, 2, 1, 2], [1, 2])])
+@pytest.mark.parametrize("wrong", [np.array([1, 2]), ([0, 3], [1, 2]), ([0, 2, 1, 2], [1, 2])])
 def test_what_is_no_column_of_sets_is_refused(wrong):
     with pytest.raises((ValueError, TypeError), match=r"owner|tokens"):
         Jaccard().read("owner", wrong)

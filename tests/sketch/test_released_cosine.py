@@ -148,7 +148,23 @@ def test_what_has_no_proof_is_refused():
     with pytest.raises(ValueError, match="noise would be too large"):
         sketch.release_rows(rows, 1e-7, 1e-6, bound=1, step=2**-20)
     with pytest.raises(ValueError, match="rows must have 2 columns"):
-        sketch.release_rows([[1.0]], 1, 1e-6, bound=1)
+        sketch.release_rows(np.ones((1, 1)), 1, 1e-6, bound=1)
+
+
+def test_no_row_is_refused_or_changes_how_another_is_read():
+    sketch, base = CosineSketch(64, dimension=3, seed=1), [[1, 0.5, 0], [0, 2, -1]]
+
+    def codes(rows):
+        return sketch.release_rows(rows, 8, 1e-6, bound=2, source=InsecureSeededSource(1)).codes
+
+    zero = codes([*base, [0, 0, 0]])
+    nan, huge = float("nan"), 10**400
+    for odd in ([nan, None, "x"], [], [1, 2], None, "abc", 7, [{}, [1], nan], {"a": 1}):
+        assert np.array_equal(codes([*base, odd]), zero), odd
+    assert np.array_equal(codes([*base, [huge, -huge, nan]]), codes([*base, [2, -2, 0]]))
+    assert np.array_equal(codes([*base, ["1", 1e200, 0.5]]), codes([*base, [1, 2, 0.5]]))
+    mixed = np.array([[*map(str, row)] for row in base] + [["x", "y", "z"]])
+    assert np.array_equal(codes(mixed), zero)
 
 
 def test_damaged_codes_and_other_parameters_are_refused():

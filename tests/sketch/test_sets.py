@@ -1,5 +1,7 @@
 """Many sets at once: columns of lists or offsets, and offsets that do not describe sets."""
 
+import decimal
+import time
 import traceback
 
 import numpy as np
@@ -77,9 +79,24 @@ def test_rows_that_are_no_lists_are_empty_sets():
     want = MinHash(20).signatures([["tea"], []])
     for column in ([["tea"], None], [["tea"], "tea"], pa.array([["tea"], None])):
         np.testing.assert_array_equal(MinHash(20).signatures(column), want)
+    # Nor is a list refused of which no other row is one: that would tell of those rows.
+    for column in ([None], ["tea"], [7], pd.Series(["tea"], dtype=object)):
+        np.testing.assert_array_equal(MinHash(20).signatures(column), want[1:])
 
 
-@pytest.mark.parametrize("sets", [["secret@mail"], [1, 2], 31415926])
+def test_one_value_among_sets_neither_raises_nor_takes_long():
+    sketch, huge = MinHash(20), decimal.Decimal("1e1000000")
+    begin = time.process_time()
+    for sets in ([[huge], [7]], pd.Series([[huge], [7]])):
+        np.testing.assert_array_equal(sketch.signatures(sets), sketch.signatures([["inf"], [7]]))
+    assert time.process_time() - begin < 5  # Arrow guesses a decimal's type for minutes
+    for odd in ([{"a": 1}], [[1]], [object()]):  # beside empty sets, which have no type
+        np.testing.assert_array_equal(sketch.signatures([[], odd]), sketch.signatures([[], [None]]))
+
+
+@pytest.mark.parametrize(
+    "sets", [np.array(["secret@mail"]), pa.array(["secret@mail"]), pa.array([1, 2]), 31415926]
+)
 def test_columns_that_are_not_lists_of_keys_are_refused_and_never_shown(sets):
     with pytest.raises(TypeError, match=r"MinHash: .*tokens") as raised:
         MinHash().signatures(sets)

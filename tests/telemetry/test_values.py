@@ -115,6 +115,7 @@ def test_what_is_no_value_is_refused_by_its_position_and_never_shown(column, tol
 
 
 NONE = [None, math.nan, pd.NA, pd.NaT, 7.5, 2.0**60, True, [1], {}, "\ud800", 10**5000, Fraction(7)]
+NONE += [np.timedelta64(5, "s")]
 
 
 @pytest.mark.parametrize("odd", NONE, ids=lambda odd: type(odd).__name__)
@@ -129,6 +130,7 @@ def test_what_is_no_value_is_reported_as_an_empty_text_and_changes_no_other(odd)
     [
         [7, 31, 7],
         ["7", 31, 7.0],
+        ["7", np.int64(31), np.uint8(7)],  # a range would count up to these
         np.array([7, 31, 7], np.uint8),
         np.array([7.0, 31.0, 7.0]),
         np.array(["7", "31", "7"]),
@@ -153,6 +155,19 @@ def test_numbers_are_reported_each_by_itself():
     np.testing.assert_array_equal(found, [*want, *[math.nan] * 3])
     np.testing.assert_array_equal(reported_numbers(pa.array([1, None])), [1, math.nan])
     np.testing.assert_array_equal(reported_numbers(np.array([1, "x"])), [1, math.nan])
+    np.testing.assert_array_equal(reported_numbers([1, np.timedelta64(5, "s")]), [1, math.nan])
+
+
+def test_rows_of_arrow_that_python_cannot_have_change_no_other():
+    ends = pa.py_buffer(np.array([0, 1, 2, 2], np.int32).tobytes())
+    known = pa.py_buffer(bytes([0b011]))
+    text = pa.Array.from_buffers(pa.string(), 3, [known, ends, pa.py_buffer(b"7\xff")])
+    values = reported_column(text)
+    assert [values.texts()[code] for code in values.codes] == [b"7", b"\xff", b""]
+    np.testing.assert_array_equal(reported_numbers(text), [7, math.nan, math.nan])
+    for far in (pa.array([2**62, 0], pa.timestamp("s")), pa.array([2**31 - 1, 0], pa.date32())):
+        assert reported_column(far).texts() == [b""]
+        assert np.isnan(reported_numbers(far)).all()
 
 
 def test_values_have_no_readable_form():

@@ -8,7 +8,7 @@ from typing import Any
 import sfumato.sketch
 from sfumato.sketch._keyed import KeyedSketch
 
-__all__ = ["kinds", "maker", "size"]
+__all__ = ["clipping", "kinds", "maker", "size"]
 
 # What a required parameter is when not set: about a MiB of cells, or a vector of a few KiB.
 DEFAULTS = {"width": 1 << 16, "bits": 1 << 23, "cells": 1 << 20, "dimensions": 256}
@@ -33,6 +33,17 @@ def maker(kind: str, settings: list[str]) -> Callable[[], KeyedSketch]:
     parameters = _parameters(known[kind], settings)
     known[kind](**parameters)
     return lambda: known[kind](**parameters)
+
+
+def clipping(sketch: Any, column: str, weights: str | None, clip: int) -> Callable[[Any, Any], Any]:
+    """What adds a batch of keys with its weights clipped to a public bound."""
+    kind = type(sketch).__name__
+    if weights is None:
+        raise ValueError("--clip bounds weights; name their column with --weights.")
+    if "clip" not in inspect.signature(sketch.update).parameters:
+        raise ValueError(f"{kind}: takes no --clip; leave it out.")
+    sketch.update([], [], clip=clip)  # the bound is checked before anything is read
+    return lambda made, batch: made.update(batch.column(column), batch.column(weights), clip=clip)
 
 
 def size(written: str) -> int:

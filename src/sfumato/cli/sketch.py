@@ -37,10 +37,11 @@ def build(
     column: Annotated[str, typer.Option("--column", "-c", help="The column of keys.")],
     output: Out,
     weights: Annotated[str | None, typer.Option(help="A column of weights.")] = None,
-    clip_weights: Annotated[
+    clip: Annotated[
         int | None,
         typer.Option(
-            help="Clip weights to this public size; none is refused, as a release needs.", min=1
+            help="A public bound that weights are clipped to: then none is refused, and what is no "
+            "number counts as 0, as a private release needs."
         ),
     ] = None,
     settings: Annotated[
@@ -68,10 +69,10 @@ def build(
     limit = None if memory_limit is None else _kinds.size(memory_limit)
     check_output(output, force)
     columns = [column] if weights is None else [column, weights]
-    # Weights that are clipped are read one by one, so text files give them as text, like keys.
-    by_row = columns if clip_weights else [column]
-    source = read_batches(files, columns, keys=by_row, skip_nulls=skip_nulls)
-    step = _clipping(column, weights, clip_weights)
+    keys, step = [column], None
+    if clip is not None:
+        keys, step = columns, _kinds.clipping(make(), column, weights, clip)
+    source = read_batches(files, columns, keys=keys, skip_nulls=skip_nulls)
     begin = time.perf_counter()
     with _show.progress(f"sketching {column}", hidden=quiet or json) as tell:
         sketch = map_merge(
@@ -87,17 +88,6 @@ def build(
     sketch.save(output)
     seconds = round(time.perf_counter() - begin, 3)
     _show.document({**_show.info(sketch, output), "rows_read": tell.rows, "seconds": seconds}, json)
-
-
-def _clipping(column: str, weights: str | None, clip: int | None) -> Any:
-    """How a sketch takes a batch whose weights are clipped; None where they are not."""
-    if clip is None:
-        return None
-    if weights is None:
-        raise ValueError("--clip-weights needs --weights, the column that it clips.")
-    return lambda sketch, batch: sketch.update(
-        batch.column(column), batch.column(weights), clip=clip
-    )
 
 
 @app.command()
@@ -168,6 +158,8 @@ def merge(
     check_output(output, force)
     if len(files) < 2:
         raise ValueError("merge: give two sketches or more.")
+    if len({file.resolve() for file in files}) < len(files):
+        raise ValueError("merge: a file is named twice, and every event in it would count twice.")
     merged = _load(files[0])
     for file in files[1:]:
         try:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.data._typed import strict
-from sfumato.hashing import canonical_key
+from sfumato.hashing import canonical_key, plain_rows
 
 __all__ = [
     "TEXTS",
@@ -189,8 +189,27 @@ def plain_column(values: Any, name: str) -> pa.Array | list[Any]:
             raise TypeError(f"{name}: a column is expected, not {kind}.") from None
     whole = arrow.combine_chunks() if isinstance(arrow, pa.ChunkedArray) else arrow
     if isinstance(whole, pa.DictionaryArray):
-        return _narrowed(whole.dictionary).take(whole.indices)
-    return _narrowed(whole)
+        return _readable(_narrowed(whole.dictionary).take(whole.indices))
+    return _readable(_narrowed(whole))
+
+
+def _readable(column: pa.Array) -> pa.Array | list[Any]:
+    """The column, as a list where Python could not have every row: dates, texts not in UTF-8."""
+    if pa.types.is_temporal(column.type):
+        return plain_rows(column)
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid:
+            return [_text_of(cell) for cell in column.cast(pa.large_binary()).to_pylist()]
+    return column
+
+
+def _text_of(cell: bytes | None) -> str | bytes | None:
+    try:
+        return None if cell is None else cell.decode()
+    except UnicodeDecodeError:
+        return cell
 
 
 def _narrowed(column: pa.Array) -> pa.Array:

@@ -76,6 +76,7 @@ def find(path: Path, form: Form, columns: list[str], text: frozenset[str]) -> Fo
 
     def batches(reading: Reading) -> Iterator[pa.RecordBatch]:
         with plain_errors(path), connected(reading) as connection:
+            _check_end(path, form)
             rows = _relation(connection, path, form, types)
             rows = rows.select(*map(duckdb.ColumnExpression, columns))
             yield from typed(rows.to_arrow_reader(reading.batch_rows), kinds, str(path))
@@ -171,6 +172,23 @@ def _header(path: Path, form: Form) -> list[str]:
     if len({name.lower() for name in names}) < len(names):
         raise ValueError(f"{path}: line 1: two columns have one name (upper case does not count).")
     return names
+
+
+def _check_end(path: Path, form: Form) -> None:
+    """Refuse a last row that is too long, which DuckDB would leave out without a word."""
+    if not form.delimiter or form.gzip:
+        return
+    with path.open("rb") as file:
+        end = size = file.seek(0, io.SEEK_END)
+        while end and size - end <= BUFFER:
+            begin = max(0, end - HEADER)
+            file.seek(begin)
+            if b"\n" in file.read(end - begin).rstrip(b"\r\n"):
+                return
+            end = begin
+    if size - end > BUFFER:
+        told = f"a row is longer than {BUFFER} bytes; leave it out, or cut its values."
+        raise ValueError(f"{path}: the last line: {told}")
 
 
 def _json_types(

@@ -108,7 +108,8 @@ def _signed(values: np.ndarray) -> np.ndarray:
 
 
 def _is_integer(number: Any) -> bool:
-    return isinstance(number, int | np.integer) and not isinstance(number, bool)
+    spans = bool | np.timedelta64  # NumPy counts a span of time as an integer
+    return isinstance(number, int | np.integer) and not isinstance(number, spans)
 
 
 def _whole(column: Any, absent: int | None) -> np.ndarray:
@@ -134,7 +135,7 @@ def _whole(column: Any, absent: int | None) -> np.ndarray:
 
 def _whole_cell(cell: Any) -> int | None:
     """One cell as a whole number within 64 bits, or None: integers stay exact, unlike floats."""
-    if isinstance(cell, int | np.integer):
+    if isinstance(cell, int | np.integer) and not isinstance(cell, np.timedelta64):
         return min(max(int(cell), -MOST - 1), MOST)
     if isinstance(cell, str | bytes) and len(cell) < 40:
         try:

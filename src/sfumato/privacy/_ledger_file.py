@@ -4,6 +4,7 @@ import ctypes
 import hashlib
 import os
 import sqlite3
+import stat
 import threading
 import uuid
 import weakref
@@ -346,19 +347,27 @@ def settle_blob(folder: str, digest: str) -> None:
         _sync(folder)
 
 
-def read_blob(folder: str, digest: str, release_id: str) -> bytes:
-    """The bytes of that hash; LedgerDamaged where they are gone or others."""
+def read_blob(folder: str, digest: str, size: int, release_id: str) -> bytes:
+    """The bytes of that hash and size; LedgerDamaged where they are gone or others."""
     place = os.path.join(os.path.basename(folder), digest)
     data = None
     for end in (".part", ""):
-        with suppress(FileNotFoundError), open(os.path.join(folder, digest + end), "rb") as file:
-            data = file.read()
+        with suppress(FileNotFoundError):
+            data = _read_regular(os.path.join(folder, digest + end), size)
     if data is None:
         raise LedgerDamaged(
             f"Ledger: the bytes of release {release_id!r} belong in {place}, which is missing; "
             "restore that file. The charge stands."
         )
     return checked_bytes(data, digest, release_id, place)
+
+
+def _read_regular(path: str, size: int) -> bytes:
+    """The bytes of a regular file of this size; of a device, a pipe or any other file none."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        found = os.fstat(file.fileno())
+        whole = stat.S_ISREG(found.st_mode) and found.st_size == size
+        return file.read(size) if whole else b""
 
 
 def checked_bytes(data: bytes, digest: str, release_id: str, place: str) -> bytes:

@@ -425,13 +425,13 @@ class Ledger:
     def _stored(self, file: sqlite3.Connection, release_id: str) -> bytes | None:
         """The bytes of a release, if they have the hash of their entry."""
         row = file.execute(
-            "SELECT digest, bytes FROM stored WHERE release_id = ?", (release_id,)
+            "SELECT digest, nbytes, bytes FROM stored WHERE release_id = ?", (release_id,)
         ).fetchone()
         if row is None:
             return None
-        digest, data = row
+        digest, size, data = row
         if data is None:
-            return _ledger_file.read_blob(self._file.blobs, digest, release_id)
+            return _ledger_file.read_blob(self._file.blobs, digest, size, release_id)
         return _ledger_file.checked_bytes(bytes(data), digest, release_id, self.name)
 
     def _standing(self, release_id: str) -> str:

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from sfumato.hashing import MISSING, KeyColumn, canonical_key
+from sfumato.hashing import MISSING, PLAIN, KeyColumn, canonical_key
 from sfumato.kernels.minhash import HASHES, INTEGERS, UNSIGNED
 
 __all__ = ["as_sets", "checked_offsets", "runs"]
@@ -63,10 +64,10 @@ def _flat(owner: str, sets: Any) -> tuple[pa.ChunkedArray, np.ndarray]:
     chunks = _lists(owner, sets)
     offsets, end = [np.zeros(1, np.int64)], 0
     for chunk in chunks:
-        # Ends from 0 on: an Arrow slice keeps the offsets of the whole.
-        ends = chunk.offsets.to_numpy().astype(np.int64)
-        offsets.append(ends[1:] - ends[0] + end)
-        end += int(ends[-1] - ends[0])
+        # Not by its offsets: a list that is null may have some, and holds nothing.
+        ends = np.cumsum(np.asarray(chunk.value_lengths().fill_null(0)), dtype=np.int64) + end
+        offsets.append(ends)
+        end = int(ends[-1])
     values = [chunk.flatten() for chunk in chunks]
     return pa.chunked_array(values, None if values else pa.int64()), np.concatenate(offsets)
 
@@ -80,8 +81,6 @@ def _lists(owner: str, sets: Any) -> list[Any]:
         raise TypeError(
             f"{owner}: tokens must be a column of lists when there are no offsets, not {kind}."
         )
-    if sets.null_count:
-        sets = _one_by_one(sets.to_pylist())
     chunks = sets.chunks if isinstance(sets, pa.ChunkedArray) else [sets]
     return [_typed(chunk) for chunk in chunks if len(chunk)]
 
@@ -91,14 +90,28 @@ def _arrow(owner: str, sets: Any) -> Any:
         return sets
     if not isinstance(sets, Iterable):
         raise TypeError(f"{owner}: tokens must be a column of lists, not {type(sets).__name__}.")
+    if isinstance(sets, np.ndarray) and sets.ndim == 1 and sets.dtype != object:
+        raise TypeError(f"{owner}: tokens must be a column of lists, not {sets.dtype}.")
     if isinstance(sets, Iterator | np.ndarray):
         sets = list(sets)  # an iterator can be read but once, and a matrix has rows
+    untyped = isinstance(sets, list | tuple) or getattr(sets, "dtype", None) == np.dtype(object)
+    if untyped and not _are_plain(sets):
+        return _one_by_one(sets)
     with suppress(*FAILURES):
         found = pa.chunked_array(sets) if hasattr(sets, "__arrow_c_stream__") else pa.array(sets)
         value = getattr(found.type, "value_type", pa.null())
-        if not pa.types.is_floating(value):  # integers beside floats would be rounded
+        changed = pa.types.is_floating(value) or pa.types.is_duration(value)
+        if not changed:  # integers beside floats would be rounded, durations cut
             return found
     return _one_by_one(sets)
+
+
+def _are_plain(sets: Iterable[Any]) -> bool:
+    """Whether Arrow reads all of these sets as they are, or none of them."""
+    if not {type(row) for row in sets} <= {list, tuple}:
+        return False
+    kinds = set(map(type, chain.from_iterable(sets)))
+    return all(issubclass(kind, PLAIN) for kind in kinds)
 
 
 def _one_by_one(sets: Iterable[Any]) -> pa.Array:

@@ -11,7 +11,7 @@ from sfumato.sketch._base import SEED, Cells
 from sfumato.sketch._code_table import DIMENSION, CodeTable
 from sfumato.sketch._directions import dense
 from sfumato.sketch._release import Options
-from sfumato.sketch._rows import private_points
+from sfumato.sketch._rows import LARGEST, private_points
 from sfumato.sketch.released_cosine import ReleasedCosineSketch, plan, rows_terms
 
 __all__ = ["CosineSketch"]
@@ -145,8 +145,8 @@ class CosineSketch(CodeTable):
         Kamath and Steinke 2020, theorem 14); the signs are computed from those alone. The unit is
         "item of a profile" (unless the ledger says otherwise), one number of a row that is 0 or
         not, or "user", a row that is zero or not; exchanging moves twice as far. How many rows
-        there are, and their order, is public. Each number is read by itself, and one that is none
-        counts as 0: no row is refused or changes another.
+        there are, and their order, is public. Each is read by itself and none is refused: what is
+        no number counts as 0, and so do all numbers of a row that is no row of so many.
         Parameters: rows, a matrix; epsilon above 0; delta between 0 and 1; bound, of a number's
         size, public; step, at most bound, 1/256 of it by default; options: ledger and dataset,
         unit, relation, release_id (docs/privacy.md).
@@ -163,9 +163,10 @@ class CosineSketch(CodeTable):
         matrix = private_points("CosineSketch", rows, self.dimension)
         if matrix.shape[1] != self.dimension:
             raise ValueError(
-                f"CosineSketch: rows must have {self.dimension} columns, not {matrix.shape[1]}."
+                f"CosineSketch: rows must have {self.dimension} columns (its dimension), not "
+                f"{matrix.shape[1]}."
             )
-        matrix = np.where(np.isnan(matrix), 0.0, matrix)
+        matrix = np.clip(np.where(np.isnan(matrix), 0, matrix), -LARGEST, LARGEST)
         shape = dict(bits=self.bits, dimension=self.dimension, seed=self.seed)
         return plan(matrix, normals, shape, bound, step, terms).publish(terms)
 

@@ -151,8 +151,9 @@ def _reported(value: Any) -> bytes:
             whole = abs(plain) < SAFE and plain.is_integer()
             return str(int(plain)).encode() if whole else NO_VALUE
         integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        return b"%d" % value if integer and value in INTEGERS else NO_VALUE
-    except UnicodeEncodeError:  # half of a pair
+        # A range looks for what is no plain int by counting up to it.
+        return b"%d" % value if integer and int(value) in INTEGERS else NO_VALUE
+    except Exception:  # half of a pair, a span of time; whatever a value's own type raises
         return NO_VALUE
 
 
@@ -166,7 +167,7 @@ def _number(value: Any) -> float:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
-    except ValueError:  # of a signalling NaN
+    except Exception:  # of a signalling NaN, a span of time
         return math.nan
 
 
