@@ -225,6 +225,7 @@ def check_an_interrupted_call_bounds_what_it_left(make: Factory) -> None:
             interrupted(call, left, at)
             same = all(map(np.array_equal, before, arrays(left)))
             assert same or left.heaviest >= HEAVY, at
+            assert load(left.to_bytes()) == left, at  # and it can be saved
 
 
 HEAVY = 7

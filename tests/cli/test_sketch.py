@@ -110,6 +110,39 @@ def test_a_clipped_weight_is_never_refused_and_moves_no_other(views, odd):
     assert few == CountMin(4096).update(np.arange(50), np.arange(50) % 5)
 
 
+BAD_LINES = [
+    b"\xff\xfe,x",
+    b'"open,x',
+    b"1,2,3,4",
+    b"lone",
+    b"",
+    b'{"user": "\\ud800"}',
+    b"guest,x",
+]
+
+
+@pytest.mark.parametrize("bad", BAD_LINES)
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_no_line_is_refused_where_bad_ones_are_skipped(views, bad, form):
+    good = [b"%d,x" % key if form == "csv" else b'{"user": %d}' % key for key in range(300)]
+    head = [b"user,item"] if form == "csv" else []
+    for name, lines in (("few", good), ("more", [*good[:150], bad, *good[150:]])):
+        with open(f"{name}.{form}", "wb") as file:
+            file.write(b"\n".join([*head, *lines]) + b"\n")
+        build(
+            "count-min",
+            f"{name}.{form}",
+            f"{name}.sk",
+            "--set",
+            "width=4096",
+            "--skip-bad",
+            "--force",
+        )
+    few, more = load("few.sk"), load("more.sk")
+    assert few == CountMin(4096).update(np.arange(300))
+    assert np.abs(few._table - more._table).sum() <= 4
+
+
 def test_build_counts_empty_values_as_one_key_or_skips_them(views):
     with open("gaps.csv", "w") as file:
         file.write("user,item\n1,a\n,b\n3,c\n")

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from sfumato.cli._arrow_file import write_table
 from sfumato.data._by_row import cells_of, numbers_of
 
-__all__ = ["Source", "names_of", "write"]
+__all__ = ["Source", "names_of", "read_one_by_one", "write"]
 
 BATCH = 1 << 16  # rows at a time
 WHICH = "--columns a,b,... names those of the points."
@@ -85,7 +85,7 @@ class Source:
                 yield np.asarray(matrix[at : at + BATCH], np.float64), None
             return
         wanted = [*names] if self.beside is None else [*names, self.beside]
-        for columns in _read_one_by_one(self.file, wanted):
+        for columns in read_one_by_one(self.file, wanted):
             other = None
             if self.beside is not None:
                 other = np.empty(len(columns[-1]), object)
@@ -153,7 +153,7 @@ class Source:
         return {name: column.filter(kept) for name, column in columns.items()}
 
 
-def _read_one_by_one(file: Path, wanted: list[str]) -> Iterator[list[list[Any]]]:
+def read_one_by_one(file: Path, wanted: list[str]) -> Iterator[list[list[Any]]]:
     """Columns of cells, some rows at a time and at first none; no row is refused."""
     from sfumato.data._pieces import missing_column
     from sfumato.data.batches import matches

@@ -2,13 +2,14 @@
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import sfumato.sketch
 from sfumato.sketch._keyed import KeyedSketch
 
-__all__ = ["clipping", "kinds", "maker", "size"]
+__all__ = ["clipping", "kinds", "maker", "rows_of", "size"]
 
 # What a required parameter is when not set: about a MiB of cells, or a vector of a few KiB.
 DEFAULTS = {"width": 1 << 16, "bits": 1 << 23, "cells": 1 << 20, "dimensions": 256}
@@ -44,6 +45,19 @@ def clipping(sketch: Any, column: str, weights: str | None, clip: int) -> Callab
         raise ValueError(f"{kind}: takes no --clip; leave it out.")
     sketch.update([], [], clip=clip)  # the bound is checked before anything is read
     return lambda made, batch: made.update(batch.column(column), batch.column(weights), clip=clip)
+
+
+def rows_of(files: list[str], columns: list[str]) -> Iterator[Any]:
+    """Batches of these columns of files, read row by row; what is no row is in none."""
+    import pyarrow as pa
+
+    from sfumato.cli._density_tables import read_one_by_one
+    from sfumato.hashing import canonical_key
+
+    for file in files:
+        for cells in read_one_by_one(Path(file), columns):
+            texts = [[canonical_key(cell) or None for cell in column] for column in cells]
+            yield pa.record_batch([pa.array(each, pa.large_binary()) for each in texts], columns)
 
 
 def size(written: str) -> int:

@@ -50,6 +50,14 @@ def build(
     ] = None,
     text: Annotated[bool, typer.Option("--text", hidden=True)] = False,  # has no effect any more
     skip_nulls: Annotated[bool, typer.Option(help="Leave out rows with empty values.")] = False,
+    skip_bad: Annotated[
+        bool,
+        typer.Option(
+            "--skip-bad",
+            help="Read line by line and leave out lines that are no row, whatever they hold, as a "
+            "private release needs; slower.",
+        ),
+    ] = False,
     threads: Annotated[int | None, typer.Option(help="All cores unless told.")] = None,
     memory_limit: Annotated[str | None, typer.Option(metavar="SIZE", help="Such as 1GiB.")] = None,
     force: Force = False,
@@ -72,7 +80,8 @@ def build(
     keys, step = [column], None
     if clip is not None:
         keys, step = columns, _kinds.clipping(make(), column, weights, clip)
-    source = read_batches(files, columns, keys=keys, skip_nulls=skip_nulls)
+    rows = _kinds.rows_of(files, columns) if skip_bad else files
+    source = read_batches(rows, columns, keys=keys, skip_nulls=skip_nulls)
     begin = time.perf_counter()
     with _show.progress(f"sketching {column}", hidden=quiet or json) as tell:
         sketch = map_merge(

@@ -112,8 +112,7 @@ class Sketch(Stored):
             for name, start in self._scalars.items()
             if type(start) is int
         }
-        for name, total in totals.items():
-            setattr(self, name, total)
+        self.__dict__.update(totals)  # at once, or Ctrl-C might leave some that do not fit
         for name, cells in self._layout().items():
             mine = getattr(self, name)
             JOINS[cells.join](mine, getattr(other, name), out=mine)

@@ -119,7 +119,7 @@ class CountSketch(KeyedSketch):
             if heavy is not None:
                 heavy.offer(hashes, column, rows.start, self._median)
         if heavy is not None:
-            self._hashes_kept, self._ends, self._letters = heavy.arrays()
+            self._track_these(heavy)
         return self
 
     def estimate(self, keys: Any) -> np.ndarray:
@@ -236,6 +236,12 @@ class CountSketch(KeyedSketch):
         counters.median(self._table, hashes, slots, rows, out)
         return out
 
+    def _track_these(self, heavy: Candidates) -> None:
+        """Keep the three arrays of the candidates at once, or Ctrl-C might part them."""
+        self.__dict__.update(
+            zip(("_hashes_kept", "_ends", "_letters"), heavy.arrays(), strict=True)
+        )
+
     def _candidates(self) -> Candidates:
         return Candidates(self.track, self._hashes_kept, self._ends, self._letters)
 
@@ -250,7 +256,7 @@ class CountSketch(KeyedSketch):
         if self.track:
             heavy = self._candidates()
             heavy.absorb(other._candidates(), self._median)
-            self._hashes_kept, self._ends, self._letters = heavy.arrays()
+            self._track_these(heavy)
 
     def _check_state(self) -> None:
         super()._check_state()

@@ -86,8 +86,8 @@ class MinHash(Minima):
                 f"MinHash: keys cannot be added, only {self.bits} bits of each minimum were kept "
                 "in the bytes; update before saving."
             )
-        self._fold(column, np.array([0, column.size]), self._minima[np.newaxis])
         self._note_keys(column)
+        self._fold(column, np.array([0, column.size]), self._minima[np.newaxis])
         return self
 
     def similarity(self, other: Self) -> float:
