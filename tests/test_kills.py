@@ -53,8 +53,6 @@ WRITING = {
 }
 
 
-
-
 def writing_commands():
     """Every command that takes --force; `budget create` is tested apart."""
     waiting = [((), typer.main.get_command(app))]
@@ -259,19 +257,19 @@ def test_a_resume_killed_at_any_step_leaves_the_old_output_or_the_new(tmp_path):
     with Ledger(folder / "a.ledger") as ledger:
         ledger.create("rows", epsilon=1)
         ledger.release("rows", 0.1, "a count", lambda release_id: b"new" * 99, release_id="one")
-    output, step = folder / "out", 0
+    output, new = folder / "out", b"new" * 99
     words = ["budget", "resume", "a.ledger", "one", "-o", "out", "--force"]
     with Killer(folder) as killer:
-        going = True
-        while going:
-            for old in (None, b"old"):
+        for old in (None, b"old"):
+            killed, step = True, 0
+            while killed:
                 output.unlink(missing_ok=True) if old is None else output.write_bytes(old)
-                going = killed_at(killer, words, step := step + 1)
-                assert (output.read_bytes() if output.exists() else None) in (old, b"new" * 99)
+                killed = killed_at(killer, words, step := step + 1)
+                assert (output.read_bytes() if output.exists() else None) in (old, new)
                 assert killer.run(words)[0] == 0
-                assert output.read_bytes() == b"new" * 99
+                assert output.read_bytes() == new
                 assert {path.name for path in folder.iterdir()} <= LEFT
-    assert step > 20
+            assert step > 20
 
 
 LEFT = {"a.ledger", "a.ledger-wal", "a.ledger-shm", "out"}

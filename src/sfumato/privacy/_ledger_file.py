@@ -9,6 +9,7 @@ import sqlite3
 import threading
 import uuid
 import weakref
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -311,9 +312,8 @@ def lay_out(file: sqlite3.Connection) -> None:
 
 def check_tables(path: str, file: sqlite3.Connection) -> None:
     """The tables and triggers are as written, and SQLite finds the pages sound."""
-    found = file.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
-    wanted = sorted(each.rstrip(";") for each in _statements(TABLES))
-    if sorted(sql for (sql,) in found) != wanted:
+    found = Counter(file.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"))
+    if found != Counter((each.rstrip(";"),) for each in _statements(TABLES)):
         raise LedgerDamaged(f"Ledger: {path} is damaged: its tables are not as they were made.")
     sound = file.execute("PRAGMA integrity_check (1)").fetchone()[0]
     if sound != "ok":
