@@ -1,9 +1,9 @@
 """A process that runs commands in forks of itself, each ended with SIGKILL at a step or a time.
 
 A step is whatever changes the disk: a write, fsync, rename, link or removal, and each statement
-that SQLite runs. `python killer.py` reads lines of JSON [words, step, seconds] and answers each with
-a line [exit code, steps, seconds]; step 0 and seconds 0 let the command end by itself. What the
-words import and compile stays in the process, so that a fork costs milliseconds.
+that SQLite runs. `python killer.py` reads lines of JSON [words, step, seconds] and answers each
+with a line [exit code, steps, seconds]; step 0 and seconds 0 let the command end by itself. The
+first command runs in the process itself, so that later forks find all that it imports and compiles.
 """
 
 import builtins
@@ -26,10 +26,15 @@ class Killer:
     """The process, seen from a test."""
 
     def __init__(self, folder: Path) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", __file__], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=open(folder.with_suffix(".errors"), "wb"), text=True, cwd=folder,
-        )  # fmt: skip
+        with open(folder.with_suffix(".errors"), "wb") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-W", "ignore", __file__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                cwd=folder,
+            )
 
     def run(self, words: list[str], step: int = 0, seconds: float = 0.0) -> tuple[int, int, float]:
         """Exit code, steps and seconds of a command; it is killed at the step or the time."""
