@@ -494,7 +494,7 @@ def test_losses_that_files_tell_of_fill_no_memory(monkeypatch):
     try:
         sizes = [
             _product.on_grid(GaussianNoise(Fraction(90 + k)), 0, 2.0**-16, 4.0).mass.nbytes
-            for k in range(12)
+            for k in range(20)
         ]
         assert sum(sizes) > 2**24
         assert tracemalloc.get_traced_memory()[0] < 2**23
