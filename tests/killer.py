@@ -12,6 +12,7 @@ import io
 import json
 import mmap
 import os
+import select
 import signal
 import sqlite3
 import subprocess
@@ -20,6 +21,9 @@ import threading
 import time
 from pathlib import Path
 from typing import Any
+
+
+PATIENCE = 60.0  # seconds of a command that is not killed
 
 
 class Killer:
@@ -80,12 +84,11 @@ def main() -> None:
         if (child := os.fork()) == 0:
             _count(steps, step)
             os._exit(_run(command, words))
-        while (done := os.waitpid(child, os.WNOHANG))[0] == 0:
-            if seconds and time.monotonic() - begin > seconds:
-                os.kill(child, signal.SIGKILL)
-            if time.monotonic() - begin > 60:
-                os.kill(child, signal.SIGABRT)
-            time.sleep(0.0005)
+        ended = os.pidfd_open(child)
+        if not select.select([ended], [], [], seconds or PATIENCE)[0]:
+            os.kill(child, signal.SIGKILL if seconds else signal.SIGABRT)
+        done = os.waitpid(child, 0)
+        os.close(ended)
         code, took = os.waitstatus_to_exitcode(done[1]), time.monotonic() - begin
         answers.write(json.dumps([code, int.from_bytes(steps[:8], "little"), took]) + "\n")
         answers.flush()
