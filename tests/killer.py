@@ -22,7 +22,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-
 PATIENCE = 60.0  # seconds of a command that is not killed
 
 
