@@ -1,8 +1,9 @@
 """Damaged files, resealed: what an attacker writes who can edit a file and mend its checksum.
 
 `python damage.py EXAMPLES FIRST COUNT AT` damages examples, one case after the other, each from its
-own number, and loads the result. It prints a line for each fault, and keeps the number of the case
-in the file AT; `faults` runs such processes, ends one that a case holds up, and goes on after it.
+own number, and loads the result. It prints a line for each fault and one of figures at the end, and
+keeps the number of the case in the file AT; `faults` runs such processes, ends one that a case
+holds up, and goes on after it.
 """
 
 import copy
@@ -225,7 +226,8 @@ def work(examples: list[tuple[str, bytes]], first: int, count: int, at: Any, tel
 
     for loader, data in examples:  # so that kernels and tables are there
         LOADERS[loader][0](data)
-    peak = peak_bytes()
+    peak, tried, began = peak_bytes(), 0, time.process_time()
+    slowest, held = (0.0, first, ""), 0
     for number in range(first, first + count):
         case = random.Random(number)
         loader, data = example = case.choice(examples)
@@ -244,14 +246,19 @@ def work(examples: list[tuple[str, bytes]], first: int, count: int, at: Any, tel
         except Exception as error:
             wrong = f"{type(error).__name__}: {error!s:.200}"
         seconds = time.process_time() - begin  # others may use the machine
+        tried, slowest = tried + 1, max(slowest, (seconds, number, loader))
         if seconds > SECONDS:
             wrong = f"took {seconds:.1f} s"
         if (now := peak_bytes()) > peak + BYTES:
-            wrong = f"took {(now - peak) >> 20} MiB"
-        peak = max(peak, now)
+            wrong, peak = f"took {(now - peak) >> 20} MiB", now
+        held = max(held, now - peak)
         if wrong:
             tell(f"fault {number} {loader} {wrong}")
-    tell("done")
+    tell(
+        f"done {tried} loads in {time.process_time() - began:.0f} s of CPU, at most "
+        f"{held >> 20} MiB more than before, the slowest {slowest[0]:.3f} s ({slowest[2]}, case "
+        f"{slowest[1]})"
+    )
 
 
 STRICT = ("sketch", "density", "share", "model", "index", "counts")
@@ -267,7 +274,8 @@ def faults(examples: Path, first: int, count: int, patience: float = 10.0) -> li
             lines = _run(examples, first, end - first, Path(at.name), patience)
             last = int.from_bytes(Path(at.name).read_bytes(), "little", signed=True)
         found += [line for line in lines if line.startswith("fault")]
-        if lines[-1:] == ["done"]:
+        if lines and lines[-1].startswith("done"):
+            print(lines[-1], flush=True)  # pytest -s shows it
             break
         if last < first:
             raise RuntimeError("no case was tried: the process does not start.")

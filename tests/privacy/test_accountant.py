@@ -2,6 +2,7 @@
 
 import math
 import random
+import tracemalloc
 from collections import Counter
 from fractions import Fraction
 
@@ -485,3 +486,19 @@ def test_a_running_composition_of_samples_knows_both_directions():
     sides = running.product._distributions
     assert len(sides) == 2
     assert sides[0].epsilon(1e-6) != sides[1].epsilon(1e-6)
+
+
+def test_losses_that_files_tell_of_fill_no_memory(monkeypatch):
+    monkeypatch.setattr(_product, "KEPT", 2**22)
+    tracemalloc.start()
+    try:
+        sizes = [
+            _product.on_grid(GaussianNoise(Fraction(90 + k)), 0, 2.0**-16, 4.0).mass.nbytes
+            for k in range(20)
+        ]
+        assert sum(sizes) > 2**24
+        assert tracemalloc.get_traced_memory()[0] < 2**23
+    finally:
+        tracemalloc.stop()
+    few = [_product.on_grid(GaussianNoise(Fraction(9)), 0, 2.0**-8, 4.0) for _ in range(2)]
+    assert few[0] is few[1]

@@ -12,7 +12,14 @@ from fractions import Fraction
 import pytest
 
 from ledger_files import flipped, old_ledger
-from sfumato.privacy import Accountant, Ledger, LedgerDamaged, _budget, _ledger_entries
+from sfumato.privacy import (
+    Accountant,
+    Ledger,
+    LedgerDamaged,
+    _budget,
+    _ledger_entries,
+    _ledger_file,
+)
 from sfumato.privacy.loss import Concentrated, Flips, GaussianNoise, LaplaceNoise, Pure
 
 
@@ -421,3 +428,32 @@ def test_a_composition_goes_on_from_the_file_and_is_near_the_exact_one(ledger):
     ledger.charge("long", Concentrated(1e-4), "of which no distribution is known")
     assert ledger.spent("long").epsilon > again.verify().entries / 1000
     again.charge("long", 0.02, "a count")
+
+
+def test_a_definition_that_is_no_text_is_damage(ledger):
+    ledger.close()
+    file = sqlite3.connect(ledger.path)
+    file.execute("PRAGMA writable_schema = ON")
+    file.execute("UPDATE sqlite_master SET sql = CAST(sql AS BLOB) WHERE name = 'head_grows'")
+    file.commit()
+    file.close()
+    with pytest.raises(LedgerDamaged, match="its tables are not as they were made"):
+        Ledger(ledger.path)
+
+
+def test_a_blob_without_its_name_is_never_written_over(ledger, tmp_path, monkeypatch):
+    # A process was killed after the entry and before the name; then the disk is full.
+    same, folder = bytes(2**17), tmp_path / "shop.ledger.blobs"
+    with monkeypatch.context() as killed:
+        killed.setattr(_ledger_file, "settle_blob", lambda folder, digest: None)
+        ledger.release("views", 0.1, "a model", lambda release_id: same, release_id="one")
+    assert [path.suffix for path in folder.iterdir()] == [".part"]
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", _full)
+        with pytest.raises(OSError, match="'two' of 'views' was charged"):
+            ledger.release("views", 0.1, "a model", lambda release_id: same, release_id="two")
+    assert ledger.fetch("one") == same
+
+
+def _full(_):
+    raise OSError(28, "No space left on device")

@@ -25,5 +25,7 @@ def check_output(output: Path, force: bool, *inputs: Path | None) -> None:
         if each is not None and each.exists() and output.exists() and output.samefile(each):
             raise FileExistsError(f"{output}: is read as well; name another output.")
     if not output.exists():
-        with tempfile.NamedTemporaryFile(dir=output.parent, prefix=f".{output.name}."):
-            pass  # what cannot be written is found before anything is learned or charged
+        # What cannot be written is found before anything is learned or charged. The file has no
+        # name, where the system can, so that a command that is killed here leaves none behind.
+        with tempfile.TemporaryFile(dir=output.parent, prefix=f".{output.name}."):
+            pass

@@ -127,6 +127,7 @@ def resume(
 ) -> None:
     """Write out a release that was paid and stored; or tell the command that completes it."""
     from sfumato.cli import _releasing, _show
+    from sfumato.sketch._format import write_whole
 
     check_output(output, force, ledger)
     with _open(ledger) as held:
@@ -136,7 +137,7 @@ def resume(
         if charge.unfinished:
             raise ValueError(_releasing.completing(ledger, charge))
         data = held.fetch(release_id)
-    output.write_bytes(data)
+    write_whole(output, data)
     _show.document(
         {"release_id": charge.release_id, "dataset": charge.dataset, "nbytes": len(data)}, json
     )

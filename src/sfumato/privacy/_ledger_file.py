@@ -1,13 +1,16 @@
 """The file of a ledger: its tables, transactions that survive a power cut, and blobs."""
 
 import ctypes
+import fcntl
 import hashlib
 import os
+import shutil
 import sqlite3
 import stat
 import threading
 import uuid
 import weakref
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -138,15 +141,21 @@ class LedgerFile:
             )
         if "-wal" in left:
             os.unlink(self.path + "-wal")  # of the ledger that is given up
-        part = f"{self.path}.{uuid.uuid4().hex}.part"
-        try:
-            with _errors(self.path):
-                _write_new(part)
-                _publish(part, self.path)
-        finally:
-            for end in ("", "-wal", "-shm", "-journal"):
-                with suppress(FileNotFoundError):
-                    os.unlink(part + end)
+        with _errors(self.path), _workplace(self.path) as folder:
+            part = os.path.join(folder, "ledger")
+            _write_new(part)
+            _publish(part, self.path)
+
+    def sweep(self) -> None:
+        """Remove what processes left that were killed while they made this ledger."""
+        folder, name = os.path.split(self.path)
+        for each in os.listdir(folder):
+            if each.startswith(f"{name}.") and each.endswith(".part"):
+                place = os.path.join(folder, each)
+                with suppress(OSError):
+                    handle = _lock(place, wait=False)
+                    shutil.rmtree(place, ignore_errors=True)
+                    os.close(handle)
 
     @contextmanager
     def transaction(self, write: bool) -> Iterator[sqlite3.Connection]:
@@ -304,9 +313,8 @@ def lay_out(file: sqlite3.Connection) -> None:
 
 def check_tables(path: str, file: sqlite3.Connection) -> None:
     """The tables and triggers are as written, and SQLite finds the pages sound."""
-    found = file.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
-    wanted = sorted(each.rstrip(";") for each in _statements(TABLES))
-    if sorted(sql for (sql,) in found) != wanted:
+    found = Counter(file.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"))
+    if found != Counter((each.rstrip(";"),) for each in _statements(TABLES)):
         raise LedgerDamaged(f"Ledger: {path} is damaged: its tables are not as they were made.")
     sound = file.execute("PRAGMA integrity_check (1)").fetchone()[0]
     if sound != "ok":
@@ -318,11 +326,15 @@ def write_blob(folder: str, data: bytes, known: set[str]) -> str:
     """Store bytes on the disk for certain, before an entry refers to them; their SHA-256.
 
     For the one process that holds the write transaction. They keep the name of a part until
-    `settle_blob`; parts that no entry knows were left by a killed process, never let out, and go.
+    `settle_blob`. Of parts that killed processes left, those that an entry knows get their name,
+    so that nothing is written over them; others were never let out, and go.
     """
     os.makedirs(folder, mode=0o700, exist_ok=True)
     for name in os.listdir(folder):
-        if name.endswith(".part") and name.removesuffix(".part") not in known:
+        left = name.removesuffix(".part")
+        if left != name and left in known:
+            settle_blob(folder, left)
+        elif left != name:
             os.unlink(os.path.join(folder, name))
     digest = hashlib.sha256(data).hexdigest()
     part = os.path.join(folder, f"{digest}.part")
@@ -378,6 +390,42 @@ def checked_bytes(data: bytes, digest: str, release_id: str, place: str) -> byte
             "them. The charge stands."
         )
     return data
+
+
+@contextmanager
+def _workplace(path: str) -> Iterator[str]:
+    """A new folder beside a file, gone at the end; others see that it is in use."""
+    folder, handle = _locked_folder(path)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(handle)
+
+
+def _locked_folder(path: str) -> tuple[str, int]:
+    while True:
+        folder = f"{path}.{uuid.uuid4().hex}.part"
+        try:
+            os.mkdir(folder, mode=0o700)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, path) from None
+        with suppress(FileNotFoundError):  # taken for that of a killed process, before the lock
+            handle = _lock(folder)
+            if os.path.exists(folder):
+                return folder, handle
+            os.close(handle)
+
+
+def _lock(folder: str, wait: bool = True) -> int:
+    """Lock a folder until the number is closed or the process ends; OSError where it is locked."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
 
 
 def _write_new(path: str) -> None:

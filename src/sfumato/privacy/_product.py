@@ -7,9 +7,12 @@ added to every delta.
 """
 
 import math
-from collections.abc import Mapping
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache, singledispatch
+from functools import singledispatch, wraps
+from typing import Any
 
 import numpy as np
 
@@ -38,6 +41,7 @@ GRID = 2**12  # points wanted on the way from 0 to the largest loss that matters
 FINEST = 2**18  # and at most
 LARGEST = 2**23  # points of a window; a wider one is left to simpler bounds
 TAIL = 1e-20  # mass beyond the window
+KEPT = 2**25  # bytes of results that each of two caches holds, whatever losses a file tells of
 TILTS = np.array([0.5, 1, 2, 4, 7, 10, 16, 30, 60, 120])  # of the window's bound, per deviation
 
 
@@ -109,20 +113,50 @@ class Distribution:
         under = np.cumsum((self.mass * np.exp(-losses))[::-1])[::-1]
         wanted = delta / self.scale - self.extra
         # The first point whose losses above it, with its own as epsilon, hold no more than that.
-        at = int(np.argmax(over - np.exp(losses) * under <= wanted))
+        with np.errstate(over="ignore", invalid="ignore"):  # a guess, which the caller checks
+            at = int(np.argmax(over - np.exp(losses) * under <= wanted))
         if not under[at] > 0 or not over[at] > wanted:
             return float(losses[at])
         return math.log((over[at] - wanted) / under[at])
+
+
+def _kept(size: Callable[[Any], int]) -> Callable[[Any], Any]:
+    """A cache of a function of hashable values whose results take KEPT bytes at most together."""
+
+    def keeping(function: Callable[..., Any]) -> Callable[..., Any]:
+        known: OrderedDict[Hashable, Any] = OrderedDict()
+        held, lock = 0, threading.Lock()
+
+        @wraps(function)
+        def call(*given: Hashable) -> Any:
+            nonlocal held
+            with lock:
+                if given in known:
+                    known.move_to_end(given)
+                    return known[given]
+            found = function(*given)
+            with lock:
+                if given not in known:
+                    known[given] = found
+                    held += size(found)
+                while held > KEPT:
+                    held -= size(known.popitem(last=False)[1])
+            return found
+
+        return call
+
+    return keeping
 
 
 def distribution(losses: Mapping[Loss, int]) -> list[Distribution]:
     """The product, when a unit leaves and when it joins; empty where a loss has no distribution."""
     if not losses or not all(map(has_pair, losses)):
         return []
-    return _sides(frozenset(losses.items()))
+    found: list[Distribution] = _sides(frozenset(losses.items()))
+    return found
 
 
-@lru_cache(8)
+@_kept(lambda found: sum(each.mass.nbytes for each in found) + 200)
 def _sides(counted: frozenset[tuple[Loss, int]]) -> list[Distribution]:
     losses = dict(counted)
     step, limit = _grid_of(losses)
@@ -226,7 +260,7 @@ def _(loss: Sampled) -> float:
     return min(whole, loss.rate**2 * math.expm1(min(2 * whole, 100.0)) / 2)
 
 
-@lru_cache(1024)
+@_kept(lambda found: 200 if found is None else found.mass.nbytes + 200)
 def on_grid(loss: Loss, side: int, step: float, limit: float) -> Grid | None:
     """The losses on a grid of this step; None where that would have too many points."""
     pair = directions(loss)[side]

@@ -174,6 +174,7 @@ class Ledger:
         name = _entries.new_name(dataset, ())
         epsilon = float(positive.check("Ledger", "epsilon", epsilon))
         delta = float(between(0, 1).check("Ledger", "delta", delta))
+        self._file.sweep()
         if not os.path.exists(self.path):
             if parent is not None:
                 raise ValueError(f"Ledger: there is no data set {parent!r}; create it first.")
