@@ -36,7 +36,7 @@ lint: .venv/ready
 
 # Small ways to break privacy code, each of which some test must notice.
 mutants: .venv/ready
-	$(BIN)/python tests/mutants.py
+	$(BIN)/python tests/support/mutants.py
 
 soak: .venv/ready
 	$(BIN)/python -m pytest -m soak

@@ -7,14 +7,7 @@ import faiss
 import numpy as np
 from _vectors import NEAREST, exact, recalls
 
-from sfumato.retrieve import (
-    BinaryIndex,
-    anti_sparse,
-    learned,
-    project_and_sign,
-    qolsh,
-    tight_frame,
-)
+from sfumato.retrieve import BinaryIndex, anti_sparse, learned, project_and_sign, qolsh, tight_frame
 
 SAMPLE = 100_000  # rows that codebooks are learned from, theirs and ours
 TRIED = (10, 20, 30, 50, 100, 256)  # flips

@@ -13,7 +13,7 @@ from math import pi, sqrt
 import numpy as np
 from _ratings import folder
 
-from sfumato.sketch._radial import profile
+from sfumato.sketch.kernel_sums.radial_kernels import profile
 
 STANDS_FOR = {
     "skin": "skin of the paper, the same file",

@@ -33,7 +33,7 @@ def jaccard_sums(lists, asked):
 
 def graph():
     """Seconds of a build and a query, and errors over rows and epsilon."""
-    from sfumato.density._neighbours import neighbourhoods
+    from sfumato.density.graph import neighbourhoods
 
     given = edges()
     lists = neighbourhoods(given, directed=True, self_loops=False)

@@ -6,7 +6,7 @@ import numpy as np
 from _density_data import Kernel
 from _function_release import Task
 
-from sfumato.density._backend import choose, make
+from sfumato.density.backends import choose, make
 
 GUESS = 100_000  # the public guess of how many points there are, the same for every table
 BACKENDS = ("grid", "slices", "fourier", "race")

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sfumato.recommend import metrics
-from sfumato.recommend._ranking import Seen, Shelf
+from sfumato.recommend.metrics import rating as metrics
+from sfumato.recommend.ranking import Seen, Shelf
 
 PLACES = 10
 LIKED = 4  # the rating from which on an item was liked

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from sfumato.data import generate_world, read_interactions
-from sfumato.recommend import metrics
+from sfumato.recommend.metrics import rating as metrics
 
 SEEDS = range(5)
 FILES = {

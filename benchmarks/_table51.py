@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 
-from sfumato.retrieve import codes
+from sfumato.retrieve.encoders import factories as codes
 
 DIMENSION, BITS, FLIPS = 8, 16, 5
 THESIS = {

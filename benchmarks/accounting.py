@@ -16,9 +16,12 @@ from pathlib import Path
 
 from _measure import write
 
-from sfumato.privacy import Accountant, Ledger, _compose, _product, calibrate
-from sfumato.privacy._running import Running
-from sfumato.privacy.loss import Flips, GaussianNoise, LaplaceNoise, Pure, Sampled
+from sfumato.privacy import Accountant, Ledger
+from sfumato.privacy.accounting import calibration as calibrate
+from sfumato.privacy.accounting import composition as _compose
+from sfumato.privacy.accounting import pld as _product
+from sfumato.privacy.accounting.losses import Flips, GaussianNoise, LaplaceNoise, Pure, Sampled
+from sfumato.privacy.accounting.running_composition import Running
 
 DELTA, RUNS, MOST = 1e-6, 5, 20_000
 CASES = {

@@ -10,8 +10,8 @@ import statistics
 from _measure import write
 
 from sfumato.attack import audit
-from sfumato.attack._cases import CASES, named
-from sfumato.privacy.noise import InsecureSeededSource
+from sfumato.attack.mechanism_audit.cases import CASES, named
+from sfumato.privacy.random_source import InsecureSeededSource
 
 SEEDS, TRIALS = range(5), 100_000
 

@@ -22,11 +22,11 @@ from _measure import write_parts
 from _rated import Split
 from _ratings import shaped_as_movielens, spread
 
-from sfumato.data import DampedMeans
-from sfumato.kernels.scan import hamming_nearest
+from sfumato.kernels.retrieve.hamming_scan import hamming_nearest
 from sfumato.recommend import DenseFactorization
-from sfumato.recommend._ranking import Shelf
-from sfumato.retrieve._panels import Panels
+from sfumato.recommend.bias import DampedMeans
+from sfumato.recommend.ranking import Shelf
+from sfumato.retrieve.binary.store import Panels
 
 SEEDS = range(3)
 BITS = (32, 64, 128)

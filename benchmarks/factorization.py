@@ -16,9 +16,9 @@ import numpy as np
 from _measure import write_parts
 from _ratings import SEEDS, rmse, shaped_as_movielens, spread
 
-from sfumato.data import DampedMeans
 from sfumato.recommend import DenseFactorization, SketchFactorization
-from sfumato.recommend.tune import tune
+from sfumato.recommend.bias import DampedMeans
+from sfumato.recommend.tuning import tune
 
 MODELS = {
     "dense": (0.859, lambda **options: DenseFactorization(**options)),

@@ -14,9 +14,14 @@ from fractions import Fraction
 import numpy as np
 from _measure import peer, rate, show, together, write
 
-from sfumato.privacy._source import SystemSource
-from sfumato.privacy._tables import gaussian_sampler
-from sfumato.privacy.noise import add_gaussian, add_laplace, discrete_gaussian, discrete_laplace
+from sfumato.privacy.noise.discrete import (
+    add_gaussian,
+    add_laplace,
+    discrete_gaussian,
+    discrete_laplace,
+)
+from sfumato.privacy.noise.tables import gaussian_sampler
+from sfumato.privacy.random_source import SystemSource
 
 SCALES = ["1", "10", "21/2", "1000", "2000", "20000"]
 DRAWS, PEER_DRAWS = 1 << 22, 20_000

@@ -14,8 +14,8 @@ import numpy as np
 from _measure import write_parts
 from _ratings import SEEDS, rmse, shaped_as_movielens, spread
 
-from sfumato.data import DampedMeans
 from sfumato.recommend import DenseFactorization, PrivateFactorization
+from sfumato.recommend.bias import DampedMeans
 
 EPSILONS = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.0, 16.0)
 ASKED = {1.0: 0.929, 4.0: 0.904, 8.0: 0.890}
@@ -51,7 +51,7 @@ def epsilons():
 
 def others():
     """At epsilon 10 and others: joint, user level, and other ways to be private."""
-    from sfumato.recommend.private_baselines import NoisyDescent, NoisyRatings
+    from sfumato.recommend.private.baselines import NoisyDescent, NoisyRatings
 
     name, public, parts = splits()
     rows = []

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from sfumato.attack import joint_decoder
 from sfumato.data import Interactions
-from sfumato.privacy import noise
+from sfumato.privacy.noise import discrete as noise
 from sfumato.profile import Blip, Jlt, Minima, Signs
 
 PROFILES, ITEMS, CATALOGUE = 100_000, 100, 10_000

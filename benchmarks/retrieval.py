@@ -20,10 +20,10 @@ from threadpoolctl import threadpool_limits
 
 from sfumato.data import generate_world
 from sfumato.kernels.lanes import load, total, u64x8
-from sfumato.kernels.scan import hamming_nearest
+from sfumato.kernels.retrieve.hamming_scan import hamming_nearest
 from sfumato.recommend import Catalogue, DenseFactorization, Factorization
 from sfumato.retrieve import qolsh
-from sfumato.retrieve._panels import Panels
+from sfumato.retrieve.binary.store import Panels
 
 CODES, WORDS, K, BATCH = 1_000_000, 4, 1_000, 256
 

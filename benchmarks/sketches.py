@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from _measure import Ceilings, peer, rate, show, together, write
 
-from sfumato.hashing import hash_column
+from sfumato.core.hashing import hash_column
 from sfumato.sketch import (
     BloomFilter,
     CountingBloomFilter,

@@ -14,7 +14,7 @@ import pyarrow as pa
 from _ldp_peers import rappor, subset_selection
 from _measure import Ceilings, peer, rate, show, write
 
-from sfumato.privacy.noise import flips
+from sfumato.privacy.noise.discrete import flips
 from sfumato.telemetry import (
     Counts,
     Encoder,

@@ -24,7 +24,7 @@ from _ratings import folder, real, spread
 from sfumato import attack
 from sfumato.attack import bounds
 from sfumato.data import Interactions, generate_world
-from sfumato.privacy.noise import InsecureSeededSource
+from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.profile import Blip, Jlt, Minima, Signs
 
 KNOWN = 600

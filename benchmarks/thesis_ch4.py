@@ -20,8 +20,9 @@ from _measure import write_parts
 from _ratings import SEEDS, rmse, shaped_as_movielens, spread, world
 
 from sfumato.attack import kl_divergence
-from sfumato.data import DampedMeans, Interactions, without_rare
+from sfumato.data import Interactions, without_rare
 from sfumato.recommend import DenseFactorization, SketchFactorization
+from sfumato.recommend.bias import DampedMeans
 
 FACTORS = (1, 2, 4, 8, 16, 32)
 GAINS = (1, 2, 4, 8, 16, 32)

@@ -6,14 +6,50 @@ array([1])
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["__version__", "attack", "data", "engine", "hashing", "privacy", "recommend", "sketch"]
+from sfumato import _moved
+
+if TYPE_CHECKING:
+    from . import (
+        attack,
+        data,
+        density,
+        engine,
+        privacy,
+        profile,
+        recommend,
+        retrieve,
+        sketch,
+        telemetry,
+    )
+    from .core import hashing
+
+    __version__: str
+
+__all__ = [
+    "__version__",
+    "attack",
+    "data",
+    "density",
+    "engine",
+    "hashing",
+    "privacy",
+    "profile",
+    "recommend",
+    "retrieve",
+    "sketch",
+    "telemetry",
+]
+
+_moved.install()
 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return importlib.import_module("importlib.metadata").version("sfumato")
+    if name == "hashing":
+        return importlib.import_module("sfumato.core.hashing")
     if name in __all__:
         return importlib.import_module(f"sfumato.{name}")
     raise AttributeError(f"module 'sfumato' has no attribute {name!r}")

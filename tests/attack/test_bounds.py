@@ -8,10 +8,9 @@ import pytest
 from scipy.stats import binom, norm
 
 from sfumato.attack import GaussianFit, LowerBound, epsilon_lower_bound, gaussian_fit
-from sfumato.attack._bounds import rate_bounds
-from sfumato.attack._gaussian_fit import noise_epsilon
-from sfumato.privacy.calibrate import gaussian_epsilon
-from sfumato.privacy.loss import GaussianNoise
+from sfumato.attack.mechanism_audit.lower_bounds import noise_epsilon, rate_bounds
+from sfumato.privacy.accounting.calibration import gaussian_epsilon
+from sfumato.privacy.accounting.losses import GaussianNoise
 
 
 def chance_of_exceeding(bound, true_rate, false_rate, trials):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shops import opened
+from support.cli_workspace import opened
 
 
 @pytest.fixture(scope="module")

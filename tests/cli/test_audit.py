@@ -8,7 +8,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from sfumato.attack import _cases
+from sfumato.attack.mechanism_audit import cases as _cases
 from sfumato.cli import app
 from sfumato.cli import audit as command
 from sfumato.privacy import mechanisms

@@ -4,11 +4,12 @@ import json
 
 import pytest
 
-from sfumato.attack import audit_profiles, taste
-from sfumato.cli import _encoding
+from sfumato.attack import audit_profiles
+from sfumato.attack.decoders import taste_prior as taste
+from sfumato.cli import profiles as _encoding
 from sfumato.data import read_interactions
 from sfumato.profile import Blip, Jlt, Minima, Signs
-from shops import run, told
+from support.cli_workspace import run, told
 
 SMALL = ["--mechanism", "blip", "--bits", "512", "--hashes", "4", "--attacked", "30"]
 AUDIT = ["audit", "profiles", "train.csv", *SMALL]

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from sfumato.cli import app, budget
 from sfumato.privacy import Ledger
-from sfumato.privacy.loss import GaussianNoise, LaplaceNoise, Sampled
+from sfumato.privacy.accounting.losses import GaussianNoise, LaplaceNoise, Sampled
 from sfumato.privacy.statement import UNITS
 from sfumato.sketch import CountMin
 

@@ -6,8 +6,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.cli import index as commands
-from sfumato.retrieve import BinaryIndex, LshIndex, codes, load
-from shops import run, told
+from sfumato.retrieve import BinaryIndex, LshIndex, load
+from sfumato.retrieve.encoders import factories as codes
+from support.cli_workspace import run, told
 
 ROWS, WIDE = 400, 12
 

@@ -10,12 +10,12 @@ import time
 import numpy as np
 import pytest
 
-from sfumato.cli.demo_models import _label
+from sfumato.cli.demo.recommend import _label
 from sfumato.data import generate_world
 from sfumato.privacy import Ledger
-from sfumato.privacy.noise import InsecureSeededSource
+from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.recommend import PrivateFactorization, load
-from shops import INTERRUPTIBLE, run, told
+from support.cli_workspace import INTERRUPTIBLE, run, told
 
 
 @pytest.fixture(scope="module")

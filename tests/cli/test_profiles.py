@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from odd_rows import released_to_all
 from sfumato.data import Interactions, read_interactions
 from sfumato.privacy import Ledger
 from sfumato.profile import Blip, ReleasedBlip, load
-from shops import USERS, run, told
+from support.cli_workspace import USERS, run, told
+from support.hard_rows import released_to_all
 
 USERS_OPTION = ["--users", "users.txt"]
 PLAIN = ["profiles", "release", "train.csv", "--mechanism", "blip", "--epsilon", "40"]

@@ -17,9 +17,10 @@ import pytest
 from typer.testing import CliRunner
 
 import sfumato.sketch
-from sfumato.cli import _kinds, app
+from sfumato.cli import app
+from sfumato.cli import sketch_kinds as _kinds
 from sfumato.sketch import CountMin, HyperLogLog, load
-from sfumato.sketch._keyed import KeyedSketch
+from sfumato.sketch.base import KeyedSketch
 
 KEYS = np.random.default_rng(8).zipf(1.3, 20_000) % 5000
 WORDS = [f"item {key}" for key in KEYS]

@@ -6,9 +6,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from odd_rows import INSIDE, ODD, silent, with_row
+from sfumato.core.hashing import hash_column
 from sfumato.data import Interactions, as_ids, item_seed
-from sfumato.hashing import hash_column
+from support.hard_rows import INSIDE, ODD, silent, with_row
 
 RANDOM = np.random.default_rng(5)
 USERS = RANDOM.integers(-50, 50, 2000)

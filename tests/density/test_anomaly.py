@@ -11,13 +11,11 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from sfumato.density import SketchAnomalyDetector, load
-from sfumato.density._estimator import noise_from
-from sfumato.density._slice_release import planned_slices
-from sfumato.density._slice_table import BITS, SliceTable
-from sfumato.density._surprise import Surprise
+from sfumato.density.base import noise_from
+from sfumato.density.projection_histograms import BITS, SliceTable, Surprise, planned_slices
 from sfumato.privacy import Ledger
-from sfumato.privacy.noise import InsecureSeededSource
-from sfumato.sketch._release import Terms
+from sfumato.privacy.random_source import InsecureSeededSource
+from sfumato.privacy.release import Terms
 
 SMTP = pathlib.Path(__file__).parents[3] / "shared/data/adbench/34_smtp.npz"
 RNG = np.random.default_rng(0)

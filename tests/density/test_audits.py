@@ -9,8 +9,7 @@ with a chance of at most 0.01 for other seeds; seeds are fixed.
 import numpy as np
 import pytest
 
-from noisy_plans import drawn, plan_of, without_noise
-from sfumato.attack.audit import audit
+from sfumato.attack.mechanism_audit.audit import audit
 from sfumato.density import (
     NodeDensity,
     SketchAnomalyDetector,
@@ -18,9 +17,10 @@ from sfumato.density import (
     SketchDensity,
     SketchRegressor,
 )
-from sfumato.privacy.noise import InsecureSeededSource
+from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.sketch import KernelFourier, KernelGrid, KernelSlices, Moments, Race
 from sfumato.sketch.lsh import Angular, Euclidean
+from support.release_plans import drawn, plan_of, without_noise
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sketch.* is too small here:UserWarning")
 TRIALS = 600

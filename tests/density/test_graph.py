@@ -13,9 +13,9 @@ import pytest
 from sklearn.base import clone
 
 from sfumato.density import NodeDensity, load, neighbourhoods
-from sfumato.density._estimator import noise_from
-from sfumato.privacy.ledger import Ledger
-from sfumato.privacy.noise import InsecureSeededSource
+from sfumato.density.base import noise_from
+from sfumato.privacy.ledger.ledger import Ledger
+from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.sketch import CountMin, Race, SketchFormatError
 from sfumato.sketch.lsh import Angular, Jaccard
 

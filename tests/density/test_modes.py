@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from sfumato.density import SketchDensity, find_modes
-from sfumato.density._backend import Setting, make
-from sfumato.density._estimator import noise_from
-from sfumato.density._limits import BACKENDS
-from sfumato.privacy.noise import InsecureSeededSource
+from sfumato.density.backends import Setting, make
+from sfumato.density.base import BACKENDS, noise_from
+from sfumato.privacy.random_source import InsecureSeededSource
 
 BOX = (-5.0, 5.0)
 TWO = np.array([[-2.5, -2.0], [2.0, 2.5]])

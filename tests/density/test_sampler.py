@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import ks_2samp
 
 from sfumato.density import SketchDensity, SketchSampler
-from sfumato.density._estimator import noise_from
-from sfumato.privacy.noise import InsecureSeededSource
+from sfumato.density.base import noise_from
+from sfumato.privacy.random_source import InsecureSeededSource
 
 BOX = (-5.0, 5.0)
 CENTRES = {2: [[-2, 1], [2, 2], [0, -3]], 4: [[-2, 1, 0, 2], [2, 2, -1, 0], [0, -3, 1, 1]]}

@@ -4,10 +4,18 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from sfumato.density._field import field_of
-from sfumato.density._matching import _kernel, _on_simplex, _shares, matched
-from sfumato.density._sampling import _Envelope, by_population, by_rejection, generator
-from sfumato.sketch.kernel_fourier import KernelFourier
+from sfumato.density.evaluation_grid import field_of
+from sfumato.density.sampling import (
+    _Envelope,
+    _kernel,
+    _on_simplex,
+    _shares,
+    by_population,
+    by_rejection,
+    generator,
+    matched,
+)
+from sfumato.sketch.kernel_sums.fourier import KernelFourier
 
 BOX = ((-2.0, 0.0), (2.0, 1.0))
 

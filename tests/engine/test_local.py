@@ -9,10 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato.engine.local
-from sfumato.data import _parquet, read_batches
+from sfumato.data import read_batches
+from sfumato.data.readers import arrow as _parquet
 from sfumato.engine import Engine
 from sfumato.sketch import CountMin, CountSketch, HyperLogLog
-from sfumato.sketch._base import Sketch
+from sfumato.sketch.base import Sketch
 
 ENGINES: list[Engine] = [sfumato.engine.local]
 KEYS = np.random.default_rng(3).zipf(1.2, 200_000) % 50_000

@@ -16,7 +16,7 @@ import pytest
 from sfumato.data import read_batches
 from sfumato.engine import map_merge
 from sfumato.sketch import CountMin
-from sfumato.sketch._base import Sketch
+from sfumato.sketch.base import Sketch
 
 KEYS = np.random.default_rng(3).zipf(1.2, 200_000) % 50_000
 TABLE = pa.table({"key": KEYS})

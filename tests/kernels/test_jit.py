@@ -40,13 +40,13 @@ def run_in(folder):
 def test_a_changed_helper_rebuilds_its_callers(tmp_path):
     room = tmp_path / "room"
     room.mkdir()
-    shutil.copy(ROOM / "_jit.py", room)
+    shutil.copy(ROOM / "jit.py", room)
     (room / "__init__.py").touch()
     (room / "helper.py").write_text(
-        "from ._jit import inline\n\n\n@inline\ndef number():\n    return 1.0\n"
+        "from .jit import inline\n\n\n@inline\ndef number():\n    return 1.0\n"
     )
     (room / "caller.py").write_text(
-        "from ._jit import kernel\nfrom .helper import number\n\n\n"
+        "from .jit import kernel\nfrom .helper import number\n\n\n"
         "@kernel\ndef fill(out):\n    out[0] = number()\n"
     )
     assert run_in(tmp_path) == (1.0, 0)

@@ -12,7 +12,7 @@ import pytest
 from llvmlite import binding
 from numba.core.errors import NumbaError
 
-from sfumato.kernels._jit import inline, kernel
+from sfumato.kernels.jit import inline, kernel
 from sfumato.kernels.lanes import (
     aligned,
     bits,

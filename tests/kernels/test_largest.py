@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sfumato.kernels import largest
+from sfumato.kernels import top_k as largest
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 60, 100])

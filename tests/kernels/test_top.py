@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sfumato.kernels import top
+from sfumato.kernels import top_k as top
 from sfumato.kernels.lanes import aligned
 
 

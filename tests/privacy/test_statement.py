@@ -8,16 +8,9 @@ from fractions import Fraction
 import pytest
 
 from sfumato.privacy import PrivacyStatement
-from sfumato.privacy.calibrate import epsilon_of
-from sfumato.privacy.loss import GaussianNoise, LaplaceNoise, Pure
-from sfumato.privacy.statement import (
-    INSECURE,
-    SCHEMA,
-    SYSTEM,
-    UNITS,
-    WEAK_DELTA,
-    WEAK_EPSILON,
-)
+from sfumato.privacy.accounting.calibration import epsilon_of
+from sfumato.privacy.accounting.losses import GaussianNoise, LaplaceNoise, Pure
+from sfumato.privacy.statement import INSECURE, SCHEMA, SYSTEM, UNITS, WEAK_DELTA, WEAK_EPSILON
 
 LOSS = LaplaceNoise(Fraction(8), 1, 4)
 GOOD = dict(

@@ -8,14 +8,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from odd_rows import released_to_all
 from sfumato.attack import epsilon_lower_bound
 from sfumato.data import Interactions, item_seed
-from sfumato.privacy import noise
-from sfumato.privacy.loss import Flips, Loss
-from sfumato.privacy.noise import InsecureSeededSource
+from sfumato.privacy.accounting.losses import Flips, Loss
+from sfumato.privacy.noise import discrete as noise
+from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.profile import Blip, load
 from sfumato.sketch import BloomFilter
+from support.hard_rows import released_to_all
 
 
 class Nothing:

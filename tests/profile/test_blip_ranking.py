@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from sfumato.data import Interactions
-from sfumato.privacy.noise import InsecureSeededSource
-from sfumato.profile import Blip, released_blip
+from sfumato.privacy.random_source import InsecureSeededSource
+from sfumato.profile import Blip
+from sfumato.profile import blip as released_blip
 
 PRIOR = 1 / 20
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from odd_rows import released_to_all
-from profile_pairs import MECHANISMS, interactions
 from sfumato.privacy import BudgetExceeded, Ledger
-from sfumato.privacy.noise import InsecureSeededSource
+from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.profile import load
 from sfumato.sketch import SketchFormatError
+from support.hard_rows import released_to_all
+from support.profile_pairs import MECHANISMS, interactions
 
 KINDS = pytest.mark.parametrize("kind", MECHANISMS)
 HAD = interactions([1, 2, 3], [2, 3], [9])

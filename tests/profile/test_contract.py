@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato.profile
-from releases import CHECKS, accounted
-from seen import use
+from sfumato.core.file_format import checksum
 from sfumato.data import Interactions
-from sfumato.privacy.noise import InsecureSeededSource
+from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.profile import Blip, Jlt, Minima, ReleasedProfiles, Signs, load
 from sfumato.sketch import SketchFormatError
-from sfumato.sketch._format import checksum
+from support.observable import use
+from support.release_contract import CHECKS, accounted
 
 USERS = [4, 7, 1, 9]
 WORLDS = [  # they differ in all that is private: here nobody has anything, here all, here others

@@ -5,7 +5,13 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from odd_rows import (
+from sfumato.data import Interactions
+from sfumato.privacy import BudgetExceeded, Ledger
+from sfumato.privacy.random_source import InsecureSeededSource
+from sfumato.profile import Blip, Jlt, Minima, ReleasedBlip, ReleasedProfiles, Signs, load
+from sfumato.profile.gaussian_projection import SCALE
+from sfumato.profile.signs import WEIGHT
+from support.hard_rows import (
     INSIDE,
     ODD,
     dropping,
@@ -16,12 +22,6 @@ from odd_rows import (
     silent,
     with_row,
 )
-from sfumato.data import Interactions
-from sfumato.privacy import BudgetExceeded, Ledger
-from sfumato.privacy.noise import InsecureSeededSource
-from sfumato.profile import Blip, Jlt, Minima, ReleasedBlip, ReleasedProfiles, Signs, load
-from sfumato.profile._codewords import SCALE
-from sfumato.profile.signs import WEIGHT
 
 ITEM = "item of a profile"
 
@@ -252,7 +252,7 @@ def test_every_kind_refuses_a_retry_with_another_seed(ledger, kind):
 
 
 def test_only_whole_releases_need_room_in_a_ledger(ledger, monkeypatch):
-    monkeypatch.setattr("sfumato.sketch._release.KEPT", 100)
+    monkeypatch.setattr("sfumato.privacy.release.KEPT", 100)
     terms = dict(ledger=ledger, dataset="profiles")
     with pytest.raises(ValueError, match="Blip: 192 bytes of cells are more than a ledger keeps"):
         released_to_all(blip(epsilon=1.0), HAD, **terms)

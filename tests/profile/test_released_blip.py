@@ -6,12 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from odd_rows import released_to_all
-from seen import repacked
 from sfumato.data import Interactions, read_interactions
-from sfumato.privacy.noise import InsecureSeededSource
-from sfumato.profile import Blip, _released, load, released_blip
+from sfumato.privacy.random_source import InsecureSeededSource
+from sfumato.profile import Blip, load
+from sfumato.profile import blip as released_blip
+from sfumato.profile import released as _released
 from sfumato.sketch import SketchFormatError
+from support.hard_rows import released_to_all
+from support.observable import repacked
 
 REAL = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[3] / "shared" / "data"))
 RATINGS = REAL / "movielens-100k" / "u.data.gz"

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import sfumato.recommend
-from models import BOUNDS, ITEMS, MODELS, RATED, SHELF, TRAIN, learned, small_world
 from sfumato.data import Interactions
 from sfumato.recommend import (
     Factorization,
@@ -16,6 +15,16 @@ from sfumato.recommend import (
     NotFittedError,
     PrivateFactorization,
     load,
+)
+from support.recommender_contract import (
+    BOUNDS,
+    ITEMS,
+    MODELS,
+    RATED,
+    SHELF,
+    TRAIN,
+    learned,
+    small_world,
 )
 
 PUBLIC = [getattr(sfumato.recommend, name) for name in sfumato.recommend.__all__]

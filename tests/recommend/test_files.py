@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, strategies
 
 import sfumato.sketch
-from models import Known, random_world
+from sfumato.core.file_format import pack
 from sfumato.data import Interactions
 from sfumato.recommend import Factorization, ModelFormatError, load
 from sfumato.sketch import CountMin, SketchFormatError
-from sfumato.sketch._format import pack
+from support.recommender_contract import Known, random_world
 
 MODEL = random_world(5, 7, 3)
 DATA = MODEL.to_bytes()

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from models import Known, random_world
 from sfumato.data import Interactions
-from sfumato.recommend import _ranking, metrics
+from sfumato.recommend import ranking as _ranking
+from sfumato.recommend.metrics import rating as metrics
+from support.recommender_contract import Known, random_world
 
 USERS, ITEMS = 60, 133
 

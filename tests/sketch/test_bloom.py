@@ -10,8 +10,8 @@ from sfumato.sketch import (
     SketchFormatError,
     bloom,
     load,
-    scalable_bloom,
 )
+from sfumato.sketch import bloom_variants as scalable_bloom
 
 SEEN, OTHER = np.arange(20_000), np.arange(1_000_000, 1_200_000)
 

@@ -3,8 +3,8 @@
 import pytest
 
 import sfumato.sketch
-from checks import CHECKS, SKETCHES
 from sfumato.sketch import Sketch
+from support.sketch_contract import CHECKS, SKETCHES
 
 PUBLIC = [getattr(sfumato.sketch, name) for name in sfumato.sketch.__all__]
 CASES = [

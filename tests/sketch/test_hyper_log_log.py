@@ -38,7 +38,7 @@ def test_error_bound_holds_for_few_keys(count):
 
 
 def test_registers_are_the_leading_zeros_of_the_hashes():
-    from sfumato.hashing import hash_column
+    from sfumato.core.hashing import hash_column
 
     keys = np.arange(50_000)
     want = np.zeros(64, np.uint8)

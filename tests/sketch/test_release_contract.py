@@ -5,13 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato.sketch
-from checks import SKETCHES, feed
-from release_cases import RELEASES
-from releases import CHECKS
-from seen import repacked, use
-from sfumato.privacy.noise import InsecureSeededSource
+from sfumato.core.file_format import checksum
+from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.sketch import CountMin, Release, SketchFormatError, load
-from sfumato.sketch._format import checksum
+from support.observable import repacked, use
+from support.release_cases import RELEASES
+from support.release_contract import CHECKS
+from support.sketch_contract import SKETCHES, feed
 
 PUBLIC = [getattr(sfumato.sketch, name) for name in sfumato.sketch.__all__]
 CASES = [

@@ -7,13 +7,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from seen import repacked
-from sfumato.privacy import noise
-from sfumato.privacy.loss import Flips, Loss
-from sfumato.privacy.noise import InsecureSeededSource
+from sfumato.privacy.accounting.losses import Flips, Loss
+from sfumato.privacy.noise import discrete as noise
+from sfumato.privacy.random_source import InsecureSeededSource
+from sfumato.privacy.release import Terms
 from sfumato.sketch import BloomFilter, ReleasedBloomFilter, SketchFormatError, load
-from sfumato.sketch._release import Terms
-from sfumato.sketch._responses import bits_answered
+from sfumato.sketch.response_release import bits_answered
+from support.observable import repacked
 
 LAYOUTS = [("plain", 2048), ("blocked", 2048)]
 

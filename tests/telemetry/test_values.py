@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from sfumato.telemetry._values import (
+from sfumato.telemetry.values import (
     Values,
     numbers,
     reported_column,

@@ -1,44 +1,43 @@
 """Attacks: what an adversary learns from a release, measured."""
 
-from sfumato.attack._bit_channel import BitChannel
-from sfumato.attack._bounds import LowerBound, epsilon_lower_bound
-from sfumato.attack._choose_epsilon import EpsilonChoice, choose_epsilon
-from sfumato.attack._divergence import KLDivergence, kl_divergence
-from sfumato.attack._gaussian_fit import GaussianFit, gaussian_fit
-from sfumato.attack._scores import low_bits
-from sfumato.attack._sign_channel import SignChannel
-from sfumato.attack._sizes import expected_sizes
-from sfumato.attack._symbol_channel import SymbolChannel
-from sfumato.attack._vector_channel import VectorChannel
-from sfumato.attack.audit import Audit, audit
-from sfumato.attack.eigen import eigen_decoder
-from sfumato.attack.information import (
-    Information,
-    MeasuredInformation,
-    information,
-    measured_information,
-    profile_information,
+from sfumato.attack.channels.bloom_bits import BitChannel
+from sfumato.attack.channels.gaussian import SignChannel, VectorChannel
+from sfumato.attack.channels.min_hash import SymbolChannel
+from sfumato.attack.channels.profile_size import expected_sizes
+from sfumato.attack.decoders.joint import chain_agreement, joint_decoder
+from sfumato.attack.decoders.map_eigen import eigen_decoder, map_decoder
+from sfumato.attack.decoders.single import popularity, single_decoder
+from sfumato.attack.decoders.taste_prior import TastePrior, learn_prior
+from sfumato.attack.leakage.measured import MeasuredInformation, measured_information
+from sfumato.attack.leakage.mechanism import Information, information
+from sfumato.attack.leakage.symbol_bounds import profile_information
+from sfumato.attack.mechanism_audit.audit import Audit, audit
+from sfumato.attack.mechanism_audit.distinguishers import low_bits
+from sfumato.attack.mechanism_audit.lower_bounds import (
+    GaussianFit,
+    LowerBound,
+    epsilon_lower_bound,
+    gaussian_fit,
+    one_run_lower_bound,
 )
-from sfumato.attack.joint import chain_agreement, joint_decoder
-from sfumato.attack.maximum import map_decoder
-from sfumato.attack.membership import MembershipInference, membership_inference
-from sfumato.attack.model_report import ModelAudit, audit_model
-from sfumato.attack.one_run import one_run_lower_bound
-from sfumato.attack.popularity import popularity
-from sfumato.attack.profile_report import ProfileAudit, audit_profiles
-from sfumato.attack.reconstruction import (
+from sfumato.attack.membership.divergence import KLDivergence, kl_divergence
+from sfumato.attack.membership.inference import MembershipInference, membership_inference
+from sfumato.attack.membership.model_audit import ModelAudit, audit_model
+from sfumato.attack.profile_audit.audit import ProfileAudit, audit_profiles
+from sfumato.attack.profile_audit.epsilon_choice import EpsilonChoice, choose_epsilon
+from sfumato.attack.profile_audit.evaluation import (
     NeighbourRecall,
     Reconstruction,
+    neighbour_recall,
+    reconstruction,
+)
+from sfumato.attack.profile_audit.ground_truth import (
     SizePrior,
     Truth,
     item_prior,
-    neighbour_recall,
-    reconstruction,
     size_prior,
     truth_matrix,
 )
-from sfumato.attack.single import single_decoder
-from sfumato.attack.taste import TastePrior, learn_prior
 
 __all__ = [
     "Audit",

@@ -10,7 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sfumato.attack._blip_bounds import (
+from sfumato.attack.leakage.decoding_limits import (
+    any_false_positive,
+    largest_catalogue,
+    largest_joint_catalogue,
+    least_false_positive_rate,
+)
+from sfumato.attack.leakage.profile_bounds import (
     blip_joint,
     blip_joint_designed,
     blip_single,
@@ -18,18 +24,20 @@ from sfumato.attack._blip_bounds import (
     blip_single_mixed,
     flip_bound,
     flip_chance,
+    jlt_joint,
+    jlt_joint_bound,
+    jlt_single,
+    jlt_single_bound,
     occupancy,
     recommended_hashes,
 )
-from sfumato.attack._decoding_limits import (
-    any_false_positive,
-    largest_catalogue,
-    largest_joint_catalogue,
-    least_false_positive_rate,
+from sfumato.attack.leakage.symbol_bounds import (
+    minima_joint,
+    minima_single,
+    signs_joint,
+    signs_single,
 )
-from sfumato.attack._entropy import binary_divergence, binary_entropy
-from sfumato.attack._jlt_bounds import jlt_joint, jlt_joint_bound, jlt_single, jlt_single_bound
-from sfumato.attack._symbol_bounds import minima_joint, minima_single, signs_joint, signs_single
+from sfumato.attack.numerics import binary_divergence, binary_entropy
 
 __all__ = [
     "Figure31",

@@ -8,8 +8,9 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from sfumato.cli import audit, budget, density, index, models, profiles, sketch, telemetry, tuning
-from sfumato.cli._options import Json
+from sfumato.cli import audit, budget, density, index, models, profiles, sketch, telemetry
+from sfumato.cli import models as tuning
+from sfumato.cli.options import Json
 
 __all__ = ["app", "main"]
 
@@ -120,7 +121,7 @@ def start(
 @app.command()
 def inspect(file: Annotated[Path, typer.Argument()], json: Json = False) -> None:
     """Say what a file of ours holds: a sketch, model, release, index, answer, ledger, telemetry."""
-    from sfumato.cli import _show
+    from sfumato.cli import output as _show
 
     begin = _show.beginning(file).lstrip()
     if begin.startswith(b"SQLite"):
@@ -142,7 +143,7 @@ def demo(json: Json = False) -> None:
 
     from rich.console import Console
 
-    from sfumato.cli import _show
+    from sfumato.cli import output as _show
     from sfumato.cli.demo import tour
 
     rows = tour(console=Console(file=io.StringIO()) if json else None)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli._options import Force, Json, check_output
+from sfumato.cli.options import Force, Json, check_output
 
 __all__ = ["app"]
 
@@ -45,7 +45,7 @@ def create(
     json: Json = False,
 ) -> None:
     """Give a data set its budget, in a new ledger or one that is there."""
-    from sfumato.cli import _show
+    from sfumato.cli import output as _show
     from sfumato.privacy import Ledger
     from sfumato.privacy.statement import weakness
 
@@ -63,7 +63,7 @@ def show(
     json: Json = False,
 ) -> None:
     """What is spent and what is left of the budgets, and the chain to note elsewhere."""
-    from sfumato.cli import _show
+    from sfumato.cli import output as _show
 
     with _open(ledger) as held:
         if dataset is not None:
@@ -86,7 +86,7 @@ def history(
     json: Json = False,
 ) -> None:
     """The charges of a data set, oldest first, and which of them still wait for their output."""
-    from sfumato.cli import _show
+    from sfumato.cli import output as _show
 
     with _open(ledger) as held:
         delta = held.dataset(dataset).delta
@@ -107,7 +107,7 @@ def verify(
     json: Json = False,
 ) -> None:
     """Read a ledger from end to end, compose all charges anew, and print its last chain value."""
-    from sfumato.cli import _show
+    from sfumato.cli import output as _show
 
     with _open(ledger) as held:
         found = held.verify(expect)
@@ -126,8 +126,9 @@ def resume(
     json: Json = False,
 ) -> None:
     """Write out a release that was paid and stored; or tell the command that completes it."""
-    from sfumato.cli import _releasing, _show
-    from sfumato.sketch._format import write_whole
+    from sfumato.cli import output as _show
+    from sfumato.cli import release_options as _releasing
+    from sfumato.core.file_format import write_whole
 
     check_output(output, force, ledger)
     with _open(ledger) as held:
@@ -186,7 +187,7 @@ def _short(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _charge(entry: Any, delta: float) -> dict[str, Any]:
-    from sfumato.privacy.calibrate import epsilon_of
+    from sfumato.privacy.accounting.calibration import epsilon_of
 
     pure = entry.loss.epsilon < float("inf")
     epsilon = entry.loss.epsilon if pure else epsilon_of(entry.loss, delta)

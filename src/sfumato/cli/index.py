@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli._options import Force, Json, Quiet, check_output
+from sfumato.cli.options import Force, Json, Quiet, check_output
 
 __all__ = ["app", "shown"]
 
@@ -49,7 +49,8 @@ def build(
     json: Json = False,
 ) -> None:
     """Encode a file of vectors and write the index, whole or not at all."""
-    from sfumato.cli import _show, _vectors
+    from sfumato.cli import output as _show
+    from sfumato.data import tables as _vectors
     from sfumato.retrieve import BinaryIndex
 
     check_output(output, force, vectors, ids)
@@ -77,7 +78,8 @@ def add(
     json: Json = False,
 ) -> None:
     """Write the index with more vectors in it; the directions stay as they were."""
-    from sfumato.cli import _show, _vectors
+    from sfumato.cli import output as _show
+    from sfumato.data import tables as _vectors
 
     check_output(output, force, vectors, ids)
     index = _load(file)
@@ -97,7 +99,7 @@ def remove(
     json: Json = False,
 ) -> None:
     """Write the index without these ids, whose codes and vectors are not in the new file."""
-    from sfumato.cli import _show
+    from sfumato.cli import output as _show
 
     check_output(output, force)
     index = _load(file)
@@ -123,7 +125,8 @@ def search(
     json: Json = False,
 ) -> None:
     """The nearest of the index to each query, best first."""
-    from sfumato.cli import _show, _vectors
+    from sfumato.cli import output as _show
+    from sfumato.data import tables as _vectors
 
     index = _load(file)
     named, rows = _vectors.read(queries, None, id_column)
@@ -142,7 +145,7 @@ def search(
 
 def shown(file: Path, json: bool) -> bool:
     """Say what an index in a file is; False where the file holds something else."""
-    from sfumato.cli import _show
+    from sfumato.cli import output as _show
     from sfumato.retrieve import holds_index
 
     if not file.is_file() or not holds_index(file):
@@ -152,7 +155,7 @@ def shown(file: Path, json: bool) -> bool:
 
 
 def _fill(index: Any, ids: Any, rows: Any, *, hidden: bool) -> None:
-    from sfumato.cli import _show
+    from sfumato.cli import output as _show
 
     with _show.progress("encoding", hidden=hidden) as tell:
         for start in range(0, len(rows), STEP):
@@ -189,7 +192,7 @@ def _load(file: Path) -> Any:
 
 
 def _any(file: Path) -> Any:
-    from sfumato.cli._show import check_kind
+    from sfumato.cli.output import check_kind
 
     check_kind(file, "index")
     from sfumato.retrieve import load

@@ -1,4 +1,7 @@
-"""`sfumato fit`, `evaluate` and `recommend`: a model from a file of ratings, and its answers."""
+"""`sfumato fit`, `evaluate` and `recommend`: a model from a file of ratings, and its answers.
+
+`sfumato tune`: learning rate and regularization by the error on ratings held out.
+"""
 
 import sys
 import time
@@ -7,10 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli import _ratings
-from sfumato.cli._options import Force, Json, Quiet, check_output
+from sfumato.cli import model_options as _ratings
+from sfumato.cli.options import Force, Json, Quiet, check_output
 
-__all__ = ["evaluate", "fit", "recommend"]
+__all__ = ["evaluate", "fit", "recommend", "tune"]
 
 Ratings = Annotated[Path, typer.Argument(help="A file of ratings: user, item, rating, time.")]
 Model = Annotated[Path, typer.Argument(help="A file that fit wrote.")]
@@ -72,7 +75,8 @@ def fit(
     tells nothing where --header or --no-header and --delimiter are given. Ctrl-C keeps the last
     whole epoch.
     """
-    from sfumato.cli import _fitting, _show
+    from sfumato.cli import model_options as _fitting
+    from sfumato.cli import output as _show
 
     check_output(output, force, ratings, valid, catalogue, accounts)
     _ratings.check_report(report, output, force, ratings, catalogue, accounts)
@@ -101,10 +105,11 @@ def fit(
 
 def shown(file: Path, json: bool) -> bool:
     """Say what a model in a file is; False where the file holds something else."""
-    from sfumato.cli import _fitting, _show
+    from sfumato.cli import model_options as _fitting
+    from sfumato.cli import output as _show
+    from sfumato.core.file_format import kind_of_file
     from sfumato.recommend import load
-    from sfumato.recommend._estimator import Estimator
-    from sfumato.sketch._format import kind_of_file
+    from sfumato.recommend.base import Estimator
 
     if kind_of_file(file) not in Estimator.KINDS:
         return False
@@ -133,13 +138,13 @@ def evaluate(
     json: Json = False,
 ) -> None:
     """Hold a model's predictions against ratings: rmse, mae, n, nbytes."""
-    from sfumato.cli import _show
+    from sfumato.cli import output as _show
 
     if top is None and (seen is not None or relevant_from is not None):
         raise ValueError("evaluate: --seen and --relevant-from go with --top.")
     _show.check_kind(model, "model")
     from sfumato.recommend import load
-    from sfumato.recommend.metrics import evaluate as measured
+    from sfumato.recommend.metrics.rating import evaluate as measured
 
     given = _ratings.columns(context.params)
     rows = _ratings.read(test, given)
@@ -168,7 +173,8 @@ def recommend(
     json: Json = False,
 ) -> None:
     """The best items for a user, or for a guest who likes some items."""
-    from sfumato.cli import _fitting, _show
+    from sfumato.cli import model_options as _fitting
+    from sfumato.cli import output as _show
 
     if (user is None) == (not likes):
         raise ValueError("recommend: give either a user's id or, for a guest, --likes ITEM.")
@@ -181,3 +187,82 @@ def recommend(
     known = None if seen is None else _ratings.read(seen, _ratings.columns(context.params))
     found = _fitting.best(loaded, user, likes or [], n, known)
     _show.rows([{"item": item, "score": score} for item, score in found], json)
+
+
+def tune(
+    context: typer.Context,
+    ratings: Annotated[Path, typer.Argument(help="A file of ratings to learn from.")],
+    valid: Annotated[
+        Path | None, typer.Option(help="Ratings to choose by; a tenth of the others unless told.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to write the best model.")
+    ] = None,
+    log: Annotated[
+        Path | None, typer.Option(help="Trials done; a search that was stopped goes on from it.")
+    ] = None,
+    dense: Annotated[bool, typer.Option("--dense", help="Own vectors for all; no sketch.")] = False,
+    factors: Annotated[int | None, typer.Option(help="Numbers a user or item has.")] = None,
+    depth: Annotated[int | None, typer.Option(help="Rows of the sketch; 1: hashing.")] = None,
+    gain: Annotated[float | None, typer.Option(help="How much smaller than dense.")] = None,
+    cells: Annotated[int | None, typer.Option(help="Cells of the sketch, instead of gain.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the ratings.")] = None,
+    clip: Annotated[float | None, typer.Option(help="Skip ratings of a larger loss.")] = None,
+    threads: Annotated[int | None, typer.Option(help="At once, on one table.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of all that is random; 0 unless told.")] = None,
+    user_column: _ratings.User = None,
+    item_column: _ratings.Item = None,
+    rating_column: _ratings.Rating = None,
+    time_column: _ratings.Time = None,
+    delimiter: _ratings.Delimiter = None,
+    skip_bad: _ratings.Skip = False,
+    force: Force = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Search learning rate and regularization in two stages, coarse and fine, each on a log scale.
+
+    Ctrl-C keeps the log. A private model is not tuned: that would cost, uncharged.
+    """
+    from sfumato.cli import model_options as _fitting
+    from sfumato.cli import output as _show
+    from sfumato.recommend.tuning import tune as search
+
+    if output is not None:
+        check_output(output, force, ratings, valid, log)
+    given = _ratings.columns(context.params)
+    model = _fitting.make("tune", {**context.params, "valid": None})
+    train, held = _parts(_ratings.read(ratings, given), valid, given)
+    with _fitting.bar("tuning", hidden=quiet or json) as tell:
+        try:
+            found = search(
+                model,
+                train,
+                held,
+                log=log,
+                progress=tell and (lambda done, total, trial: tell(done, total, trial.rmse)),
+                refit=output is not None,
+            )
+        except KeyboardInterrupt:
+            if log is None or not log.exists():
+                raise
+            kept = f"{log} keeps the trials done; the same command goes on from it"
+            print(f"sfumato: stopped; {kept}.", file=sys.stderr)
+            raise SystemExit(130) from None
+    if output is not None:
+        found.model.save(output)
+    told: dict[str, Any] = {
+        "best": found.parameters,
+        "valid_rmse": found.rmse,
+        "trials": len(found.trials),
+        "model": None if output is None else str(output),
+        **_ratings.reported(train, held),
+    }
+    _show.document(told, json)
+
+
+def _parts(ratings: Any, valid: Path | None, given: dict[str, Any]) -> tuple[Any, Any]:
+    if valid is not None:
+        return ratings, _ratings.read(valid, given)
+    train, held = ratings.split(0.9, 0.1, seed=0)
+    return train, held

@@ -1,4 +1,7 @@
-"""`sfumato profiles`: publish who had what with noise, and find similar users in the result."""
+"""`sfumato profiles`: publish who had what with noise, and find similar users in the result.
+
+How commands name a mechanism for profiles and its parameters.
+"""
 
 import math
 import secrets
@@ -8,10 +11,59 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli import _encoding, _ratings
-from sfumato.cli._options import Force, Json, check_output
+from sfumato.cli import model_options as _ratings
+from sfumato.cli.options import Force, Json, check_output
 
-__all__ = ["app"]
+__all__ = [
+    "KINDS",
+    "Bins",
+    "Bits",
+    "CodeBits",
+    "Delta",
+    "Dimensions",
+    "Hashes",
+    "Kind",
+    "app",
+    "make",
+]
+
+# Written out, so that --help need not load the mechanisms: what each takes besides epsilon.
+KINDS = {
+    "blip": ("bits", "hashes"),
+    "jlt": ("dimensions", "delta"),
+    "signs": ("bits", "delta"),
+    "minima": ("bins", "code_bits"),
+}
+NAMES = ", ".join(KINDS)
+OPTIONS = ("bits", "hashes", "dimensions", "bins", "code_bits", "delta")
+
+Kind = Annotated[str, typer.Option(help=f"How profiles are encoded: {NAMES}.")]
+Bits = Annotated[int | None, typer.Option(help="Bits of a profile: blip, signs.")]
+Hashes = Annotated[int | None, typer.Option(help="Bits that an item sets: blip.")]
+Dimensions = Annotated[int | None, typer.Option(help="Numbers of a profile: jlt.")]
+Bins = Annotated[int | None, typer.Option(help="Minima of a profile: minima.")]
+CodeBits = Annotated[int | None, typer.Option(help="Bits of a minimum: minima.")]
+Delta = Annotated[float | None, typer.Option(help="Chance that the promise fails: jlt, signs.")]
+
+
+def make(command: str, options: dict[str, Any], epsilon: float) -> Any:
+    """The mechanism that the options of a command describe; others keep their defaults."""
+    from sfumato import profile
+
+    kind = options["mechanism"]
+    if kind not in KINDS:
+        named = ", ".join(map(repr, KINDS))
+        raise ValueError(f"{command}: --mechanism must be one of {named}, not {kind!r}.")
+    given = {name: options[name] for name in OPTIONS if options.get(name) is not None}
+    for name in given:
+        if name not in KINDS[kind]:
+            written = f"--{name.replace('_', '-')}"
+            raise ValueError(f"{command}: {written} does not go with --mechanism {kind}.")
+    for name in ("seed", "typical_size"):
+        if options.get(name) is not None:
+            given[name] = options[name]
+    return getattr(profile, kind.capitalize())(epsilon=epsilon, **given)
+
 
 app = typer.Typer(
     help="Publish the profiles of users with noise, and find similar users among them.",
@@ -24,18 +76,18 @@ app = typer.Typer(
 def release(
     context: typer.Context,
     interactions: Annotated[Path, typer.Argument(help="A file of who had what: user, item, ...")],
-    mechanism: _encoding.Kind,
+    mechanism: Kind,
     epsilon: Annotated[float, typer.Option(help="What one item of a profile may cost.")],
     users: Annotated[
         Path, typer.Option(help="Ids of all who get a profile, one a line; public, never guessed.")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the profiles.")],
-    bits: _encoding.Bits = None,
-    hashes: _encoding.Hashes = None,
-    dimensions: _encoding.Dimensions = None,
-    bins: _encoding.Bins = None,
-    code_bits: _encoding.CodeBits = None,
-    delta: _encoding.Delta = None,
+    bits: Bits = None,
+    hashes: Hashes = None,
+    dimensions: Dimensions = None,
+    bins: Bins = None,
+    code_bits: CodeBits = None,
+    delta: Delta = None,
     typical_size: Annotated[
         int | None, typer.Option(help="Items of a profile that the statement speaks of; public.")
     ] = None,
@@ -69,10 +121,11 @@ def release(
     Line 1 of the file is taken to be public, or tells nothing where --header or --no-header and
     --delimiter are given.
     """
-    from sfumato.cli import _releasing, _show
+    from sfumato.cli import output as _show
+    from sfumato.cli import release_options as _releasing
 
     check_output(output, force, interactions, users)
-    encoder = _encoding.make("profiles", context.params, epsilon)
+    encoder = make("profiles", context.params, epsilon)
     _ratings.check_report(report, output, force, interactions, users)
     named = _ratings.listed(users, "users", interactions, encoding)
     given = {name: context.params[name] for name in PAID if context.params[name] is not None}
@@ -113,7 +166,7 @@ def similar(
     json: Json = False,
 ) -> None:
     """The users whose released profiles are most like one's own, as far as the noise lets see."""
-    from sfumato.cli import _show
+    from sfumato.cli import output as _show
 
     found = _load(file)
     one = _ratings.id_of(user, found.kind)
@@ -130,7 +183,7 @@ def similar(
 
 
 def _load(file: Path) -> Any:
-    from sfumato.cli._show import check_kind
+    from sfumato.cli.output import check_kind
 
     check_kind(file, "sketch")
     from sfumato.profile import ReleasedProfiles, load

@@ -1,5 +1,9 @@
-"""`sfumato sketch`: build, look into, ask, merge and release the sketches of a column."""
+"""`sfumato sketch`: build, look into, ask, merge and release the sketches of a column.
 
+What a sketch answers on the command line: about keys, about all of them, the heaviest ones.
+"""
+
+import inspect
 import secrets
 import sys
 import time
@@ -8,9 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli._options import Force, Json, Quiet, check_output
+from sfumato.cli.options import Force, Json, Quiet, check_output
 
-__all__ = ["app"]
+__all__ = ["about", "app", "compared", "heaviest", "overall"]
 
 # Written out, so that --help need not load the sketches; a test compares them.
 KINDS = (
@@ -69,7 +73,8 @@ def build(
     A key is its value, whatever type the file gives it: 7 and "7" are one key, and so are all empty
     values, so that no row changes how another one is read.
     """
-    from sfumato.cli import _kinds, _show
+    from sfumato.cli import output as _show
+    from sfumato.cli import sketch_kinds as _kinds
     from sfumato.data import read_batches
     from sfumato.engine import map_merge
 
@@ -102,7 +107,7 @@ def build(
 @app.command()
 def info(file: File, json: Json = False) -> None:
     """Say what a sketch holds: kind, parameters, size, error bound; of a release its statement."""
-    from sfumato.cli import _show
+    from sfumato.cli import output as _show
 
     found = _load(file)
     _show.document(_show.info(found, file), json)
@@ -120,13 +125,14 @@ def estimate(
     json: Json = False,
 ) -> None:
     """Ask a sketch about keys, or for its one number about all of them."""
-    from sfumato.cli import _ask, _show
+
+    from sfumato.cli import output as _show
 
     sketch = _load(file)
     if keys:
-        _show.rows(_ask.about(sketch, keys), json)
+        _show.rows(about(sketch, keys), json)
     else:
-        _show.document({"kind": type(sketch).__name__, "estimate": _ask.overall(sketch)}, json)
+        _show.document({"kind": type(sketch).__name__, "estimate": overall(sketch)}, json)
 
 
 @app.command()
@@ -140,18 +146,20 @@ def top(
     json: Json = False,
 ) -> None:
     """The keys of the largest counts: those the sketch tracked, or of a public list of keys."""
-    from sfumato.cli import _ask, _show
+
+    from sfumato.cli import output as _show
 
     listed = None if among is None else among.read_text().splitlines()
-    _show.rows(_ask.heaviest(_load(file), k, listed), json)
+    _show.rows(heaviest(_load(file), k, listed), json)
 
 
 @app.command()
 def compare(left: File, right: File, json: Json = False) -> None:
     """How alike the columns of two sketches are, of a kind that tells."""
-    from sfumato.cli import _ask, _show
 
-    _show.document(_ask.compared(_load(left), _load(right)), json)
+    from sfumato.cli import output as _show
+
+    _show.document(compared(_load(left), _load(right)), json)
 
 
 @app.command()
@@ -162,7 +170,7 @@ def merge(
     json: Json = False,
 ) -> None:
     """Join sketches with the same parameters into the sketch of all their streams."""
-    from sfumato.cli import _show
+    from sfumato.cli import output as _show
 
     check_output(output, force)
     if len(files) < 2:
@@ -204,7 +212,8 @@ def release(
     json: Json = False,
 ) -> None:
     """Write a private copy with noise and a privacy statement, charged before it is made."""
-    from sfumato.cli import _releasing, _show
+    from sfumato.cli import output as _show
+    from sfumato.cli import release_options as _releasing
 
     check_output(output, force)
     if ledger is not None:
@@ -230,7 +239,7 @@ def release(
 
 
 def _load(file: Path) -> Any:
-    from sfumato.cli._show import check_kind
+    from sfumato.cli.output import check_kind
 
     check_kind(file, "sketch")
     import sfumato.profile  # noqa: F401, so that released profiles are known too
@@ -245,3 +254,75 @@ def _load(file: Path) -> Any:
                 f"{file}: holds a {kind}, no sketch of keys; sfumato inspect tells about it."
             ) from None
         raise SketchFormatError(f"{file}: {error}") from None
+
+
+def about(sketch: Any, keys: list[str]) -> list[dict[str, Any]]:
+    """One row for each key: its estimate, or whether the sketch contains it."""
+    _refuse_points(sketch)
+    ask = getattr(sketch, "contains", None) or getattr(sketch, "estimate", None)
+    if ask is None or not inspect.signature(ask).parameters:
+        raise ValueError(f"{_name(sketch)}: cannot be asked about a key; give none.")
+    answers = ask(keys)
+    label = "contains" if answers.dtype == bool else "estimate"
+    return [{"key": key, label: answer} for key, answer in zip(keys, answers.tolist(), strict=True)]
+
+
+def overall(sketch: Any) -> float:
+    """The one number a sketch tells about all its keys: how many, or the norm of their weights."""
+    _refuse_points(sketch)
+    for verb in ("estimate", "estimate_size", "norm"):
+        ask = getattr(sketch, verb, None)
+        if ask is not None and not inspect.signature(ask).parameters:
+            return float(ask())
+    raise ValueError(f"{_name(sketch)}: answers about keys; give one or more after the file.")
+
+
+def compared(left: Any, right: Any) -> dict[str, Any]:
+    """What two sketches of one kind say about each other: similarity, inner product, distance."""
+    _refuse_points(left)
+    found = {
+        verb: float(getattr(left, verb)(right))
+        for verb in ("similarity", "inner", "distance")
+        if hasattr(left, verb)
+    }
+    if not found:
+        raise ValueError(f"{_name(left)}: two of them cannot be compared.")
+    return found
+
+
+def heaviest(sketch: Any, k: int, among: list[str] | None = None) -> list[dict[str, Any]]:
+    """The k heaviest keys that the sketch tracked, or among those listed, heaviest first."""
+    _refuse_points(sketch)
+    if among is not None and not hasattr(sketch, "heavy_hitters"):
+        found = about(sketch, among)
+        return sorted(found, key=lambda row: -row.get("estimate", 0))[:k]
+    if not hasattr(sketch, "heavy_hitters"):
+        raise ValueError(
+            f"{_name(sketch)}: does not know its heaviest keys; build a count-sketch with "
+            "--set track=100."
+        )
+    keys, estimates = sketch.heavy_hitters(k, among)
+    return [
+        {"key": _readable(key), "estimate": float(estimate)}
+        for key, estimate in zip(keys, estimates, strict=True)
+    ]
+
+
+def _refuse_points(sketch: Any) -> None:
+    """What was learned from points knows no keys."""
+    if hasattr(sketch, "mean") or hasattr(sketch, "matrix"):
+        told = "the release of it" if not hasattr(sketch, "statement") else "it"
+        raise ValueError(
+            f"{_name(sketch)}: answers about points, not keys; ask {told} with sfumato density "
+            "query, or from Python."
+        )
+
+
+def _readable(key: Any) -> int | str | None:
+    if isinstance(key, bytes):
+        return key.decode("utf-8", "backslashreplace")
+    return key if key is None or isinstance(key, str) else int(key)
+
+
+def _name(sketch: Any) -> str:
+    return type(sketch).__name__

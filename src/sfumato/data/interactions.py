@@ -7,13 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato._require import one_of
+from sfumato.core.hashing import hash_column
+from sfumato.core.ids import as_ids, coded_integers, numbers
+from sfumato.core.row_values import ids_by_row, numbers_by_row, settled_ids
+from sfumato.core.validation import one_of
 from sfumato.data import splits
-from sfumato.data._by_row import ids_by_row, numbers_by_row, settled_ids
-from sfumato.data._coding import coded_integers
-from sfumato.data._columns import as_ids, numbers
-from sfumato.data._report import ReadingReport
-from sfumato.hashing import hash_column
+from sfumato.data.readers.base import ReadingReport
 
 __all__ = ["Coded", "Interactions", "as_ids", "item_seed"]
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato._require import between, flag, fraction, number, whole
+from sfumato.core.validation import between, flag, fraction, number, whole
 
 if TYPE_CHECKING:
     from sfumato.data.interactions import Interactions

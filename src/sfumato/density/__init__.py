@@ -4,31 +4,64 @@ Each name is imported when it is first used, and scikit-learn with it.
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sfumato.density.anomaly import SketchAnomalyDetector
+    from sfumato.density.classify.classifier import SketchClassifier
+    from sfumato.density.combined import Combined, combine
+    from sfumato.density.evaluation_grid import grid_values
+    from sfumato.density.graph import NodeDensity, neighbourhoods
+    from sfumato.density.kde import SketchDensity, SketchSampler
+    from sfumato.density.modes import find_modes
+    from sfumato.density.noise_shares import NoisyShare, Sharing, sum_shares
+    from sfumato.density.pairwise_masks import MaskingParty, PairwiseMasks, SecretShares, unmask
+    from sfumato.density.regress.regressor import SketchRegressor
+    from sfumato.density.serialization import load
 
 _HOMES = {
-    "Combined": "parties",
-    "MaskingParty": "masks",
+    "Combined": "combined",
+    "MaskingParty": "pairwise_masks",
     "NodeDensity": "graph",
-    "NoisyShare": "_noisy_share",
-    "PairwiseMasks": "masks",
-    "SecretShares": "masks",
-    "Sharing": "shares",
+    "NoisyShare": "noise_shares",
+    "PairwiseMasks": "pairwise_masks",
+    "SecretShares": "pairwise_masks",
+    "Sharing": "noise_shares",
     "SketchAnomalyDetector": "anomaly",
-    "SketchClassifier": "classifier",
-    "SketchDensity": "density",
-    "SketchRegressor": "regressor",
-    "SketchSampler": "sampler",
-    "combine": "parties",
+    "SketchClassifier": "classify.classifier",
+    "SketchDensity": "kde",
+    "SketchRegressor": "regress.regressor",
+    "SketchSampler": "kde",
+    "combine": "combined",
     "find_modes": "modes",
-    "grid_values": "_heat_map",
-    "load": "_files",
-    "neighbourhoods": "_neighbours",
-    "sum_shares": "shares",
-    "unmask": "masks",
+    "grid_values": "evaluation_grid",
+    "load": "serialization",
+    "neighbourhoods": "graph",
+    "sum_shares": "noise_shares",
+    "unmask": "pairwise_masks",
 }
 
-__all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [
+    "Combined",
+    "MaskingParty",
+    "NodeDensity",
+    "NoisyShare",
+    "PairwiseMasks",
+    "SecretShares",
+    "Sharing",
+    "SketchAnomalyDetector",
+    "SketchClassifier",
+    "SketchDensity",
+    "SketchRegressor",
+    "SketchSampler",
+    "combine",
+    "find_modes",
+    "grid_values",
+    "load",
+    "neighbourhoods",
+    "sum_shares",
+    "unmask",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -8,16 +8,21 @@ import numpy as np
 from sklearn.base import OutlierMixin
 from sklearn.utils.metaestimators import available_if
 
-from sfumato._require import Limit, between, whole
-from sfumato.density._class_joint import Planned, refuse_told
-from sfumato.density._estimator import KernelEstimator, _seed
-from sfumato.density._single import SingleSketch
-from sfumato.density._slice_release import ReleasedSliceTable, described_slices, planned_slices
-from sfumato.density._slice_table import SliceTable
-from sfumato.density._surprise import SCORE_CELLS, Surprise
-from sfumato.privacy.noise_law import NoiseLaw
-from sfumato.sketch._points import Box
-from sfumato.sketch._release import Release
+from sfumato.core.bounds import Box
+from sfumato.core.validation import Limit, between, whole
+from sfumato.density.base import KernelEstimator, _seed
+from sfumato.density.classify.kernel_classes import Planned, refuse_told
+from sfumato.density.projection_histograms import (
+    SCORE_CELLS,
+    ReleasedSliceTable,
+    SliceTable,
+    Surprise,
+    described_slices,
+    planned_slices,
+)
+from sfumato.density.single_sketch import SingleSketch
+from sfumato.privacy.noise.distribution import NoiseLaw
+from sfumato.privacy.release import Release
 
 __all__ = ["SketchAnomalyDetector"]
 

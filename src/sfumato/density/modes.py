@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from sfumato._require import between, optional, whole
-from sfumato.density._field import Field, field_of
-from sfumato.density._sampling import by_population, generator
+from sfumato.core.validation import between, optional, whole
+from sfumato.density.evaluation_grid import Field, field_of
+from sfumato.density.sampling import by_population, generator
 
 __all__ = ["find_modes"]
 

@@ -6,15 +6,20 @@ Bytes: XXH64 with the same seed, unless they are the decimal text of an integer 
 2**64 - 1 (no leading zero or plus sign; a final ".0" is allowed), which hashes as that integer: a
 key has one hash, whether it was read as a number or as text. Row r of a sketch uses the product
 h * ROW[r] (mod 2**64): its high 32 bits choose the cell, bit 31 chooses the sign.
+
+Little-endian words at raw addresses, so that one kernel reads every Arrow buffer in place.
 """
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
-from ._jit import inline, kernel
-from ._raw import byte_at, word32_at, word64_at
+from sfumato.kernels.jit import inline, kernel
 
 __all__ = [
     "ROW",
+    "byte_at",
     "gather",
     "integers",
     "key_of",
@@ -27,8 +32,28 @@ __all__ = [
     "strings",
     "unsigned",
     "views",
+    "word32_at",
+    "word64_at",
     "xxh64",
 ]
+
+
+def _reader(bits):
+    @intrinsic
+    def read(typing, address):
+        def lower(context, builder, signature, arguments):
+            word = ir.IntType(bits)
+            value = builder.load(builder.inttoptr(arguments[0], word.as_pointer()))
+            value.align = 1  # Arrow slices start anywhere
+            return value if bits == 64 else builder.zext(value, ir.IntType(64))
+
+        return types.uint64(types.uint64), lower
+
+    return read
+
+
+byte_at, word32_at, word64_at = _reader(8), _reader(32), _reader(64)
+
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MASK = 2**64 - 1

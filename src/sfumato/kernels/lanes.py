@@ -10,8 +10,8 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from . import _lane_code as code
-from ._lane_types import F32, F64, FLOATS, MASKS, NUMBERS, U32, U64, WHOLE
+from sfumato.kernels import lane_codegen as code
+from sfumato.kernels.lane_types import F32, F64, FLOATS, MASKS, NUMBERS, U32, U64, WHOLE
 
 __all__ = [
     "aligned",

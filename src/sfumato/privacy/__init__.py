@@ -1,8 +1,10 @@
 """Privacy: exact noise, mechanisms with proofs, an accountant, a ledger, and statements."""
 
-from sfumato.privacy.accountant import Accountant
-from sfumato.privacy.ledger import BudgetExceeded, Ledger, LedgerDamaged
-from sfumato.privacy.noise import discrete_gaussian, discrete_laplace
+from sfumato.privacy.accounting.accountant import Accountant
+from sfumato.privacy.ledger.budget import BudgetExceeded
+from sfumato.privacy.ledger.ledger import Ledger
+from sfumato.privacy.ledger.store import LedgerDamaged
+from sfumato.privacy.noise.discrete import discrete_gaussian, discrete_laplace
 from sfumato.privacy.statement import PrivacyStatement
 
 __all__ = [

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, fields
 from decimal import ROUND_CEILING, Context
 from typing import Any, Self
 
-from sfumato._require import DELTA, checked, one_of, positive, whole
-from sfumato.privacy.loss import RELATIONS, Loss
+from sfumato.core.validation import DELTA, checked, one_of, positive, whole
+from sfumato.privacy.accounting.losses import RELATIONS, Loss
 
 __all__ = ["SCHEMA", "WEAK_DELTA", "WEAK_EPSILON", "PrivacyStatement", "weakness"]
 
@@ -86,7 +86,7 @@ class PrivacyStatement:
 
     def _costs(self, known: Loss) -> float:
         """What the loss costs at this delta, less what bisection may leave."""
-        from sfumato.privacy.calibrate import epsilon_of
+        from sfumato.privacy.accounting.calibration import epsilon_of
 
         return epsilon_of(known, self.delta) * (1 - 1e-6) if self.delta else math.inf
 

@@ -1,15 +1,11 @@
 """Private profiles: what users had, encoded with noise so that it may be published and compared."""
 
-from sfumato.profile._released import ReleasedProfiles
-from sfumato.profile.blip import Blip
-from sfumato.profile.jlt import Jlt
-from sfumato.profile.minima import Minima
-from sfumato.profile.released_blip import ReleasedBlip
-from sfumato.profile.released_jlt import ReleasedJlt
-from sfumato.profile.released_minima import ReleasedMinima
-from sfumato.profile.released_signs import ReleasedSigns
-from sfumato.profile.signs import Signs
-from sfumato.sketch._stored import load
+from sfumato.core.storage import load
+from sfumato.profile.blip import Blip, ReleasedBlip
+from sfumato.profile.jlt import Jlt, ReleasedJlt
+from sfumato.profile.min_hash import Minima, ReleasedMinima
+from sfumato.profile.released import ReleasedProfiles
+from sfumato.profile.signs import ReleasedSigns, Signs
 
 __all__ = [
     "Blip",

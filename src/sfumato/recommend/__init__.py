@@ -1,20 +1,22 @@
 """Recommenders: factor models in fixed memory, what they answer, and how they are measured."""
 
-from sfumato.recommend._catalogue import Catalogue
-from sfumato.recommend._files import ModelFormatError, load
-from sfumato.recommend._indexed import ItemIndex, StaleIndexError
-from sfumato.recommend._model import Factorization, NotFittedError
-from sfumato.recommend._profiles import RawProfiles
-from sfumato.recommend.dense import DenseFactorization
-from sfumato.recommend.neighbours import UserNeighbours
-from sfumato.recommend.private import PrivateFactorization
-from sfumato.recommend.private_neighbours import PrivateNeighbours
-from sfumato.recommend.released_neighbours import ReleasedNeighbours
-from sfumato.recommend.sketched import SketchFactorization
-from sfumato.recommend.sketched_factors import SketchedFactors
+from sfumato.recommend.base import ModelFormatError, NotFittedError, load
+from sfumato.recommend.bias import DampedMeans
+from sfumato.recommend.catalogue import Catalogue
+from sfumato.recommend.factorization.base import Factorization
+from sfumato.recommend.factorization.compressed import SketchedFactors
+from sfumato.recommend.factorization.dense import DenseFactorization
+from sfumato.recommend.factorization.sketched import SketchFactorization
+from sfumato.recommend.item_index import ItemIndex, StaleIndexError
+from sfumato.recommend.neighbours.profiles import RawProfiles
+from sfumato.recommend.neighbours.user_neighbours import UserNeighbours
+from sfumato.recommend.private.factorization import PrivateFactorization
+from sfumato.recommend.private.neighbours import PrivateNeighbours
+from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
 
 __all__ = [
     "Catalogue",
+    "DampedMeans",
     "DenseFactorization",
     "Factorization",
     "ItemIndex",

@@ -1,21 +1,20 @@
 """Nearest neighbours on binary codes: encoders, an index that scans, and tables of bands."""
 
-from sfumato.retrieve._buckets import Buckets, band_keys
-from sfumato.retrieve._index_file import IndexFormatError
-from sfumato.retrieve._load import holds_index, load
-from sfumato.retrieve.amplify import Sensitive, candidate_probability
-from sfumato.retrieve.codes import (
-    Codes,
-    Encoder,
+from sfumato.retrieve.binary.index import BinaryIndex
+from sfumato.retrieve.encoders.base import Codes, Encoder
+from sfumato.retrieve.encoders.factories import (
     anti_sparse,
-    learned,
     optimal,
     project_and_sign,
     qolsh,
     tight_frame,
 )
-from sfumato.retrieve.index import BinaryIndex
-from sfumato.retrieve.tables import LshIndex
+from sfumato.retrieve.encoders.learned import learned
+from sfumato.retrieve.file_format import IndexFormatError
+from sfumato.retrieve.io import holds_index, load
+from sfumato.retrieve.lsh.amplification import Sensitive, candidate_probability
+from sfumato.retrieve.lsh.buckets import Buckets, band_keys
+from sfumato.retrieve.lsh.index import LshIndex
 
 __all__ = [
     "BinaryIndex",

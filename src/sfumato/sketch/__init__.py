@@ -1,38 +1,27 @@
 """Mergeable summaries: small, streaming, one idea per file."""
 
-from sfumato.sketch._base import Merging, Sketch, load
-from sfumato.sketch._format import SketchFormatError
-from sfumato.sketch._release import Release
-from sfumato.sketch.ams import AMS
-from sfumato.sketch.bloom import BloomFilter
-from sfumato.sketch.cosine import CosineSketch
-from sfumato.sketch.count_min import CountMin
-from sfumato.sketch.count_sketch import CountSketch
-from sfumato.sketch.counting_bloom import CountingBloomFilter
-from sfumato.sketch.feature_hasher import FeatureHasher
-from sfumato.sketch.hyper_log_log import HyperLogLog
-from sfumato.sketch.johnson_lindenstrauss import JohnsonLindenstrauss
-from sfumato.sketch.kernel_fourier import KernelFourier
-from sfumato.sketch.kernel_grid import KernelGrid
-from sfumato.sketch.kernel_slices import KernelSlices
-from sfumato.sketch.min_hash import MinHash
-from sfumato.sketch.moments import Moments
-from sfumato.sketch.p_stable import PStableSketch
-from sfumato.sketch.race import Race
-from sfumato.sketch.released_ams import ReleasedAMS
-from sfumato.sketch.released_bloom import ReleasedBloomFilter
-from sfumato.sketch.released_cosine import ReleasedCosineSketch
-from sfumato.sketch.released_count_min import ReleasedCountMin
-from sfumato.sketch.released_count_sketch import ReleasedCountSketch
-from sfumato.sketch.released_hyper_log_log import ReleasedHyperLogLog
-from sfumato.sketch.released_kernel_fourier import ReleasedKernelFourier
-from sfumato.sketch.released_kernel_grid import ReleasedKernelGrid
-from sfumato.sketch.released_kernel_slices import ReleasedKernelSlices
-from sfumato.sketch.released_min_hash import ReleasedMinHash
-from sfumato.sketch.released_moments import ReleasedMoments
-from sfumato.sketch.released_race import ReleasedRace
-from sfumato.sketch.scalable_bloom import ScalableBloomFilter
-from sfumato.sketch.tensor import TensorSketch
+from sfumato.core.file_format import SketchFormatError
+from sfumato.core.storage import load
+from sfumato.privacy.release import Release
+from sfumato.sketch.base import Merging, Sketch
+from sfumato.sketch.bloom import BloomFilter, ReleasedBloomFilter
+from sfumato.sketch.bloom_variants import CountingBloomFilter, ScalableBloomFilter
+from sfumato.sketch.frequency.ams import AMS, ReleasedAMS
+from sfumato.sketch.frequency.count_min import CountMin, ReleasedCountMin
+from sfumato.sketch.frequency.count_sketch import CountSketch, ReleasedCountSketch
+from sfumato.sketch.hyper_log_log import HyperLogLog, ReleasedHyperLogLog
+from sfumato.sketch.kernel_sums.fourier import KernelFourier, ReleasedKernelFourier
+from sfumato.sketch.kernel_sums.grid import KernelGrid, ReleasedKernelGrid
+from sfumato.sketch.kernel_sums.moments import Moments, ReleasedMoments
+from sfumato.sketch.kernel_sums.race import Race, ReleasedRace
+from sfumato.sketch.kernel_sums.slices import KernelSlices, ReleasedKernelSlices
+from sfumato.sketch.projection.feature_hasher import FeatureHasher
+from sfumato.sketch.projection.johnson_lindenstrauss import JohnsonLindenstrauss
+from sfumato.sketch.projection.tensor_sketch import TensorSketch
+from sfumato.sketch.similarity.cosine import CosineSketch, ReleasedCosineSketch
+from sfumato.sketch.similarity.min_hash import MinHash
+from sfumato.sketch.similarity.p_stable import PStableSketch
+from sfumato.sketch.similarity.released_min_hash import ReleasedMinHash
 
 __all__ = [
     "AMS",

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from sfumato._require import checked, whole
-from sfumato.sketch._rows import rows as rows_of
-from sfumato.sketch._strata import normal_rows
-from sfumato.sketch.lsh._family import Draw, Family, Points
-from sfumato.sketch.lsh._parts import children
+from sfumato.core.arrays import rows as rows_of
+from sfumato.core.validation import checked, whole
+from sfumato.sketch.kernel_sums.stratified_sampling import normal_rows
+from sfumato.sketch.lsh.base import Draw, Family, Points, children
 
 __all__ = ["Angular"]
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from sfumato._require import checked, positive, whole
-from sfumato.sketch._code_table import DIMENSION
-from sfumato.sketch._directions import dense, directions
-from sfumato.sketch._points import Box, Pair
-from sfumato.sketch._points import points as read_points
-from sfumato.sketch._rows import LARGEST, rows
-from sfumato.sketch._strata import normal_rows
-from sfumato.sketch.lsh._family import Draw, Family, Points
-from sfumato.sketch.p_stable import _collision as collision
+from sfumato.core.arrays import LARGEST, rows
+from sfumato.core.bounds import Box, Pair
+from sfumato.core.bounds import points as read_points
+from sfumato.core.validation import checked, positive, whole
+from sfumato.sketch.kernel_sums.stratified_sampling import normal_rows
+from sfumato.sketch.lsh.base import Draw, Family, Points
+from sfumato.sketch.projection.directions import dense, directions
+from sfumato.sketch.similarity.p_stable import _collision as collision
+from sfumato.sketch.similarity.row_codes import DIMENSION
 
 __all__ = ["Euclidean"]
 

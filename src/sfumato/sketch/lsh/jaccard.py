@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from sfumato._require import checked, whole
-from sfumato.data._columns import plain_numbers
-from sfumato.hashing import hash_column
-from sfumato.kernels import set_codes
-from sfumato.kernels.set_codes import ROWS
-from sfumato.sketch.lsh._family import Draw, Family, Points
-from sfumato.sketch.lsh._set_column import Sets, jaccard, jaccard_sums, sets_of
+from sfumato.core.hashing import hash_column
+from sfumato.core.ids import plain_numbers
+from sfumato.core.validation import checked, whole
+from sfumato.kernels.sketch import minhash as set_codes
+from sfumato.kernels.sketch.minhash import ROWS
+from sfumato.sketch.lsh.base import Draw, Family, Points
+from sfumato.sketch.similarity.token_sets import Sets, jaccard, jaccard_sums, sets_of
 
 __all__ = ["Jaccard"]
 

@@ -1,0 +1,1 @@
+"""Likelihoods of a released profile given its items."""

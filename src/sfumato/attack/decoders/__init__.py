@@ -1,0 +1,1 @@
+"""Items of a profile from its release."""

@@ -1,0 +1,1 @@
+"""Mutual information: bounds from theory and estimates from samples."""

@@ -1,0 +1,1 @@
+"""Lower bounds of epsilon from samples of a mechanism."""

@@ -1,0 +1,166 @@
+"""What an attacker looks at: rows that a model learned from and rows that it did not, alike.
+
+Quarters of the users by how much they rated: how well each is predicted, and how it leaks.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sfumato.attack.membership.divergence import LEAST as LEAST_ROWS
+from sfumato.attack.membership.divergence import KLDivergence, checked_errors, kl_divergence
+from sfumato.data.interactions import Interactions
+
+__all__ = ["Quarter", "Rows", "Sides", "look", "quarters"]
+
+LEAST = 40  # of each side: 20 to learn from, 20 to measure on
+ODD = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of one side, in random order, with what the model says about them.
+
+    activity, popularity: how many ratings the user and the item have in both sides together, which
+    is the same whichever side a row is on; quarter: of the users by activity, from 0 to 3.
+    """
+
+    pairs: Interactions
+    predicted: np.ndarray
+    activity: np.ndarray
+    popularity: np.ndarray
+    quarter: np.ndarray
+
+    @property
+    def ratings(self) -> np.ndarray:
+        return np.asarray(self.pairs.ratings)
+
+    @property
+    def errors(self) -> np.ndarray:
+        """Predicted minus true ratings, as in thesis section 4.2.3."""
+        return np.asarray(self.predicted - self.pairs.ratings, np.float64)
+
+    def part(self, rows: np.ndarray) -> "Rows":
+        """The rows at these places, or where a mask is true."""
+        columns = (self.predicted, self.activity, self.popularity, self.quarter)
+        return Rows(self.pairs.filter(rows), *(column[rows] for column in columns))
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+
+class Sides(NamedTuple):
+    """Members, which the model learned from, and others; and what was seen on the way to them.
+
+    quarters: the least activity of users in the second to the fourth quarter; left_out: rows of
+    pairs that are on both sides, which tell nothing.
+    """
+
+    members: Rows
+    others: Rows
+    quarters: tuple[int, ...]
+    left_out: int
+
+    def halves(self) -> tuple["Sides", "Sides"]:
+        """One half to learn an attack on, the other to measure it on; the order is random."""
+        sides = [np.array_split(np.arange(len(side)), 2) for side in self[:2]]
+        first, second = (
+            self._replace(members=self.members.part(a), others=self.others.part(b))
+            for a, b in zip(*sides, strict=True)
+        )
+        return first, second
+
+
+def look(
+    owner: str, model: Any, train: Any, test: Any, sample: int, random: np.random.Generator
+) -> Sides:
+    """Up to `sample` rows of each side at random, as the attacker sees them."""
+    for name, side in (("train", train), ("test", test)):
+        _enough(owner, name, len(side))
+    hashes = [side.hashed() for side in (train, test)]
+    users, items = (_Counts(column) for column in zip(*hashes, strict=True))
+    twice = _on_both([u * ODD ^ i for u, i in hashes])
+    quarters = np.quantile(users.counts, (0.25, 0.5, 0.75), method="higher")
+    sides: list[Rows] = []
+    for at, (name, side) in enumerate((("train", train), ("test", test))):
+        rows = random.permutation(np.flatnonzero(~twice[at]))[:sample]
+        _enough(owner, name, rows.size, " that the other side has not")
+        activity = users.of(at, rows)
+        pairs = side.filter(rows)
+        columns = activity, items.of(at, rows), np.searchsorted(quarters, activity, "right")
+        sides.append(Rows(pairs, _predicted(owner, name, model, pairs), *columns))
+    left_out = sum(int(side.sum()) for side in twice)
+    return Sides(sides[0], sides[1], tuple(map(int, quarters)), left_out)
+
+
+def _enough(owner: str, name: str, rows: int, which: str = "") -> None:
+    if rows < LEAST:
+        raise ValueError(f"{owner}: {name} must have at least {LEAST} ratings{which}, not {rows}.")
+
+
+def _predicted(owner: str, name: str, model: Any, pairs: Interactions) -> np.ndarray:
+    predicted = np.asarray(model.predict(pairs.users, pairs.items), np.float64)
+    if predicted.shape != (len(pairs),):
+        raise ValueError(f"{owner}: model must predict one number for each of {len(pairs)} rows.")
+    checked_errors(owner, f"errors of model on {name}", predicted - pairs.ratings)
+    return predicted
+
+
+class _Counts:
+    """How often each id of a column occurs on both sides together."""
+
+    def __init__(self, columns: tuple[np.ndarray, ...]) -> None:
+        _, places, counts = np.unique(
+            np.concatenate(columns), return_inverse=True, return_counts=True
+        )
+        self.counts = counts
+        self._places = np.split(places, np.cumsum([c.size for c in columns])[:-1])
+
+    def of(self, side: int, rows: np.ndarray) -> np.ndarray:
+        return np.asarray(self.counts[self._places[side][rows]])
+
+
+def _on_both(keys: list[np.ndarray]) -> list[np.ndarray]:
+    """Which rows of each side are of a pair of user and item that the other side has too."""
+    ordered = [np.sort(side) for side in keys]
+    places = [
+        np.minimum(np.searchsorted(ordered[1 - at], keys[at]), keys[1 - at].size - 1)
+        for at in (0, 1)
+    ]
+    return [ordered[1 - at][places[at]] == keys[at] for at in (0, 1)]
+
+
+@dataclass(frozen=True)
+class Quarter:
+    """A quarter of the users: those with at least `least` ratings and fewer than the next one's.
+
+    train, test: rows looked at; divergence and root mean squared errors: None of too few rows.
+    """
+
+    least: int
+    train: int
+    test: int
+    train_rmse: float | None
+    test_rmse: float | None
+    divergence: KLDivergence | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures as plain JSON values."""
+        found = None if self.divergence is None else self.divergence.to_dict()
+        return {**vars(self), "divergence": found}
+
+
+def quarters(sides: Sides) -> tuple[Quarter, ...]:
+    """All four, the quietest users first."""
+    return tuple(_quarter(sides, at) for at in range(4))
+
+
+def _quarter(sides: Sides, at: int) -> Quarter:
+    errors = [side.errors[side.quarter == at] for side in sides[:2]]
+    least = (1, *sides.quarters)[at]
+    rows = [side.size for side in errors]
+    if min(rows) < LEAST_ROWS:
+        return Quarter(least, rows[0], rows[1], None, None, None)
+    rmse = [float(np.sqrt((side**2).mean())) for side in errors]
+    return Quarter(least, rows[0], rows[1], rmse[0], rmse[1], kl_divergence(*errors))

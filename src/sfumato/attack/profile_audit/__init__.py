@@ -1,0 +1,1 @@
+"""What released profiles tell an attacker, measured user by user."""

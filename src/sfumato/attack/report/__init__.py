@@ -1,0 +1,1 @@
+"""Audits as pages and pictures."""

@@ -1,0 +1,291 @@
+"""`sfumato density build`: learn from a table, and keep a release of it or, without epsilon, it."""
+
+import secrets
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sfumato.cli.density import files as _density_files
+from sfumato.cli.options import Force, Json, Quiet, check_output
+
+__all__ = ["build"]
+
+KINDS = {
+    "density": "SketchDensity",
+    "sampler": "SketchSampler",
+    "classifier": "SketchClassifier",
+    "regressor": "SketchRegressor",
+    "anomalies": "SketchAnomalyDetector",
+}
+STREAMED = ("density", "sampler")
+PAID = ("ledger", "dataset", "release_id", "unit", "relation", "contributions")
+CHOICES = ("bandwidth", "kernel", "backend", "rows", "expected_size", "contamination", "method")
+PUBLIC = {"--bounds": KINDS, "--classes": ("classifier",), "--target-bounds": ("regressor",)}
+MOST_CLASSES = 1000  # that a column may turn out to hold; more were hardly meant as classes
+
+
+def build(
+    context: typer.Context,
+    data: Annotated[
+        Path, typer.Argument(help="A table: .csv, .tsv, .parquet, .jsonl (also .gz) or .npy.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model.")],
+    columns: Annotated[
+        str | None, typer.Option(help="Of the points: a,b,...; all that are left unless told.")
+    ] = None,
+    bounds: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LOW,HIGH",
+            help="Public limits of all columns, or once for each column in turn; required with "
+            "--epsilon.",
+        ),
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option("--kind", help=f"One of {', '.join(KINDS)}; unless told, by what is given."),
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="The column of classes: a classifier.")] = None,
+    classes: Annotated[
+        str | None, typer.Option(help="All that may occur: a,b,...; required with --epsilon.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="The column of numbers: a regressor.")] = None,
+    target_bounds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LOW,HIGH", help="Public limits of the target; required with --epsilon."
+        ),
+    ] = None,
+    categorical: Annotated[
+        str | None, typer.Option(help="Columns that hold codes 0, 1, ... up to HIGH: a,b,...")
+    ] = None,
+    bandwidth: Annotated[float | None, typer.Option(help="In the unit of the columns.")] = None,
+    kernel: Annotated[str | None, typer.Option(help="p-stable, gaussian or exponential.")] = None,
+    backend: Annotated[
+        str | None, typer.Option(help="auto, grid, race, slices or fourier.")
+    ] = None,
+    rows: Annotated[int | None, typer.Option(help="Of the sketch; a public rule unless told.")] = (
+        None
+    ),
+    expected_size: Annotated[
+        int | None, typer.Option(help="A public guess of how many rows there are.")
+    ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            help="classifier: columns, kernel; regressor: statistics, angles, surrogate; "
+            "sampler: matched, rejection, mcmc."
+        ),
+    ] = None,
+    contamination: Annotated[
+        float | None, typer.Option(help="The share of rows that are strange: anomalies.")
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="What it may cost; without it nothing is private.")
+    ] = None,
+    delta: Annotated[float, typer.Option(help="Chance that the promise fails.")] = 0.0,
+    ledger: Annotated[Path | None, typer.Option(help="Who pays; without it: unaccounted.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Whose budget of the ledger.")] = None,
+    release_id: Annotated[
+        str | None, typer.Option(help="A name; the same again returns the stored release.")
+    ] = None,
+    unit: Annotated[str | None, typer.Option(help="What is hidden: event unless told.")] = None,
+    relation: Annotated[str | None, typer.Option(help="add/remove or replace.")] = None,
+    contributions: Annotated[int | None, typer.Option(help="The most rows of one unit.")] = None,
+    seed: Annotated[int, typer.Option(help="Of hashes and directions, never of noise.")] = 0,
+    skip_nulls: Annotated[
+        bool,
+        typer.Option(
+            "--skip-nulls", help="Leave out rows with empty or NaN cells; --epsilon always does."
+        ),
+    ] = False,
+    force: Force = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Learn from a table in one pass and write a model, private if --epsilon is given."""
+    from sfumato.cli import output as _show
+    from sfumato.cli import release_options as _releasing
+    from sfumato.data.tables import Source
+
+    given = context.params
+    kind = _kind(kind, label, target)
+    _together(kind, given)
+    check_output(output, force, data, ledger)
+    beside = label or target
+    private = epsilon is not None
+    names = _density_files.chosen(data, columns, beside, private=private)
+    if ledger is not None:
+        given["release_id"] = release_id = release_id or secrets.token_hex(16)
+    model = _made(kind, given, names)
+    stored = _releasing.is_stored(ledger, release_id)
+    source = Source(data, names, beside, label is not None, skip_nulls, REMEDY, private)
+    begin = time.perf_counter()
+    with _releasing.way_back(ledger, release_id):
+        # How many rows there are is not shown of those that are to be hidden.
+        hidden = quiet or json or private
+        _learn(model, source, streamed=kind in STREAMED and bool(bounds), hidden=hidden)
+        model.save(output)
+    seconds = round(time.perf_counter() - begin, 3)
+    found = _density_files.told(model, output, json)
+    _show.document({**found, "stored_before": stored, "seconds": seconds}, json)
+    if epsilon is not None:
+        _show.promise(model.statement_, json)
+    elif not json:
+        print(OPEN)
+    if stored:
+        print(f"sfumato: {release_id!r} was stored before; nothing was drawn.", file=sys.stderr)
+
+
+OPEN = "Nothing is hidden: this file is raw data in another form. --epsilon makes a release."
+REMEDY = "--skip-nulls leaves such rows out."
+
+
+def _kind(kind: str | None, label: str | None, target: str | None) -> str:
+    """What is to be learned, and whether what was given fits it."""
+    found = kind or ("classifier" if label else "regressor" if target else "density")
+    if found not in KINDS:
+        raise ValueError(f"--kind must be one of {', '.join(KINDS)}, not {kind!r}.")
+    for option, value, needs in (
+        ("--label", label, "classifier"),
+        ("--target", target, "regressor"),
+    ):
+        if (value is not None) != (found == needs):
+            verb = "needs" if found == needs else "takes no"
+            raise ValueError(f"density build: a model of kind {found} {verb} {option}.")
+    return found
+
+
+def _together(kind: str, given: dict[str, Any]) -> None:
+    """Refuse what would be ignored, and name all that a release lacks at once."""
+    if given["epsilon"] is None:
+        for name in (*PAID, "delta"):
+            if given[name]:
+                raise ValueError(f"{_option(name)} does not go without --epsilon.")
+        return
+    lacking = [
+        option
+        for option, kinds in PUBLIC.items()
+        if kind in kinds and not given[option[2:].replace("-", "_")]
+    ]
+    if lacking:
+        raise ValueError(
+            f"--epsilon needs {' and '.join(lacking)}: public, never taken from private data."
+        )
+    ledger = given["ledger"]
+    if ledger is not None and (not ledger.exists() or not ledger.stat().st_size):
+        raise FileNotFoundError(f"{ledger}: there is no ledger; make one with budget create.")
+    if (ledger is None) != (given["dataset"] is None):
+        raise ValueError("--ledger and --dataset go together; give both or neither.")
+    if ledger is None and given["release_id"] is not None:
+        raise ValueError("--release-id needs a --ledger to look in.")
+
+
+def _made(kind: str, given: dict[str, Any], names: list[str] | None) -> Any:
+    """The model, with the options that were given; one that it does not have is refused."""
+    from sfumato import density
+
+    values = {name: given[name] for name in (*CHOICES, *PAID) if given[name] is not None}
+    values |= {"epsilon": given["epsilon"], "delta": given["delta"], "random_state": given["seed"]}
+    if given["bounds"]:
+        pairs = [_pair("--bounds", each) for each in given["bounds"]]
+        if names is not None and len(pairs) not in (1, len(names)):
+            raise ValueError(
+                f"--bounds must be given once for all columns, or {len(names)} times, once for "
+                f"each of {', '.join(names)}; it is given {len(pairs)} times."
+            )
+        sides = tuple(list(side) for side in zip(*pairs, strict=True))
+        values["bounds"] = pairs[0] if len(pairs) == 1 else sides
+    if given["classes"] is not None:
+        values["classes"] = given["classes"].split(",")
+    if given["target_bounds"] is not None:
+        values["target_bounds"] = _pair("--target-bounds", given["target_bounds"])
+    if given["categorical"] is not None:
+        values["categorical"] = _places(given["categorical"].split(","), names)
+    made = getattr(density, KINDS[kind])
+    known = made().get_params(deep=False)
+    for name in values:
+        if name not in known:
+            raise ValueError(f"density build: a model of kind {kind} takes no {_option(name)}.")
+    model = made(**values)
+    model._check()
+    return model
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _pair(option: str, written: str) -> tuple[float, float]:
+    found = _density_files.numbers(option, written)
+    if len(found) != 2 or not found[0] < found[1]:
+        raise ValueError(f"{option} must be LOW,HIGH, the first below the second, not {written!r}.")
+    return found[0], found[1]
+
+
+def _places(wanted: list[str], names: list[str] | None) -> list[int]:
+    missing = [name for name in wanted if name not in (names or [])]
+    if missing:
+        raise ValueError(f"--categorical names {missing[0]!r}, which is no column of the points.")
+    return [(names or []).index(name) for name in wanted]
+
+
+def _learn(model: Any, source: Any, *, streamed: bool, hidden: bool) -> None:
+    """In one pass where the model can; else from all rows at once."""
+    from sfumato.cli import output as _show
+
+    if streamed:
+        with _show.progress("reading", hidden=hidden) as tell:
+            model.fit_batches(_counted(source, tell))
+        return
+    points, beside = source.all()
+    if beside is None:
+        model.fit(points)
+    elif source.text:
+        model.fit(points, _labels(model, source, beside))
+    else:
+        model.fit(points, beside)
+
+
+def _counted(source: Any, tell: Any) -> Any:
+    done = 0
+    for part, _ in source.parts():
+        yield part
+        done += len(part)
+        tell(done, None)
+
+
+def _labels(model: Any, source: Any, texts: Any) -> Any:
+    """The classes of the rows: whole numbers where all classes are such, else texts."""
+    import numpy as np
+
+    if source.private:
+        if all(_whole(each) for each in model.classes):
+            model.classes = [int(each) for each in model.classes]
+        return texts
+    named = np.unique(texts) if model.classes is None else np.array(model.classes)
+    if len(named) > MOST_CLASSES:
+        raise ValueError(
+            f"--label names {source.beside!r}, with more than {MOST_CLASSES} different values; a "
+            "column of numbers is a --target."
+        )
+    unknown = ~np.isin(texts, named)
+    if unknown.any():
+        at = 1 + int(unknown.argmax())
+        raise ValueError(
+            f"{source.file}: row {at} of those used: column {source.beside!r} holds a class that "
+            "--classes does not name; name all of them."
+        )
+    if not all(_whole(each) for each in named.tolist()):
+        return texts
+    if model.classes is not None:
+        model.classes = [int(each) for each in model.classes]
+    return texts.astype(np.int64)
+
+
+def _whole(written: str) -> bool:
+    """Whether a text is a whole number as Python writes it."""
+    return written.removeprefix("-").isdecimal() and str(int(written)) == written

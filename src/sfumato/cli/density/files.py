@@ -1,0 +1,192 @@
+"""What `sfumato density` is given and tells: points, models, and what a model is."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+__all__ = [
+    "At",
+    "Columns",
+    "Model",
+    "Points",
+    "asked",
+    "chosen",
+    "column_names",
+    "load",
+    "numbers",
+    "told",
+]
+
+Model = Annotated[
+    Path, typer.Argument(help="A file that density build wrote, or a release of a kernel sketch.")
+]
+Points = Annotated[
+    Path | None,
+    typer.Argument(help="A table of points: .csv, .tsv, .parquet, .jsonl (also .gz) or .npy."),
+]
+At = Annotated[
+    list[str] | None,
+    typer.Option("--at", metavar="X,Y,...", help="A point in place of a table; repeatable."),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(help="The table's names of the model's columns, in its order, if others: a,b,..."),
+]
+
+
+def numbers(option: str, written: str) -> list[float]:
+    """Numbers between commas."""
+    try:
+        return [float(part) for part in written.split(",")]
+    except ValueError:
+        raise ValueError(f"{option} must be numbers between commas, not {written!r}.") from None
+
+
+def chosen(
+    file: Path, columns: str | None, beside: str | None, *, private: bool = False
+) -> list[str] | None:
+    """The names of the points' columns: those given, or all but the one beside; of .npy none."""
+    from sfumato.data.readers.text import form_of
+    from sfumato.data.tables import names_of
+
+    if file.suffix == ".npy":
+        if columns or beside is not None:
+            raise ValueError(f"{file}: a matrix has no names for --columns, --label or --target.")
+        return None
+    form = form_of(file)
+    if private and not columns and form is not None and not form.delimiter:
+        raise ValueError(
+            f"{file}: --columns must be given with --epsilon: the names in a JSON file are rows' "
+            "own, and not public."
+        )
+    names = columns.split(",") if columns else [n for n in names_of(file) if n != beside]
+    if len(set(names)) < len(names):
+        raise ValueError("--columns names a column twice.")
+    if beside in names:
+        raise ValueError(f"--columns names {beside!r}, which is what is to be told from the rest.")
+    return names
+
+
+def asked(
+    model: Any, file: Path | None, at: list[str] | None, columns: str | None, beside: str | None
+) -> tuple[Any, Any]:
+    """The points a command is asked about, from a table or --at, and the column beside them."""
+    import numpy as np
+
+    if (file is None) == (not at):
+        raise ValueError("give the points as a table or with --at X,Y,..., one of them.")
+    if file is None:
+        if columns or beside is not None:
+            raise ValueError("--at goes without --columns, --label and --target.")
+        found = [numbers("--at", written) for written in at or []]
+        if any(len(point) != model.n_features_in_ for point in found):
+            raise ValueError(f"--at must be {model.n_features_in_} numbers between commas.")
+        return _named(model, np.array(found)), None
+    return _read(model, file, columns, beside)
+
+
+def _read(model: Any, file: Path, columns: str | None, beside: str | None) -> tuple[Any, Any]:
+    from sfumato.data.tables import Source
+
+    known = list(getattr(model, "feature_names_in_", ()))
+    given = columns or (",".join(known) if known and file.suffix != ".npy" else None)
+    names = chosen(file, given, beside)
+    text = hasattr(model, "classes_")
+    points, other = Source(file, names, beside, text).all()
+    width = points.shape[1]
+    if width != model.n_features_in_:
+        raise ValueError(
+            f"{file}: has {width} columns of points, and the model {model.n_features_in_}; name "
+            "them with --columns a,b,..."
+        )
+    return _named(model, points), other
+
+
+def _named(model: Any, points: Any) -> Any:
+    """Points under the names that the model knows, if it knows any."""
+    import numpy as np
+    import pyarrow as pa
+
+    names = list(getattr(model, "feature_names_in_", ()))
+    if not names:
+        if isinstance(points, np.ndarray):
+            return points
+        return np.column_stack([column.to_numpy() for column in points.columns])
+    if isinstance(points, np.ndarray):
+        return pa.table(dict(zip(names, points.T, strict=True)))
+    return points.rename_columns(names)
+
+
+def column_names(model: Any) -> list[str]:
+    """What the columns are called; x0, x1, ... where nobody named them, none of a graph."""
+    names = [str(name) for name in getattr(model, "feature_names_in_", ())]
+    return names or [f"x{j}" for j in range(getattr(model, "n_features_in_", 0))]
+
+
+def load(file: Path, *kinds: str) -> Any:
+    """The model in a file, which must be of one of these classes where some are named."""
+    from sfumato.cli.output import check_kind
+
+    if file.is_dir():
+        raise IsADirectoryError(f"{file}: is a folder, not a model.")
+    check_kind(file, "sketch")
+    from sfumato.density import SketchDensity
+    from sfumato.density import load as read
+    from sfumato.density.serialization import holds_model
+    from sfumato.sketch import SketchFormatError
+
+    try:
+        held = read(file) if holds_model(file) else _release(file)
+    except SketchFormatError as error:
+        raise SketchFormatError(f"{file}: {error}") from None
+    kind = type(held).__name__
+    if "SketchDensity" in kinds and hasattr(held, "statement") and hasattr(held, "mean"):
+        return SketchDensity.from_release(held)
+    if kinds and kind not in kinds:
+        raise ValueError(f"{file}: holds a {kind}, and this command asks a {' or '.join(kinds)}.")
+    return held
+
+
+def _release(file: Path) -> Any:
+    """A sketch or release, of which some can answer as a density does."""
+    from sfumato.sketch import load as read
+
+    return read(file)
+
+
+def told(model: Any, file: Path, json: bool) -> dict[str, Any]:
+    """What a model is, without its cells."""
+    from sfumato.density.serialization import PAYING
+
+    kept = {
+        name: value for name, value in model.get_params(deep=False).items() if value is not None
+    }
+    names = column_names(model)
+    return {
+        "file": str(file),
+        "kind": type(model).__name__,
+        "columns": names if json else ", ".join(names),
+        "parameters": {name: value for name, value in kept.items() if name not in PAYING},
+        **_learned(model, json),
+        "private": hasattr(model, "statement_"),
+        "file_bytes": file.stat().st_size,
+        **({"statement": model.statement_.to_dict()} if hasattr(model, "statement_") else {}),
+    }
+
+
+def _learned(model: Any, json: bool) -> dict[str, Any]:
+    """What a kind of model found besides its cells, and for the curator how many were clipped."""
+    found: dict[str, Any] = {"backend": getattr(model, "backend_", "race")}
+    if hasattr(model, "classes_"):
+        labels = model.classes_.tolist()
+        found |= {"method": model.method_, "classes": labels}
+        if not json:
+            found["classes"] = ", ".join(map(str, labels))
+    if hasattr(model, "coef_"):
+        named = dict(zip(column_names(model), model.coef_.tolist(), strict=True))
+        shown = named if json else {name: f"{value:.6g}" for name, value in named.items()}
+        found |= {"intercept": model.intercept_, "coefficients": shown}
+    if hasattr(model, "offset_"):
+        found["threshold"] = model.offset_
+    return {**found, **({"clipped": model.clipped_} if hasattr(model, "clipped_") else {})}

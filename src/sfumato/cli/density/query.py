@@ -1,0 +1,265 @@
+"""`sfumato density query, classify, regress, anomalies`: what a model says about points.
+
+`sfumato density modes` and `sample`: the highest places of a model, and rows drawn from it.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sfumato.cli.density import files as _density_files
+from sfumato.cli.density.files import At, Columns, Model, Points
+from sfumato.cli.options import Force, Json, check_output
+
+__all__ = ["TABLES", "anomalies", "check", "classify", "modes", "query", "regress", "sample"]
+
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="Where to write all answers: .csv or .parquet."),
+]
+TABLES = (".csv", ".parquet")
+SHOWN = 20  # rows for people; --json and --output have all
+CURATOR = "This is of the rows themselves, which no release covers: for the curator only."
+
+
+def query(
+    file: Model,
+    points: Points = None,
+    at: At = None,
+    columns: Columns = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Where to draw a heat map of one or two columns: .png, .svg or .pdf."),
+    ] = None,
+    output: Output = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """How dense the rows are around each point, and the log of it.
+
+    The p-stable kernel, the default, has no density: its number is the mean kernel value, up to 1.
+    """
+    import numpy as np
+
+    from sfumato.cli import output as _show
+
+    check(output, TABLES, force, file, points)
+    _check_plot(plot, force, file, points, output)
+    model = _density_files.load(file, "SketchDensity")
+    if plot is not None:
+        from sfumato.cli.density.figure import heat_map
+        from sfumato.core.file_format import write_whole
+
+        write_whole(plot, heat_map(model, plot))
+        if points is None and not at:
+            _show.document({"plot": str(plot)}, json)
+            return
+    asked, _ = _density_files.asked(model, points, at, columns, None)
+    logs = model.score_samples(asked)
+    drawn = {"plot": str(plot)} if plot is not None and json else None
+    _tell(asked, {"density": np.exp(logs), "log_density": logs}, output, json, drawn)
+    if plot is not None and not json:
+        print(f"{plot}: a heat map.")
+
+
+def classify(
+    file: Model,
+    points: Points = None,
+    at: At = None,
+    columns: Columns = None,
+    label: Annotated[
+        str | None, typer.Option(help="A column of true classes: tell the accuracy as well.")
+    ] = None,
+    output: Output = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """The likeliest class of each point, and how likely."""
+    import numpy as np
+
+    check(output, TABLES, force, file, points)
+    model = _density_files.load(file, "SketchClassifier")
+    asked, truth = _density_files.asked(model, points, at, columns, label)
+    chances = model.predict_proba(asked)
+    best = chances.argmax(axis=1)
+    found = {"class": model.classes_[best], "probability": chances[np.arange(len(best)), best]}
+    if truth is None:
+        _tell(asked, found, output, json)
+        return
+    right = truth == found["class"].astype(str)
+    usual = np.unique(truth, return_counts=True)[1].max() / len(truth)
+    told = {"accuracy": float(right.mean()), "most_frequent_class": float(usual)}
+    _tell(asked, {**found, "right": right}, output, json, told)
+
+
+def regress(
+    file: Model,
+    points: Points = None,
+    at: At = None,
+    columns: Columns = None,
+    target: Annotated[
+        str | None, typer.Option(help="A column of true numbers: tell R2 as well.")
+    ] = None,
+    output: Output = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """The number that is expected at each point."""
+    import numpy as np
+
+    check(output, TABLES, force, file, points)
+    model = _density_files.load(file, "SketchRegressor")
+    asked, truth = _density_files.asked(model, points, at, columns, target)
+    found = {"predicted": model.predict(asked)}
+    if truth is None:
+        _tell(asked, found, output, json)
+        return
+    left, spread = np.square(truth - found["predicted"]).mean(), truth.var()
+    told = {"r2": float(1 - left / spread) if spread else None, "rmse": float(np.sqrt(left))}
+    _tell(asked, {**found, "true": truth}, output, json, told)
+
+
+def anomalies(
+    file: Model,
+    points: Points = None,
+    at: At = None,
+    columns: Columns = None,
+    output: Output = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """How strange each point is: the lower its score, the stranger; and whether that is too far.
+
+    People see the strangest first, with the number of their row; --json and -o keep the order.
+    """
+    import numpy as np
+
+    check(output, TABLES, force, file, points)
+    model = _density_files.load(file, "SketchAnomalyDetector")
+    asked, _ = _density_files.asked(model, points, at, columns, None)
+    scores = model.score_samples(asked) + 0.0  # no point has a score of -0
+    found = {"score": scores, "strange": scores < model.offset_}
+    if json:
+        _tell(asked, found, output, json)
+        return
+    first = np.argsort(scores, kind="stable")
+    _tell(asked, found, output, json, order=first)
+    share = f"{int(found['strange'].sum()):,} of {len(scores):,}"
+    print(f"{share} are strange: below {model.offset_:.6g}, the threshold of the model.")
+
+
+def check(output: Path | None, endings: tuple[str, ...], force: bool, *inputs: Path | None) -> None:
+    """Refuse before the work what could not be written after it."""
+    if output is not None:
+        if output.suffix.lower() not in endings:
+            raise ValueError(f"{output}: must end in {', '.join(endings)}.")
+        check_output(output, force, *inputs)
+
+
+def _check_plot(plot: Path | None, force: bool, *others: Path | None) -> None:
+    from sfumato.cli.density.figure import KINDS
+
+    check(plot, KINDS, force, *others)
+
+
+def _tell(
+    asked: Any,
+    found: dict[str, Any],
+    output: Path | None,
+    json: bool,
+    more: dict[str, Any] | None = None,
+    order: Any = None,
+) -> None:
+    """The answers beside their points: all of them to a file or as JSON, the first to people."""
+    import numpy as np
+
+    from sfumato.cli import output as _show
+    from sfumato.data.tables import write
+
+    given = _columns(asked)
+    columns = {f"{name}_given" if name in found else name: each for name, each in given.items()}
+    columns |= found
+    size = len(next(iter(found.values())))
+    if output is not None:
+        write(output, columns)
+    if json:
+        _show.document({"rows": _rows(columns), **(more or {})}, json)
+        return
+    if output is None:
+        shown = columns if order is None else {"row": np.arange(1, size + 1), **columns}
+        first = (np.arange(size) if order is None else order)[:SHOWN]
+        _show.rows(_rows({name: np.asarray(each)[first] for name, each in shown.items()}), json)
+    if output is not None:
+        print(f"{output}: {size:,} rows.")
+    elif size > SHOWN:
+        print(f"... and {size - SHOWN:,} more; -o FILE writes all.")
+    if more is not None:
+        _show.document(more, json)
+        print(CURATOR)
+
+
+def _rows(columns: dict[str, Any]) -> list[dict[str, Any]]:
+    lists = [values.tolist() for values in columns.values()]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
+
+
+def _columns(asked: Any) -> dict[str, Any]:
+    import numpy as np
+
+    if isinstance(asked, np.ndarray):
+        return {f"x{j}": asked[:, j] for j in range(asked.shape[1])}
+    return {name: asked.column(name).to_numpy() for name in asked.column_names}
+
+
+def modes(
+    file: Model,
+    n: Annotated[int | None, typer.Option("-n", help="At most so many.", min=1)] = None,
+    threshold: Annotated[
+        float, typer.Option(help="Standard deviations of noise that a mode must stand out by.")
+    ] = 6.0,
+    seed: Annotated[int, typer.Option(help="Of the places where the search begins.")] = 0,
+    json: Json = False,
+) -> None:
+    """The places where the density is highest, as far as they stand out of the noise."""
+    from sfumato.cli import output as _show
+    from sfumato.density import find_modes
+
+    model = _density_files.load(file, "SketchDensity", "SketchSampler")
+    places, values = find_modes(model, n, threshold=threshold, random_state=seed)
+    names = _density_files.column_names(model)
+    if not len(places) and not json:
+        print("No place stands out of the noise.")
+        return
+    _show.rows(
+        [
+            {**dict(zip(names, place, strict=True)), "density": value}
+            for place, value in zip(places.tolist(), values.tolist(), strict=True)
+        ],
+        json,
+    )
+
+
+def sample(
+    file: Model,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Where to write the rows: .csv or .parquet.")
+    ],
+    n: Annotated[int, typer.Option("-n", help="How many rows.", min=1)] = 1000,
+    seed: Annotated[int | None, typer.Option(help="Fresh rows each time unless told.")] = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Write rows drawn from the model: as private as its release, at no further cost."""
+    import numpy as np
+
+    from sfumato.cli import output as _show
+    from sfumato.data.tables import write
+
+    check(output, TABLES, force, file)
+    model = _density_files.load(file, "SketchDensity", "SketchSampler")
+    drawn = model.sample(n, random_state=np.random.default_rng(seed) if seed is None else seed)
+    names = _density_files.column_names(model)
+    write(output, {name: drawn[:, j] for j, name in enumerate(names)})
+    shown = names if json else ", ".join(names)
+    _show.document({"file": str(output), "rows": len(drawn), "columns": shown}, json)

@@ -1,0 +1,206 @@
+"""What the commands print: one JSON document, or tables for people; progress goes to stderr."""
+
+import errno
+import inspect
+import json
+import math
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+__all__ = ["answer", "beginning", "check_kind", "document", "info", "progress", "promise", "rows"]
+
+NAMES = ("key", "item", "user")
+MAGICS = (b"SFUM", b"SFIX")  # of all files of ours that are neither text nor a ledger
+ANSWER = 1 << 26  # bytes of an answer's file, at most
+
+
+def info(stored: Any, file: Path) -> dict[str, Any]:
+    """What a sketch or release in a file is, without its cells."""
+    found: dict[str, Any] = {
+        "file": str(file),
+        "kind": type(stored).__name__,
+        "parameters": stored.parameters,
+        "nbytes": stored.nbytes,
+        "file_bytes": file.stat().st_size,
+    }
+    if hasattr(stored, "statement"):
+        found["statement"] = stored.statement.to_dict()
+    else:
+        found["merging"] = {"kind": stored.merging.kind, "reason": stored.merging.reason or None}
+    if hasattr(stored, "total"):
+        found["total"] = stored.total
+    if hasattr(stored, "users_"):
+        found["profiles"] = len(stored)
+    return {**found, **_error_bound(stored)}
+
+
+def beginning(file: Path, what: str = "file of ours", *, pipes: bool = False) -> bytes:
+    """The first bytes of a file, which tell its kind; devices are refused, and pipes unless told.
+
+    Of a pipe nothing is read.
+    """
+    mode = file.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(f"{file}: is a folder, not a {what}.")
+    if pipes and stat.S_ISFIFO(mode):
+        return b""
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "is not a regular file", str(file))
+    with file.open("rb") as opened:
+        return opened.read(16)
+
+
+def check_kind(file: Path, what: str, *magics: bytes) -> None:
+    """Refuse what cannot be such a file by its first bytes, before any large room is imported."""
+    begin = beginning(file, what)
+    if begin.startswith(b"SQLite"):
+        raise ValueError(f"{file}: is a ledger? Look into it with budget show.")
+    if not begin.startswith(magics or MAGICS):
+        raise ValueError(f"{file}: not a {what}: the magic bytes are missing or cut off.")
+
+
+def answer(file: Path, as_json: bool) -> None:
+    """The answer of a mechanism, with its statement."""
+    import numpy as np
+
+    from sfumato.privacy.mechanisms.base import Answer
+
+    if file.stat().st_size > ANSWER:
+        raise ValueError(f"{file}: is no answer: it has more than {ANSWER} bytes.")
+    told = Answer.from_bytes(file.read_bytes())
+    if as_json:
+        content = {"value": np.asarray(told.value).tolist(), "statement": told.statement.to_dict()}
+        document({"file": str(file), "kind": "Answer", **content}, as_json)
+    else:
+        print(told)
+    promise(told.statement, True)
+
+
+def promise(statement: Any, as_json: bool, more: str = "") -> None:
+    """The statement, for people; and once, on stderr, if it promises next to nothing.
+
+    A promise of nothing at all is itself a warning, a text. more: another warning, or "".
+    """
+    if not as_json:
+        print(statement)
+    warning = statement if isinstance(statement, str) else statement.warning
+    told = " ".join(part for part in (warning, more) if part)
+    if told:
+        print(f"sfumato: warning: {told}", file=sys.stderr)
+
+
+def _error_bound(sketch: Any) -> dict[str, Any]:
+    ask = getattr(sketch, "error_bound", None)
+    if ask is None:
+        return {}
+    needs = inspect.signature(ask).parameters
+    try:
+        bound = float(ask(0.99) if "confidence" in needs else ask())
+    except ValueError:  # this setting of the sketch has none
+        return {}
+    return {"error_bound": bound, **({"confidence": 0.99} if "confidence" in needs else {})}
+
+
+def document(content: dict[str, Any], as_json: bool) -> None:
+    """One thing: its fields."""
+    if as_json:
+        print(json.dumps(_plain(content), allow_nan=False, ensure_ascii=False))
+        return
+    table = _table("", "")
+    table.show_header = False
+    for name, value in content.items():
+        if name == "statement":  # people get it as sentences
+            continue
+        table.add_row(name.replace("_", " "), _words(value))
+    _print(table)
+
+
+def rows(content: list[dict[str, Any]], as_json: bool) -> None:
+    """Many things alike: a line each."""
+    if as_json:
+        print(json.dumps({"rows": _plain(content)}, allow_nan=False, ensure_ascii=False))
+        return
+    table = _table(*(content[0] if content else []))
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for row in content:
+        # A name is to be copied as it is, even if it is a number.
+        table.add_row(*(str(v) if name in NAMES else _words(v) for name, v in row.items()))
+    _print(table)
+
+
+class _Tell:
+    """The callback that `map_merge` gets: it keeps the rows and moves the bar if there is one."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.bar: Any = None
+
+    def __call__(self, done: int, total: int | None) -> None:
+        self.rows = done
+        if self.bar is not None:
+            self.bar.update(self.bar.task_ids[0], completed=done, total=total)
+
+
+@contextmanager
+def progress(title: str, *, hidden: bool) -> Iterator[_Tell]:
+    """A bar on stderr while the block runs, when people look at it."""
+    from rich.console import Console
+
+    tell, console = _Tell(), Console(stderr=True)
+    if hidden or not console.is_terminal:
+        yield tell
+        return
+    from rich import progress as bars
+
+    shown = (
+        bars.TextColumn("{task.description}"),
+        bars.BarColumn(),
+        bars.TextColumn("{task.completed:,.0f} rows"),
+        bars.TimeRemainingColumn(elapsed_when_finished=True),
+    )
+    with bars.Progress(*shown, console=console, transient=True) as tell.bar:
+        tell.bar.add_task(title, total=None)
+        yield tell
+
+
+def _table(*names: str) -> Any:
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    return Table(*names, box=SIMPLE)
+
+
+def _print(table: Any) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = 10_000  # a pipe has no edge to wrap at
+    console.print(table)
+
+
+def _words(value: Any) -> Any:
+    from rich.text import Text
+
+    if isinstance(value, dict):
+        inside = ", ".join(f"{name}={part}" for name, part in value.items() if part is not None)
+        return Text(inside)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return Text("-" if value is None else str(value))
+    if isinstance(value, int) or abs(value) >= 1e6:
+        return Text(f"{value:,.0f}" if math.isfinite(value) else str(value))
+    return Text(f"{value:,.6g}")
+
+
+def _plain(value: Any) -> Any:
+    """The value in JSON's types; what JSON has no number for is null."""
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,44 @@
+"""`sfumato telemetry`: what many people have in common, from reports that hide what each has."""
+
+from pathlib import Path
+
+import typer
+
+from sfumato.cli.telemetry import decode as telemetry_associate
+from sfumato.cli.telemetry import decode as telemetry_decode
+from sfumato.cli.telemetry import files as _telemetry_files
+from sfumato.cli.telemetry import params as telemetry_params
+from sfumato.cli.telemetry import params as telemetry_plan
+from sfumato.cli.telemetry import reports as telemetry_reports
+
+__all__ = ["app", "shown"]
+
+app = typer.Typer(
+    help="Count what many people have in common, from reports that hide what each has.",
+    no_args_is_help=False,
+    rich_markup_mode=None,
+)
+app.command()(telemetry_params.params)
+app.command()(telemetry_reports.encode)
+app.command()(telemetry_reports.aggregate)
+app.command()(telemetry_decode.decode)
+app.command()(telemetry_associate.associate)
+app.command()(telemetry_plan.plan)
+
+
+def shown(file: Path, json: bool) -> bool:
+    """Say what parameters, counts or reports in a file are; False where it holds something else."""
+    from sfumato.cli import output as _show
+
+    if _telemetry_files.holds_parameters(file):
+        scheme = _telemetry_files.scheme(file)
+        _show.document(telemetry_params.told(scheme, file, json), json)
+        telemetry_params.promise(scheme, json)
+        return True
+    if _telemetry_files.holds_counts(file):
+        telemetry_reports.show_counts(_telemetry_files.counts(file), file, json)
+        return True
+    if (fingerprint := _telemetry_files.reported(file)) is not None:
+        telemetry_reports.show_reports(fingerprint, file, json)
+        return True
+    return False

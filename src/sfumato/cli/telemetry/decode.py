@@ -1,0 +1,221 @@
+"""`sfumato telemetry decode`: a table of how often each candidate was reported, with its error.
+
+`sfumato telemetry associate`: how two variables go together that the same clients reported.
+"""
+
+import math
+import time
+from json import loads
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sfumato.cli.options import Force, Json, Quiet
+from sfumato.cli.telemetry import files as _telemetry_files
+from sfumato.cli.telemetry import files as _telemetry_reading
+from sfumato.cli.telemetry import tables as _telemetry_tables
+from sfumato.cli.telemetry import values as _telemetry_values
+
+__all__ = ["associate", "decode"]
+
+COMMAND = "telemetry decode"
+
+
+def decode(
+    data: Annotated[
+        list[Path], typer.Argument(metavar="DATA...", help="A file of counts, or files of reports.")
+    ],
+    candidates: Annotated[
+        Path | None,
+        typer.Option(
+            help="Values to look for: a file of one a line, a table with --column, or "
+            "google/rappor's map (.csv); unless told, the categories."
+        ),
+    ] = None,
+    params: _telemetry_files.Parameters = None,
+    column: _telemetry_values.Column = None,
+    method: Annotated[str, typer.Option(help="weighted, lasso, or likelihood (reports only).")] = (
+        "weighted"
+    ),
+    level: Annotated[
+        float, typer.Option(help="Share of false finds allowed; intervals are of 1 - level.")
+    ] = 0.05,
+    correction: Annotated[
+        str,
+        typer.Option(help="For many candidates: benjamini-hochberg, bonferroni or none."),
+    ] = "benjamini-hochberg",
+    other: Annotated[
+        bool,
+        typer.Option(
+            "--other/--no-other", help="Whether clients may have values that are no candidate."
+        ),
+    ] = True,
+    top: Annotated[
+        int, typer.Option("--top", "-n", help="How many rows are shown and drawn.", min=1)
+    ] = 20,
+    output: _telemetry_tables.Output = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Where to write a bar plot with intervals: .png, .svg or .pdf."),
+    ] = None,
+    force: Force = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Estimate how many reports had each candidate value, with intervals and what can be chance."""
+    from sfumato.cli import output as _show
+    from sfumato.telemetry import decode as decoding
+
+    _telemetry_tables.check(COMMAND, output, plot, force, *data, candidates)
+    scheme = _telemetry_files.scheme_for(COMMAND, data, params)
+    notes: list[str] = []
+    looked = _telemetry_reading.candidates(COMMAND, candidates, column, scheme, notes)
+    with _show.progress("reading", hidden=quiet or json) as tell:
+        gather = _telemetry_reading.kept if method == "likelihood" else _telemetry_reading.collected
+        read = gather(COMMAND, data, scheme, tell)
+    begin = time.perf_counter()
+    found = decoding(read, looked, method=method, level=level, correction=correction, other=other)
+    seconds = round(time.perf_counter() - begin, 3)
+    _written(found, output, plot, top, level)
+    if json:
+        table = loads(found.to_json())
+        table["notes"] += notes
+        _show.document({**table, "refused": dict(read.refused), "seconds": seconds}, json)
+    else:
+        _shown(found, top, {"refused": sum(read.refused.values()), "seconds": seconds})
+        print("".join(f"{note}\n" for note in notes), end="")
+
+
+def _written(found: Any, output: Path | None, plot: Path | None, top: int, level: float) -> None:
+    from sfumato.cli.telemetry.figure import figure
+    from sfumato.core.file_format import write_whole
+
+    if output is not None:
+        _telemetry_tables.write(output, found)
+    if plot is not None:
+        write_whole(plot, figure(found, top, level, plot))
+
+
+def _shown(found: Any, top: int, told: dict[str, Any]) -> None:
+    """The likeliest candidates as a table, then what no candidate explains, and the notes."""
+    import numpy as np
+
+    from sfumato.cli import output as _show
+
+    first = np.argsort(-found.estimate, kind="stable")[:top].tolist()
+    _show.rows(
+        [{"value": str(found.value[i]), **_telemetry_tables.row(found, i)} for i in first], False
+    )
+    _show.document({**_summary(found), **told}, False)
+    for note in found.notes:
+        print(note)
+
+
+def _summary(found: Any) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "reports": found.reports,
+        "candidates": len(found),
+        "found": int(found.detected.sum()),
+    }
+    if found.other > 0 or found.other_std_error > 0:
+        told["no candidate"] = f"{found.other:,.0f}, standard error {found.other_std_error:,.0f}"
+    told["rank"] = found.rank
+    return told if math.isnan(found.dispersion) else {**told, "dispersion": found.dispersion}
+
+
+ASSOCIATE_COMMAND = "telemetry associate"
+
+
+def associate(
+    first: Annotated[Path, typer.Argument(help="File of reports of one variable.")],
+    second: Annotated[
+        Path, typer.Argument(help="File of reports of the other, of the same clients in order.")
+    ],
+    params_first: Annotated[Path, typer.Option(help="File of the parameters of the first.")],
+    params_second: Annotated[Path, typer.Option(help="File of the parameters of the second.")],
+    candidates_first: Annotated[
+        Path | None,
+        typer.Option(help="Values to look for in the first, one a line; unless told, categories."),
+    ] = None,
+    candidates_second: Annotated[
+        Path | None,
+        typer.Option(help="Values to look for in the second, one a line; unless told, categories."),
+    ] = None,
+    level: Annotated[
+        float, typer.Option(help="Share of false finds allowed; intervals are of 1 - level.")
+    ] = 0.05,
+    other: Annotated[
+        bool,
+        typer.Option(
+            "--other/--no-other", help="Whether clients may have values that are no candidate."
+        ),
+    ] = True,
+    top: Annotated[int, typer.Option("--top", "-n", help="How many rows are shown.", min=1)] = 20,
+    output: _telemetry_tables.Output = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Estimate how many clients have each pair of values. Line r of both files is one client.
+
+    So both files must hold a client a row: encode two columns of one table, with no row left out.
+    Two reports of one client cost it the sum of both epsilons.
+    """
+    from sfumato.cli import output as _show
+    from sfumato.telemetry import associate as associating
+    from sfumato.telemetry import pair_statement
+
+    _telemetry_tables.check(ASSOCIATE_COMMAND, output, None, force, first, second)
+    schemes = [_telemetry_files.scheme(file) for file in (params_first, params_second)]
+    sent = [
+        _telemetry_reading.in_order(ASSOCIATE_COMMAND, file, scheme)
+        for file, scheme in zip((first, second), schemes, strict=True)
+    ]
+    notes: list[str] = []
+    looked = [
+        _telemetry_reading.candidates(
+            ASSOCIATE_COMMAND, file, None, scheme, notes, f"--candidates-{side}"
+        )
+        for file, scheme, side in zip(
+            (candidates_first, candidates_second), schemes, ("first", "second"), strict=True
+        )
+    ]
+    found = associating(*sent, *looked, level=level, other=other)
+    if output is not None:
+        _telemetry_tables.write(output, found)
+    if json:
+        document = loads(found.to_json())
+        _show.document({**document, "notes": [*document["notes"], *notes]}, json)
+    else:
+        _show_association(found, top, notes)
+    _show.promise(pair_statement(*schemes), json)
+
+
+def _show_association(found: Any, top: int, notes: list[str]) -> None:
+    """The likeliest pairs, and whether the variables are related at all."""
+    import numpy as np
+
+    from sfumato.cli import output as _show
+
+    order = np.argsort(-found.estimate, kind="stable")[:top].tolist()
+    names = [[_name(found[side][at]) for side in ("value_first", "value_second")] for at in order]
+    _show.rows(
+        [
+            {"first": one, "second": two, **_telemetry_tables.row(found, at)}
+            for (one, two), at in zip(names, order, strict=True)
+        ],
+        False,
+    )
+    told = {
+        "clients": found.reports,
+        "p_value_if_unrelated": found.independence.p_value,
+        "cramers_v": found.cramers_v,
+        "mutual_information_in_bits": found.mutual_information,
+    }
+    _show.document(told, False)
+    for note in (*found.notes, *notes):
+        print(note)
+
+
+def _name(value: Any) -> str:
+    return "no candidate" if value is None else str(value)

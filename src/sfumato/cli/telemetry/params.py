@@ -1,0 +1,352 @@
+"""`sfumato telemetry params`: make a file of parameters, say what it promises, or convert one.
+
+`sfumato telemetry plan`: which scheme sees most at this epsilon, and what will be visible.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from json import loads
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sfumato.cli.options import Force, Json, check_output
+from sfumato.cli.telemetry import files as _telemetry_files
+from sfumato.cli.telemetry import values as _telemetry_values
+
+__all__ = ["SCHEMES", "params", "plan", "promise", "told"]
+
+COMMAND = "telemetry params"
+# Written out, so that --help need not load the schemes: what each takes besides the metric.
+NOISE = ("f", "p", "q")
+SCHEMES: dict[str, tuple[str, ...]] = {
+    "rappor": (
+        *("bits", "hashes", "cohorts", *NOISE),
+        *("epsilon", "epsilon_one", "categories", "edges"),
+    ),
+    "local-hashing": ("epsilon", "cohorts", "cells"),
+    "subset-selection": ("epsilon", "cohorts", "cells", "categories", "other"),
+    "hadamard-response": ("epsilon", "categories", "other"),
+    "published": ("bits", "hashes", "cohorts", *NOISE),
+}
+SHORT = {"hadamard": "hadamard-response"}
+OPTIONS = tuple(dict.fromkeys(name for taken in SCHEMES.values() for name in taken))
+
+
+def params(
+    context: typer.Context,
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            help="File of parameters to show or convert: ours, or google/rappor's .csv."
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Where to write parameters; .csv: as google/rappor does."
+        ),
+    ] = None,
+    scheme: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Scheme: {', '.join(SCHEMES)} (google/rappor's).", show_default="rappor"
+        ),
+    ] = None,
+    metric: Annotated[str | None, typer.Option(help="Name of what is reported.")] = None,
+    bits: Annotated[int | None, typer.Option(help="Bits of a report.", show_default="128")] = None,
+    hashes: Annotated[
+        int | None, typer.Option(help="Bits that a value sets in a report.", show_default="2")
+    ] = None,
+    cohorts: Annotated[
+        int | None, typer.Option(help="Groups of clients, each with its own hashes.")
+    ] = None,
+    cells: Annotated[
+        int | None, typer.Option(help="Cells of a cohort; unless told, the best.")
+    ] = None,
+    f: Annotated[
+        float | None, typer.Option("-f", help="Chance that a bit of a value is random for ever.")
+    ] = None,
+    p: Annotated[
+        float | None,
+        typer.Option("-p", help="Chance that a 0 is reported as 1.", show_default="0"),
+    ] = None,
+    q: Annotated[
+        float | None,
+        typer.Option("-q", help="Chance that a 1 is reported as 1.", show_default="1"),
+    ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="Epsilon of all reports of one value together, instead of -f."),
+    ] = None,
+    epsilon_one: Annotated[
+        float | None, typer.Option(help="Epsilon of one report, instead of -p and -q.")
+    ] = None,
+    categories: Annotated[
+        Path | None,
+        typer.Option(help="File of all values there are, one a line; they are public."),
+    ] = None,
+    other: Annotated[
+        bool | None,
+        typer.Option("--other", help="Make one more category of all other values."),
+    ] = None,
+    edges: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,...", help="Edges of the bins, where values are numbers."),
+    ] = None,
+    column: _telemetry_values.Column = None,
+    own: Annotated[
+        bool | None,
+        typer.Option("--own", help="Read a .csv as our own scheme, of any number of bits."),
+    ] = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Make parameters for clients and servers, with the privacy they give; or show a file of them.
+
+    The same file goes to every client and to the server: reports name it by its fingerprint.
+    """
+    from sfumato.cli import output as _show
+
+    if output is not None:
+        check_output(output, force, file, categories)
+    options = context.params
+    found = _made(options) if file is None else _converted(file, options)
+    document = told(found, output or file, json)
+    if output is not None:
+        _telemetry_files.write_scheme(output, found)
+        document |= _missing(output, found)
+    _show.document(document, json)
+    promise(found, json)
+
+
+def told(scheme: Any, file: Path | None, as_json: bool) -> dict[str, Any]:
+    """What a scheme is and costs."""
+    import json
+
+    parameters = json.loads(scheme.to_json())
+    for name in ("format", "version", "scheme", "metric", "fingerprint"):
+        parameters.pop(name, None)
+    for name in ("categories", "edges"):
+        if name in parameters and not as_json:
+            parameters[name] = f"{len(parameters[name])} of them"
+    statement = scheme.statement()
+    return {
+        **({} if file is None else {"file": str(file)}),
+        "kind": "telemetry parameters",
+        "scheme": scheme.name,
+        "metric": scheme.metric,
+        "parameters": parameters,
+        "fingerprint": scheme.fingerprint,
+        "epsilon_permanent": _cost(scheme.epsilon_permanent, as_json),
+        "epsilon_one": _cost(scheme.epsilon_one, as_json),
+        "payload_bytes": scheme.payload_bytes,
+        "statement": statement if isinstance(statement, str) else statement.to_dict(),
+    }
+
+
+def promise(scheme: Any, as_json: bool) -> None:
+    """The privacy statement as people read it, and on stderr that it promises too little."""
+    from sfumato.cli import output as _show
+
+    _show.promise(scheme.statement(), as_json)
+
+
+def _missing(output: Path, scheme: Any) -> dict[str, str]:
+    """What people should know of parameters that were written as google/rappor does."""
+    if not _telemetry_files.is_csv(output):
+        return {}
+    own = " Read it back with --own." if scheme.name == "rappor" else ""
+    lost = "the metric, categories and edges are not in it"
+    return {"note": f"{output} holds only k, h, m, p, q and f: {lost}.{own}"}
+
+
+def _cost(epsilon: float, as_json: bool) -> float | str:
+    return epsilon if as_json or math.isfinite(epsilon) else "infinite: nothing is promised"
+
+
+def _converted(file: Path, options: dict[str, Any]) -> Any:
+    """The scheme of a file; a CSV holds neither its name nor the metric."""
+    csv = file.suffix.lower() == ".csv"
+    _refuse(options, ["scheme", "column", *OPTIONS], "with a file of parameters")
+    if not csv:
+        _refuse(options, ["metric", "own"], "with a file that tells it")
+    given = {"own": options["own"], "metric": options["metric"]}
+    return _telemetry_files.scheme(file, **{k: v for k, v in given.items() if v is not None})
+
+
+def _made(options: dict[str, Any]) -> Any:
+    """The scheme that the options describe; what they leave out keeps its default."""
+    import sfumato.telemetry  # noqa: F401, so that every scheme is known
+    from sfumato.telemetry.schemes.base import Scheme
+
+    _refuse(options, ["own"], "without a .csv of parameters")
+    kind = SHORT.get(options["scheme"], options["scheme"] or "rappor")
+    if kind not in SCHEMES:
+        named = ", ".join(map(repr, SCHEMES))
+        raise ValueError(f"{COMMAND}: --scheme must be one of {named}, not {kind!r}.")
+    others = [name for name in OPTIONS if name not in SCHEMES[kind]]
+    _refuse(options, others, f"with --scheme {kind}")
+    given = {name: options[name] for name in OPTIONS if options[name] is not None}
+    given |= _domain(options)
+    if options["metric"] is not None:
+        given["metric"] = options["metric"]
+    if kind == "rappor":
+        return _rappor(given)
+    wanted = "f" if "f" in SCHEMES[kind] else "epsilon"
+    if wanted not in given:
+        raise ValueError(f"{COMMAND}: give {_option(wanted)}, which sets the noise.")
+    return Scheme.KNOWN[kind](**given)
+
+
+def _rappor(given: dict[str, Any]) -> Any:
+    from sfumato.telemetry import Params
+
+    permanent, one = given.pop("epsilon", None), given.pop("epsilon_one", None)
+    if permanent is None and one is not None:
+        raise ValueError(f"{COMMAND}: --epsilon-one goes with --epsilon, that of all reports.")
+    if (permanent is None) == ("f" not in given):
+        raise ValueError(f"{COMMAND}: give either --epsilon, or -f (and -p and -q).")
+    if permanent is None:
+        return Params(**given)
+    _refuse(given, ["p", "q"], "with --epsilon, which chooses them")
+    try:
+        return Params.for_epsilon(permanent, one, **given)
+    except ValueError as error:  # which names the parameters of the library
+        told = str(error).replace("Params: permanent ", f"{COMMAND}: --epsilon ")
+        raise ValueError(told.replace("Params: one ", f"{COMMAND}: --epsilon-one ")) from None
+
+
+def _domain(options: dict[str, Any]) -> dict[str, Any]:
+    """Categories of a file, edges of the command line."""
+    found: dict[str, Any] = {}
+    if options["column"] is not None and options["categories"] is None:
+        raise ValueError(f"{COMMAND}: --column goes with --categories.")
+    if options["categories"] is not None:
+        found["categories"] = _telemetry_values.listed(options["categories"], options["column"])
+    if options["edges"] is not None:
+        try:
+            found["edges"] = [float(part) for part in options["edges"].split(",")]
+        except ValueError:
+            raise ValueError(f"{COMMAND}: --edges must be numbers with commas between.") from None
+    return found
+
+
+def _refuse(options: dict[str, Any], names: Iterable[str], why: str) -> None:
+    for name in names:
+        if options.get(name) is not None:
+            raise ValueError(f"{COMMAND}: {_option(name)} does not go {why}.")
+
+
+def _option(name: str) -> str:
+    return f"-{name}" if len(name) == 1 else f"--{name.replace('_', '-')}"
+
+
+PLAN_COMMAND = "telemetry plan"
+
+
+def plan(
+    reports: Annotated[int, typer.Option(help="How many reports are expected.")],
+    epsilon: Annotated[float, typer.Option(help="Epsilon of all reports of one value together.")],
+    dictionary: Annotated[
+        int | None, typer.Option(help="How many values will be looked for.")
+    ] = None,
+    known: Annotated[
+        bool, typer.Option("--known", help="Say that no other values can occur.")
+    ] = False,
+    categories: Annotated[
+        Path | None,
+        typer.Option(help="File of all values, one a line, instead of --dictionary --known."),
+    ] = None,
+    column: _telemetry_values.Column = None,
+    longitudinal: Annotated[
+        bool,
+        typer.Option("--longitudinal", help="Later reports of one client must not be alike."),
+    ] = False,
+    level: Annotated[
+        float, typer.Option(help="Chance allowed of finding any value that is not there.")
+    ] = 0.05,
+    metric: Annotated[str, typer.Option(help="Name of what is reported.")] = "",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Where to write the recommended parameters."),
+    ] = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Compare schemes at one epsilon: the least count that will be seen, and the bytes it takes."""
+    from sfumato.cli import output as _show
+    from sfumato.telemetry import plan as planning
+
+    if output is not None:
+        check_output(output, force, categories)
+    named = _named(dictionary, categories, column)
+    found = planning(
+        reports,
+        epsilon,
+        dictionary or len(named or []),
+        known=known or named is not None,
+        longitudinal=longitudinal,
+        level=level,
+    )
+    if output is not None:
+        scheme = _settled(found.recommended, named, metric)
+        _telemetry_files.write_scheme(output, scheme)
+    if json:
+        _show.document({**loads(found.to_json()), **_file(output)}, json)
+        if output is not None:
+            promise(scheme, json)
+        return
+    _show.rows([_row(row, reports) for row in found.rows], json)
+    print(f"Recommended: {found.recommended.name}. {found.why}")
+    if output is not None:
+        _show.document(told(scheme, output, json), json)
+        promise(scheme, json)
+
+
+def _named(dictionary: int | None, file: Path | None, column: str | None) -> list[str] | None:
+    """The values of a file, where one was given in place of their number."""
+    if (dictionary is None) == (file is None):
+        raise ValueError(
+            f"{PLAN_COMMAND}: give either --dictionary, a number, or --categories, a file."
+        )
+    if file is None:
+        if column is not None:
+            raise ValueError(f"{PLAN_COMMAND}: --column goes with --categories.")
+        return None
+    return _telemetry_values.listed(file, column)
+
+
+def _settled(row: Any, named: list[str] | None, metric: str) -> Any:
+    """The recommended scheme for these values, which the plan knows by their number only."""
+    if row.scheme.domain is None:
+        return replace(row.scheme, metric=metric)
+    if named is None:
+        raise ValueError(
+            f"{PLAN_COMMAND}: {row.name} has a cell for every value; give --categories, their "
+            "names, in place of --dictionary."
+        )
+    return replace(row.scheme, categories=tuple(named), metric=metric)
+
+
+def _file(output: Path | None) -> dict[str, str]:
+    return {} if output is None else {"file": str(output)}
+
+
+def _row(row: Any, reports: int) -> dict[str, Any]:
+    """One scheme: from how many reports on a value is seen in half and in nine of ten cases."""
+    blind = math.isinf(row.std_error)
+    seen = {
+        name: "nothing" if share >= 1 else f"{share * reports:,.0f} ({share:.3%})"
+        for name, share in (("seen half", row.visible), ("seen surely", row.surely_visible))
+    }
+    return {
+        "scheme": row.name,
+        "std_error": "too few counts" if blind else f"{row.std_error:,.0f}",
+        **seen,
+        "bytes": row.bytes_per_report,
+        "cohorts": row.scheme.cohorts,
+        "cells": row.scheme.cells,
+    }

@@ -1,0 +1,187 @@
+"""`sfumato telemetry encode` and `aggregate`: values become reports, and reports become counts."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sfumato.cli.options import Force, Json, Quiet, check_output
+from sfumato.cli.telemetry import files as _telemetry_files
+from sfumato.cli.telemetry import files as _telemetry_reading
+from sfumato.cli.telemetry import values as _telemetry_values
+
+__all__ = ["aggregate", "encode", "show_counts", "show_reports"]
+
+COMMAND = "telemetry aggregate"
+ONE = "one, whose secret was given"
+MANY = "simulated: every value is of another client"
+NO_IDS = "A CSV has no ids of reports: one that is given twice is counted twice."
+WARNING = "Reports with a seed are not private: who knows it can take the noise away."
+
+
+def encode(
+    params: Annotated[Path, typer.Option(help="File of parameters.")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Where to write reports, a line each; .gz packs them."),
+    ],
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE]...",
+            help="Files of values, one a line (also .gz), or tables with --column; else stdin.",
+        ),
+    ] = None,
+    column: _telemetry_values.Column = None,
+    secret_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of the secret of one client: 16 random bytes or more, as they are."
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Number that makes the same reports again, for tests; not private."),
+    ] = None,
+    skip_nulls: _telemetry_values.SkipNulls = False,
+    force: Force = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Make reports of values. Only the reports leave this computer; values are not kept.
+
+    Every line or row is reported: one without a value, or with one that cannot be, as an empty text
+    (with categories or edges as no value of them), unless --skip-nulls leaves it out. With
+    --secret-file they are those of one client, the same noise for the same value for ever. Without,
+    it is a simulation in which every value is of another client.
+    """
+    from sfumato.cli import output as _show
+    from sfumato.telemetry import Encoder, write_reports
+
+    named = files or ["-"]
+    inputs = [Path(each) for each in named if each != "-"]
+    if _telemetry_files.is_csv(output):
+        raise ValueError(f"{output}: reports are written as lines of JSON; name it .ndjson.")
+    check_output(output, force, params, secret_file, *inputs)
+    scheme = _telemetry_files.scheme(params)
+    encoder = Encoder(scheme, secret=_secret(secret_file), seed=seed)
+    numbers = getattr(scheme, "edges", None) is not None
+    empty: Counter[str] | None = Counter() if skip_nulls else None
+    columns = _telemetry_values.batches(
+        named, column, numbers=numbers, skip_nulls=skip_nulls, empty=empty, reported=True
+    )
+    begin = time.perf_counter()
+    with _show.progress("encoding", hidden=quiet or json) as tell:
+        written = write_reports(output, _encoded(encoder, columns, tell))
+    told = {
+        "file": str(output),
+        "clients": MANY if secret_file is None else ONE,
+        "reports": written,
+        **({"empty_lines_left_out": empty.total()} if empty else {}),
+        "fingerprint": scheme.fingerprint,
+        "payload_bytes": scheme.payload_bytes,
+        "file_bytes": output.stat().st_size,
+        **({} if seed is None else {"warning": WARNING}),
+        "seconds": round(time.perf_counter() - begin, 3),
+    }
+    _show.document(told, json)
+
+
+def aggregate(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="Files of reports (lines of JSON, also .gz) and of counts; also google/rappor's.",
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Where to write counts; .csv: as google/rappor does."),
+    ],
+    params: _telemetry_files.Parameters = None,
+    forget_ids: Annotated[
+        bool,
+        typer.Option(
+            "--forget-ids", help="Write a smaller file, which counts a report sent again twice."
+        ),
+    ] = False,
+    force: Force = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Count reports and merge counts. What cannot be a report is left out and counted by reason."""
+    from sfumato.cli import output as _show
+
+    check_output(output, force, params, *files)
+    scheme = _telemetry_files.scheme_for(COMMAND, files, params)
+    begin = time.perf_counter()
+    with _show.progress("counting", hidden=quiet or json) as tell:
+        total = _telemetry_reading.collected(COMMAND, files, scheme, tell)
+    loose = any(map(_telemetry_files.is_csv, [*files, output]))  # a CSV has no place for ids
+    if forget_ids or loose:
+        total = total.without_ids()
+    _telemetry_files.write_counts(output, total)
+    seconds = round(time.perf_counter() - begin, 3)
+    show_counts(total, output, json, seconds=seconds, **({"note": NO_IDS} if loose else {}))
+
+
+def show_counts(counts: Any, file: Path, as_json: bool, **more: Any) -> None:
+    """Say what counts are, without a cell of them."""
+    from sfumato.cli import output as _show
+
+    spread, refused = counts.dispersion(), sum(counts.refused.values())
+    reasons = ", ".join(f"{reason} {number:,}" for reason, number in counts.refused.items())
+    told = {
+        "file": str(file),
+        "kind": "telemetry counts",
+        "scheme": counts.scheme.name,
+        "metric": counts.scheme.metric,
+        "fingerprint": counts.scheme.fingerprint,
+        "cohorts": counts.scheme.cohorts,
+        "cells": counts.scheme.cells,
+        "accepted": len(counts),
+        "refused": {"all": refused, **counts.refused}
+        if as_json
+        else (f"{refused:,}: {reasons}" if refused else "none"),
+        "bytes_per_report": counts.bytes_per_report,
+        "finds_duplicates": counts.keep_ids,
+        "file_bytes": file.stat().st_size,
+    }
+    _show.document({**told, **({"dispersion": asdict(spread)} if as_json else {}), **more}, as_json)
+    if not as_json:
+        print(f"Dispersion: {spread}")
+
+
+def show_reports(fingerprint: str, file: Path, as_json: bool) -> None:
+    """Say that a file holds reports, and of which parameters the first is."""
+    from sfumato.cli import output as _show
+
+    told = {"file": str(file), "kind": "telemetry reports", "fingerprint": fingerprint or None}
+    _show.document({**told, "file_bytes": file.stat().st_size}, as_json)
+    if not as_json:
+        print("The fingerprint is that of the first report. telemetry aggregate counts them all.")
+
+
+def _encoded(encoder: Any, columns: Iterator[tuple[str, int, Any]], tell: Any) -> Iterator[Any]:
+    done = 0
+    for _, _, column in columns:
+        yield encoder.encode_many(column)
+        done += len(column)
+        tell(done, None)
+    if not done:
+        raise ValueError("telemetry encode: the input holds no value; give one a line.")
+
+
+def _secret(file: Path | None) -> bytes | None:
+    if file is None:
+        return None
+    if not file.is_file():  # a device would give another secret each time, without an end
+        raise FileNotFoundError(
+            f"{file}: there is no file of a secret; 32 bytes of /dev/urandom make one."
+        )
+    return file.read_bytes()

@@ -1,0 +1,1 @@
+"""What every room stands on: validation, ids, keys and hashes, bounds, files."""

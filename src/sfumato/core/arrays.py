@@ -1,0 +1,337 @@
+"""Rows of real numbers from any container, checked whole before a sketch changes.
+
+`rows` refuses what is no number; `private_points` reads every row by itself and refuses none.
+
+Columns that go with the keys: weights, checked whole before a sketch changes.
+"""
+
+from collections.abc import Mapping, Set
+from itertools import chain
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.core.ids import plain_numbers
+from sfumato.core.row_values import TEXTS, numbers_of
+from sfumato.privacy.mechanisms.inputs import clipped_column
+from sfumato.sketch.base import WEIGHT
+
+__all__ = [
+    "LARGEST",
+    "column_of",
+    "matrix_of",
+    "private_points",
+    "real_weights",
+    "rows",
+    "whole_weights",
+]
+
+LARGEST = 1e150  # products and squares of two numbers up to here stay finite
+PLAIN = {float, int, bool, np.float64}  # cells of lists that NumPy reads as `number_of` does
+
+
+def rows(owner: str, values: Any, dimension: int | None = None) -> np.ndarray:
+    """A float64 matrix, one row of numbers for each vector.
+
+    Parameters: owner, whom errors name; values, a matrix as NumPy array, Arrow list array or table,
+    pandas or polars frame, or list of lists, of numbers up to 1e150 in size; dimension, how many
+    columns there must be (None: any).
+
+    >>> rows("example", [[1, 2], [3, 4]], 2)
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    matrix = matrix_of(owner, values, dimension)
+    # A NaN fails both comparisons.
+    if matrix.size and not (matrix.min() >= -LARGEST and matrix.max() <= LARGEST):
+        row, column = np.argwhere(~(np.abs(matrix) <= LARGEST))[0]
+        raise ValueError(
+            f"{owner}: numbers must be finite and at most {LARGEST:g} in size; row {row}, column "
+            f"{column} is not."
+        )
+    return matrix
+
+
+def matrix_of(owner: str, values: Any, dimension: int | None = None) -> np.ndarray:
+    """A float64 matrix of these columns, whatever its numbers are; `rows` says from what."""
+    matrix = _matrix(owner, values)
+    if matrix.size == 0 and matrix.ndim in (1, 2) and len(matrix) == 0:
+        return np.zeros((0, matrix.shape[-1] if dimension is None else dimension))
+    if matrix.ndim != 2:
+        raise ValueError(f"{owner}: rows must form a matrix, not {matrix.ndim} dimensions.")
+    if matrix.dtype.kind not in "biuf":
+        raise TypeError(f"{owner}: {_misfit(matrix)}")
+    if dimension is not None and matrix.shape[1] != dimension:
+        raise ValueError(
+            f"{owner}: rows must have {dimension} columns (its dimension), not {matrix.shape[1]}."
+        )
+    return np.ascontiguousarray(matrix, np.float64)
+
+
+def _matrix(owner: str, values: Any) -> np.ndarray:
+    if isinstance(values, np.ma.MaskedArray) and values.mask.any():
+        raise TypeError(f"{owner}: rows must not be masked; fill them first.")
+    if isinstance(values, pa.Table | pa.RecordBatch):
+        columns = [column.to_numpy(zero_copy_only=False) for column in _columns(values)]
+        return np.column_stack(columns) if columns else np.empty((0, 0))
+    if hasattr(values, "to_numpy") and len(getattr(values, "shape", ())) == 2:
+        return plain_numbers(values if hasattr(values, "iloc") else values.to_numpy())
+    if hasattr(values, "__arrow_c_stream__") and not isinstance(values, pa.ChunkedArray):
+        values = pa.chunked_array(values)
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return _from_lists(owner, values)
+    try:
+        return plain_numbers(values)
+    except ValueError:
+        raise ValueError(f"{owner}: {_ragged(values)}") from None
+
+
+def _columns(table: Any) -> list[Any]:
+    if isinstance(table, pa.RecordBatch):
+        return list(table.columns)
+    return [column.combine_chunks() for column in table.columns]
+
+
+def _from_lists(owner: str, array: Any) -> np.ndarray:
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    kind = array.type
+    if not (
+        pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    ):
+        raise TypeError(f"{owner}: an Arrow column of lists is expected, not {kind}.")
+    if array.null_count:
+        at = array.is_null().index(True).as_py()
+        raise ValueError(f"{owner}: row {at} is null; drop or fill nulls first.")
+    lengths = np.unique(np.asarray(array.value_lengths()))
+    if lengths.size > 1:
+        raise ValueError(f"{owner}: rows must all be equally long, not {lengths[0]}, {lengths[1]}.")
+    numbers = array.flatten().to_numpy(zero_copy_only=False)
+    return np.asarray(numbers.reshape(len(array), -1) if len(array) else numbers)
+
+
+def _misfit(matrix: np.ndarray) -> str:
+    for (row, column), value in np.ndenumerate(matrix):
+        if not isinstance(value, Real):
+            return (
+                f"numbers are expected, not {type(value).__name__} at row {row}, column {column}."
+            )
+    return f"numbers are expected, not {matrix.dtype}."
+
+
+def _ragged(values: Any) -> str:
+    lengths = [len(row) if hasattr(row, "__len__") else 0 for row in values]
+    at = next((i for i, length in enumerate(lengths) if length != lengths[0]), 0)
+    return f"rows must all be equally long; row {at} has {lengths[at]} columns, row 0 {lengths[0]}."
+
+
+def column_of(owner: str, y: Any) -> Any:
+    """What stands beside the rows, as a column that `numbers_of` and `cells_of` read.
+
+    Parameters: owner, whom errors name; y, a column, a table of one column, or a list, of which
+    cells may be lists of one cell.
+    """
+    if y is None:
+        raise ValueError(f"{owner}: requires y to be passed, but the target y is None.")
+    parts = _columns_of(y)
+    if parts is not None or (hasattr(y, "shape") and len(y.shape) == 2):
+        columns = list(np.asanyarray(y).T) if parts is None else parts
+        if len(columns) != 1:
+            raise ValueError(f"{owner}: y must be one column, not {len(columns)}.")
+        return columns[0]
+    if isinstance(y, list | tuple):
+        return [_alone(cell) for cell in y]
+    if isinstance(y, str | bytes | Mapping | Set) or not hasattr(y, "__len__"):
+        raise TypeError(f"{owner}: y must be a column, not {type(y).__name__}.")
+    if len(getattr(y, "shape", (0,))) != 1:
+        raise ValueError(f"{owner}: y must be one column.")
+    return y
+
+
+def _alone(cell: Any) -> Any:
+    """The cell of a list of one, or the cell itself."""
+    if isinstance(cell, np.ndarray):
+        return cell.item() if cell.shape == (1,) and type(cell) is np.ndarray else cell
+    return cell[0] if isinstance(cell, list | tuple) and len(cell) == 1 else cell
+
+
+def private_points(owner: str, data: Any, columns: int | None) -> np.ndarray:
+    """A float64 matrix with one row for each of the data's, each read by itself; none is refused.
+
+    Guarantee: a row of the result depends on that row alone, cell by cell (`number_of`), so that
+    no row changes how others are read, and no content of a row raises or warns. A cell that is no
+    number is NaN; so is a whole row of a list that is no row of `columns` cells. Whoever calls
+    drops rows with NaN and clips the others to public bounds.
+    What is wrong with the container as a whole, which is public, is refused.
+    Parameters: owner, whom errors name; data, a matrix, an Arrow table, a pandas or polars frame,
+    or a list of rows; columns, how many a row of a list has, None where that was not told.
+
+    >>> private_points("example", [[1, "2.5"], ["guest", 3], [4]], 2)
+    array([[1. , 2.5],
+           [nan, 3. ],
+           [nan, nan]])
+    """
+    parts = _columns_of(data)
+    if parts is not None:
+        out = np.empty((len(data), len(parts)))
+        for place, part in enumerate(parts):
+            out[:, place] = numbers_of(part)
+        return out
+    if hasattr(data, "toarray"):
+        raise TypeError(f"{owner}: X must be a dense table; Sparse data was passed. Use toarray().")
+    if isinstance(data, pa.Array | pa.ChunkedArray):
+        data = _listed(data)
+    elif hasattr(data, "shape") and not isinstance(data, np.ndarray) and len(data.shape) != 1:
+        data = np.asarray(data)
+    if isinstance(data, np.ndarray) and (data.ndim != 1 or data.dtype != object):
+        if data.ndim != 2:
+            raise ValueError(
+                f"{owner}: X must have rows and columns, and is no table. Expected 2D array. "
+                "Reshape your data: array.reshape(-1, 1) for one column."
+            )
+        return numbers_of(data)
+    return _from_rows(owner, data, columns)
+
+
+def _columns_of(table: Any) -> list[Any] | None:
+    """The columns of a table of Arrow, polars or pandas; None where it is none."""
+    if isinstance(table, pa.Table | pa.RecordBatch):
+        return list(table.columns)
+    if hasattr(table, "get_columns"):
+        return list(table.get_columns())
+    if hasattr(table, "iloc") and hasattr(table, "columns"):
+        return [table.iloc[:, place] for place in range(table.shape[1])]
+    return None
+
+
+def _from_rows(owner: str, data: Any, columns: int | None) -> np.ndarray:
+    if isinstance(data, str | bytes | Mapping | Set) or not hasattr(data, "__len__"):
+        raise TypeError(f"{owner}: X must be a table of rows, not {type(data).__name__}.")
+    if columns is None:
+        raise ValueError(
+            f"{owner}: bounds must have one number per column where X is a list of rows, as "
+            "([0, 0], [1, 1]) for two: how long rows are is not public. Or give an array or table."
+        )
+    rows = list(data)
+    if _are_plain(rows, columns):
+        matrix = np.array(rows).reshape(-1, columns)
+        if matrix.dtype.kind in "biuf":
+            return np.ascontiguousarray(matrix, np.float64)
+    out = np.full((len(rows), columns), np.nan)
+    for place, row in enumerate(rows):
+        found = _row(row)
+        if found.shape == (columns,):
+            out[place] = found
+    return out
+
+
+def _listed(column: Any) -> list[Any]:
+    """The lists of an Arrow column of lists; of another one, as many rows that are none."""
+    kind = getattr(column.type, "value_type", pa.null())
+    if any(is_text(kind) for is_text in TEXTS):
+        column = column.cast(pa.large_list(pa.large_binary()))  # even if it is not UTF-8
+    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        return [None] * len(column)
+    return list(column.to_pylist())
+
+
+def _are_plain(rows: list[Any], columns: int) -> bool:
+    """Whether all are lists of so many plain numbers, which NumPy reads at once."""
+    return (
+        {type(row) for row in rows} <= {list, tuple}
+        and {len(row) for row in rows} == {columns}
+        and set(map(type, chain.from_iterable(rows))) <= PLAIN
+    )
+
+
+def _row(row: Any) -> np.ndarray:
+    """The numbers of one row; none where it is no row."""
+    if isinstance(row, str | bytes | Mapping | Set) or not hasattr(row, "__len__"):
+        return np.empty(0)
+    try:
+        return numbers_of(row if isinstance(row, np.ndarray) else list(row))
+    except Exception:  # whatever a row's own type raises
+        return np.empty(0)
+
+
+LARGEST_WEIGHT = 1e200
+
+
+def whole_weights(
+    owner: str, weights: Any, size: int, *, low: int = 0, clip: int | None = None
+) -> np.ndarray | None:
+    """Whole weights from low to 2**31 - 1, as many as keys; None stands for all ones.
+
+    With `clip`, a public bound, each is read by itself and clipped to that size, and what is no
+    number is 0: no weight is refused, and none changes another.
+    """
+    if clip is not None and weights is not None:
+        most = WEIGHT.check(owner, "clip", clip)
+        clipped = clipped_column(owner, "weights", weights, max(low, -most), most)
+        _check_length(owner, clipped, size)
+        return clipped if size else None
+    column = _column(owner, weights, size)
+    if column is None:
+        return None
+    if column.dtype.kind not in "iu":
+        raise TypeError(f"{owner}: weights must be whole numbers, not {column.dtype}.")
+    outside = (column < low) | (column >= 2**31)
+    if outside.any():
+        at = int(outside.argmax())
+        raise ValueError(f"{owner}: weights must be from {low} to 2**31 - 1; row {at} is not.")
+    return np.ascontiguousarray(column, np.int64)
+
+
+def real_weights(owner: str, weights: Any, size: int) -> np.ndarray | None:
+    """Real weights within 1e200, so that no sum overflows, as many as keys; None: all ones."""
+    column = _column(owner, weights, size)
+    if column is None:
+        return None
+    if column.dtype.kind not in "iuf":
+        raise TypeError(f"{owner}: weights must be numbers, not {column.dtype}.")
+    column = np.ascontiguousarray(column, np.float64)
+    inside = np.abs(column) <= LARGEST_WEIGHT
+    if not inside.all():
+        at = int((~inside).argmax())
+        raise ValueError(
+            f"{owner}: weights must be numbers within {LARGEST_WEIGHT:g}; row {at} is not."
+        )
+    return column
+
+
+def _arrow(owner: str, weights: Any) -> Any:
+    try:
+        if hasattr(weights, "__arrow_c_stream__"):
+            return pa.chunked_array(weights)
+        return pa.array(weights)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        # Arrow's own sentence quotes the value that does not fit.
+        raise TypeError(f"{owner}: weights must be numbers of one type.") from None
+
+
+def _column(owner: str, weights: Any, size: int) -> np.ndarray | None:
+    if weights is None:
+        return None
+    if isinstance(weights, np.ma.MaskedArray):
+        raise TypeError(f"{owner}: weights must not be masked; fill them first.")
+    if isinstance(weights, list | tuple) or hasattr(weights, "__arrow_c_stream__"):
+        weights = _arrow(owner, weights)
+    if isinstance(weights, pa.Array | pa.ChunkedArray):
+        if weights.null_count:
+            at = weights.is_null().index(True).as_py()
+            raise ValueError(f"{owner}: weights must be numbers; row {at} is null.")
+        weights = weights.to_numpy(zero_copy_only=False)
+    column = plain_numbers(weights)
+    if size == column.size == 0:
+        return None
+    _check_length(owner, column, size)
+    return column
+
+
+def _check_length(owner: str, column: np.ndarray, size: int) -> None:
+    if column.ndim != 1 or column.size != size:
+        raise ValueError(
+            f"{owner}: weights must be one for each of the {size} keys, not shape {column.shape}."
+        )

@@ -1,0 +1,394 @@
+"""The bytes of a sketch: magic, format, header, cells, checksum; damage is found before use.
+
+0   4  magic "SFUM"
+4   4  format number, little-endian as all that follows
+8   8  length of the header
+16     header, JSON: kind, version, parameters, state, arrays (name, dtype, shape)
+       zeros up to a multiple of 64, then each array, each padded likewise
+end-8  XXH64 of everything before it
+
+A reader believes nothing: only regular files are read, and the header is bounded and declares as
+many bytes of arrays as are there, before any array is made.
+"""
+
+import contextlib
+import errno
+import functools
+import hashlib
+import json
+import math
+import os
+import platform
+import re
+import secrets
+import stat
+import time
+from collections.abc import Iterator
+from io import BufferedWriter, FileIO
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.core.hashing import hash_column
+from sfumato.core.validation import whole
+from sfumato.kernels.lanes import aligned
+
+__all__ = [
+    "NUMBERS",
+    "Packed",
+    "SketchFormatError",
+    "checksum",
+    "damaged",
+    "json_object",
+    "kind_of_file",
+    "pack",
+    "packed_file",
+    "read_small",
+    "regular",
+    "remove_stale",
+    "write_whole",
+    "written_whole",
+]
+
+VERSION = whole(1, 2**31)
+MAGIC, FORMAT, HEADER_LIMIT, EDGE = b"SFUM", 1, 1 << 20, 64
+BUFFER = 1 << 16  # bytes of a file that are written at a time
+LENGTH, MOST_AXES, KIND_LIMIT = whole(0, 2**48), 8, 100
+NUMBERS = re.compile(r"[<|][biuf][1248]")  # dtypes of the arrays of our files
+DEPTH = 32  # of lists and objects in a header
+DAMAGED = "the sketch is cut off or damaged: its checksum does not hold."
+PART = re.compile(r"\.sfumato-([0-9a-f]{8})-([0-9]{1,10})-[0-9a-f]{8}\.part")
+STALE = 86_400.0  # seconds after which nobody, on whatever machine, still writes a temporary file
+_SWEPT: set[Path] = set()
+
+
+class SketchFormatError(ValueError):
+    """The bytes are not a whole, intact sketch that this version can read."""
+
+
+def pack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
+    """The header and arrays as one byte string with a checksum."""
+    listed = [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()]
+    text = json.dumps({**header, "arrays": listed}, allow_nan=False).encode()
+    if len(text) > HEADER_LIMIT:
+        raise ValueError(
+            f"{header['kind']}: its parameters take {len(text)} bytes, and a file has room for "
+            f"{HEADER_LIMIT}; use fewer columns or labels."
+        )
+    out = bytearray(MAGIC + FORMAT.to_bytes(4, "little") + len(text).to_bytes(8, "little") + text)
+    for array in arrays.values():
+        out.extend(bytes(-len(out) % EDGE))
+        out.extend(array.tobytes())
+    out.extend(checksum(memoryview(out)))
+    return bytes(out)
+
+
+@contextlib.contextmanager
+def damaged(owner: str, error: type[ValueError] = SketchFormatError) -> Iterator[None]:
+    """Whatever is raised inside by content that was read, Ctrl-C aside, becomes a format error."""
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    except Exception as found:
+        told = "it asks for more memory than there is" if isinstance(found, MemoryError) else found
+        if isinstance(found, RecursionError):
+            told = "it is nested too deep"
+        raise error(f"{owner}: damaged content: {told!s:.500}") from None
+
+
+def json_object(text: bytes | str) -> dict[str, Any]:
+    """The object that a JSON text writes, all of its numbers finite; ValueError for any other."""
+    try:
+        found = json.loads(text, parse_constant=_not_finite, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("the JSON is nested too deep.") from None
+    if not isinstance(found, dict):
+        raise ValueError("the JSON is no object.")
+    _check_depth(found, DEPTH)
+    return found
+
+
+def _check_depth(value: Any, left: int) -> None:
+    """Raise where lists and objects are nested deeper: NumPy takes seconds for a few hundred."""
+    if left == 0:
+        raise ValueError("the JSON is nested too deep.")
+    for part in value.values() if isinstance(value, dict) else value:
+        if isinstance(part, dict | list):
+            _check_depth(part, left - 1)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _not_finite(text)
+
+
+def _not_finite(text: str) -> float:
+    raise ValueError("a number is not finite.")
+
+
+class Packed:
+    """Bytes whose magic, length, checksum and header hold together; arrays are read on demand."""
+
+    kind: str
+    version: int
+    parameters: dict[str, Any]
+    state: dict[str, Any]
+
+    def __init__(self, data: Any) -> None:
+        try:
+            self._view = memoryview(data).cast("B")
+        except TypeError:
+            raise SketchFormatError("a sketch is read from bytes.") from None
+        length = _header_length(self._view[:16], len(self._view))
+        if checksum(self._view[:-8]) != self._view[-8:]:
+            raise SketchFormatError(DAMAGED)
+        self._start = 16 + length
+        header = _header(self._view[16 : self._start])
+        self._listed = _listed(header)
+        if _end(self._listed, self._start) != len(self._view) - 8:
+            raise SketchFormatError("the header is damaged: its arrays do not fill the bytes.")
+        self.kind, self.version = header["kind"], header["version"]
+        self.parameters, self.state = header["parameters"], header["state"]
+
+    def arrays(self, layout: dict[str, Any]) -> dict[str, np.ndarray]:
+        """The arrays, once each has the declared dtype and shape; all of them fill the bytes."""
+        if [name for name, _, _ in self._listed] != list(layout):
+            raise ValueError("the arrays are not those of this kind.")
+        found, at = {}, self._start
+        for (name, dtype, shape), cells in zip(self._listed, layout.values(), strict=True):
+            _check_shape(name, dtype, shape, cells)
+            at += -at % EDGE
+            size = math.prod(shape) * np.dtype(cells.dtype).itemsize
+            found[name] = self._copy(cells.dtype, tuple(shape), at, size)
+            at += size
+        return found
+
+    def _copy(self, dtype: Any, shape: tuple[int, ...], at: int, size: int) -> np.ndarray:
+        array = aligned(shape, dtype)
+        array.reshape(-1).view(np.uint8)[:] = np.frombuffer(self._view[at : at + size], np.uint8)
+        return array
+
+
+def _header_length(lead: Any, size: int) -> int:
+    """How long the header is, once the first bytes can be those of a file of this size."""
+    if size < 24 or len(lead) < 16 or lead[:4] != MAGIC:
+        raise SketchFormatError("not a sketch: the magic bytes are missing or cut off.")
+    form = int.from_bytes(lead[4:8], "little")
+    if form != FORMAT:
+        raise SketchFormatError(f"format {form} cannot be read, only {FORMAT}.")
+    length = int.from_bytes(lead[8:16], "little")
+    if length > min(HEADER_LIMIT, size - 24):
+        raise SketchFormatError(DAMAGED)
+    return length
+
+
+def _header(text: Any) -> dict[str, Any]:
+    """The fields of a header, each of its own type."""
+    try:
+        header = json_object(bytes(text))
+        header["version"] = VERSION.check("file", "version", header["version"])
+        for name, kind in (("kind", str), ("parameters", dict), ("state", dict), ("arrays", list)):
+            if not isinstance(header[name], kind) or (kind is str and len(header[name]) > 100):
+                raise ValueError(f"{name} is wrong.")
+    except (ValueError, KeyError):
+        raise SketchFormatError("the header is damaged.") from None
+    return header
+
+
+def _listed(header: dict[str, Any]) -> list[tuple[str, str, list[int]]]:
+    """Name, dtype and shape of each array; plain numbers only, and of a size that can be."""
+    listed = []
+    try:
+        for name, dtype, shape in header["arrays"]:
+            lengths = [LENGTH.check("file", "length", size) for size in shape]
+            # NumPy refuses too large ones beside a 0 as well.
+            most = math.prod(size or 1 for size in lengths)
+            if not isinstance(name, str) or not NUMBERS.fullmatch(dtype):
+                raise ValueError
+            if len(lengths) > MOST_AXES or most > LENGTH.high:
+                raise ValueError
+            listed.append((name, dtype, lengths))
+    except (ValueError, TypeError):
+        raise SketchFormatError("the header is damaged.") from None
+    return listed
+
+
+def _end(listed: list[tuple[str, str, list[int]]], at: int) -> int:
+    """Where the last of the arrays ends that begin after the header."""
+    for _, dtype, shape in listed:
+        at += -at % EDGE + math.prod(shape) * np.dtype(dtype).itemsize
+    return at
+
+
+@contextlib.contextmanager
+def regular(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
+    """A file to read and its size in bytes; a folder, device or pipe is refused at once."""
+    with _naming(Path(path)):
+        _refuse_irregular(os.stat(path).st_mode)
+        # Not to wait for somebody who writes, should a pipe have taken the name by now.
+        opened = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    with open(opened, "rb") as file:
+        found = os.fstat(file.fileno())
+        with _naming(Path(path)):
+            _refuse_irregular(found.st_mode)
+        yield file, found.st_size
+
+
+def _refuse_irregular(mode: int) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "is a folder, not a file of ours")
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "is not a regular file")
+
+
+def kind_of_file(path: str | os.PathLike[str]) -> str:
+    """What kind of thing a file holds by its header; "" where it is none of ours, or not whole."""
+    try:
+        with regular(path) as (file, size):
+            return str(_fitting_header(file, size)[1]["kind"])
+    except SketchFormatError:
+        return ""
+
+
+def _fitting_header(file: BinaryIO, size: int) -> tuple[bytes, dict[str, Any]]:
+    """The first bytes of a file, header included, once they declare as many as there are."""
+    lead = file.read(16)
+    text = file.read(_header_length(lead, size))
+    header = _header(text)
+    if _end(_listed(header), 16 + len(text)) != size - 8:
+        raise SketchFormatError(DAMAGED)
+    return lead + text, header
+
+
+def packed_file(path: str | os.PathLike[str]) -> memoryview:
+    """The bytes of a file, once its first ones declare as many as there are.
+
+    Raises SketchFormatError for anything else, of which no more than a header is read.
+    """
+    with regular(path) as (file, size):
+        begin = _fitting_header(file, size)[0]
+        data = bytearray(begin)
+        data += file.read(size - len(begin))
+    return memoryview(data)
+
+
+def read_small(path: str | os.PathLike[str], limit: int, what: str) -> bytes:
+    """The bytes of a regular file of at most so many, which errors call `what`."""
+    with regular(path) as (file, size):
+        if size > limit:
+            raise SketchFormatError(
+                f"{Path(path).name}: is no file of {what}: it has {size} bytes, more than {limit}."
+            )
+        return file.read(limit + 1)[:limit]
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that a reader sees the old content or the new, never a part."""
+    with written_whole(path) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def written_whole(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to, which takes the name `path` at the end, and only if nothing was raised.
+
+    A link is followed; a device, pipe or folder is left alone and refused. Errors of the file name
+    `path`; those of anything else that is done inside, as of a file that is read, stay as they are.
+    """
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "is not a regular file", str(path))
+    remove_stale(path.parent)
+    part = path.with_name(f".sfumato-{_machine()}-{os.getpid()}-{secrets.token_hex(4)}.part")
+    try:
+        with _naming(path):
+            raw = _Part(part, path)
+        with BufferedWriter(raw, BUFFER) as file:
+            yield file
+            file.flush()
+            with _naming(path):
+                os.fsync(file.fileno())
+        with _naming(path):
+            os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def remove_stale(folder: Path) -> None:
+    """Remove what killed writers left in a folder, once in the life of this process.
+
+    Such a file is ours by its name, and its writer gone: no process of its number runs on this
+    machine. Those of another machine, which shares the folder, are left alone for a day.
+    """
+    if folder in _SWEPT:
+        return
+    _SWEPT.add(folder)
+    with contextlib.suppress(OSError), os.scandir(folder) as there:
+        for entry in there:
+            named = PART.fullmatch(entry.name)
+            if named is None or (named[1] == _machine() and _alive(int(named[2]))):
+                continue
+            with contextlib.suppress(OSError):
+                found = entry.stat(follow_symlinks=False)
+                old = time.time() - found.st_mtime > STALE
+                if stat.S_ISREG(found.st_mode) and (old or named[1] == _machine()):
+                    os.unlink(entry.path)
+
+
+@functools.cache
+def _machine() -> str:
+    """Eight digits that tell machines, and containers, whose processes have their own numbers."""
+    space = ""
+    with contextlib.suppress(OSError):
+        space = os.readlink("/proc/self/ns/pid")
+    return hashlib.sha256(f"{platform.node()} {space}".encode()).hexdigest()[:8]
+
+
+def _alive(process: int) -> bool:
+    """Whether a process of this number runs here; one of somebody else's does too."""
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+class _Part(FileIO):
+    """A new file whose failed writes name another, whose name it will take."""
+
+    def __init__(self, part: Path, path: Path) -> None:
+        super().__init__(part, "x")
+        self._path = path
+
+    def write(self, data: Any, /) -> int:
+        with _naming(self._path):
+            return super().write(data)
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Errors of the system name this path."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
+
+
+def checksum(view: memoryview) -> bytes:
+    """XXH64 of the bytes."""
+    offsets = pa.py_buffer(np.array([0, len(view)], np.int64))
+    column = pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, pa.py_buffer(view)])
+    return int(hash_column(column)[0]).to_bytes(8, "little")
+
+
+def _check_shape(name: str, dtype: str, shape: list[int], cells: Any) -> None:
+    fits = len(shape) == len(cells.shape) and all(
+        have == want or (want == -1 and have >= 0)
+        for have, want in zip(shape, cells.shape, strict=True)
+    )
+    if not fits or np.dtype(cells.dtype).str != dtype:
+        raise ValueError(f"array {name} has the wrong shape or type.")

@@ -1,0 +1,506 @@
+"""One keyed, stable 64-bit hash for whole columns of keys, whatever their type.
+
+A key is hashed by its value, row by row: integer 7, text "7", float 7.0 and text "7.0" are one key,
+in every container, so that no row changes how another one is read. What has no value (None, NaN,
+NaT, masked, or no number, text or date at all) is the one reserved key `MISSING`. The hash never
+changes between versions, machines or runs (kernels/hash.py states the formulas). It is not
+cryptographic: who chooses long texts to collide succeeds for most seeds, so the probabilities that
+sketches state hold for keys that were not chosen against the hash.
+"""
+
+import datetime
+import decimal
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.core.validation import whole
+from sfumato.kernels import hash as kernels
+
+__all__ = ["BLOCK", "MISSING", "PLAIN", "KeyColumn", "canonical_key", "hash_column", "plain_rows"]
+
+BLOCK = 1 << 16  # rows hashed at a time: half a MiB, still in the cache for the kernel after
+MISSING = b"\xff\xfe missing key"  # not UTF-8, so no text is the same
+SEED = whole(0, 2**64 - 1)
+TEXT = (pa.types.is_string, pa.types.is_binary, pa.types.is_fixed_size_binary)
+LARGE = (pa.types.is_large_string, pa.types.is_large_binary)
+VIEW = (pa.types.is_string_view, pa.types.is_binary_view)
+PLAIN = (int, str, bytes, np.integer, type(None))  # what Arrow reads as it is, or refuses
+WHOLE_FLOAT = re.compile(rb"(0|-?[1-9][0-9]{0,19})\.0")
+
+
+def hash_column(column: Any, seed: int = 0, *, name: str = "keys") -> np.ndarray:
+    """Hash every key of a column to 64 bits.
+
+    Parameters
+    ----------
+    column : array-like
+        Keys as NumPy, Arrow, pandas, polars or a list; any mixture of types.
+    seed : int, default=0
+        Seed of the hash.
+    name : str, default="keys"
+        What error messages call the column.
+
+    Returns
+    -------
+    numpy.ndarray of uint64
+
+    Notes
+    -----
+    **Guarantee.** The hash of a row depends on that row and the seed alone, and no content of a row
+    raises an error. Only what is no column at all (a table, a mapping, one text) is refused.
+
+    Examples
+    --------
+    >>> hash_column(["tea", "milk"], seed=1)
+    array([11989998076931344876, 11455680201658527236], dtype=uint64)
+    >>> len(set(hash_column([7, "7", 7.0, "7.0"]).tolist()))
+    1
+    """
+    keys = column if isinstance(column, KeyColumn) else KeyColumn(column, name=name)
+    out = np.empty(keys.size, np.uint64)
+    for start, hashes in keys.blocks(seed):
+        out[start : start + hashes.size] = hashes
+    return out
+
+
+def canonical_key(value: Any) -> bytes | None:
+    """The text that stands for one key of any type; None where the key is missing.
+
+    >>> canonical_key(7.0), canonical_key("7.0"), canonical_key(True), canonical_key(float("nan"))
+    (b'7', b'7', b'true', None)
+    """
+    try:
+        return _canonical(value)
+    except Exception:  # whatever a value's own type raises, as of a date beyond the calendar
+        return None
+
+
+def _canonical(value: Any) -> bytes | None:
+    if isinstance(value, np.generic):
+        value = value.item() if value.dtype.kind not in "mM" else _plain_date(value)
+    if isinstance(value, str | bytes):
+        text = value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
+        return text[:-2] if text[-2:] == b".0" and _is_whole_float(text) else text
+    if isinstance(value, bool):
+        return b"true" if value else b"false"
+    if isinstance(value, complex) and not value.imag:
+        value = value.real
+    if isinstance(value, float | decimal.Decimal) and not math.isnan(value):
+        return _number(value)
+    if isinstance(value, int):
+        return str(value).encode() if abs(value) < 2**128 else hex(value).encode()
+    if isinstance(value, complex) and not (math.isnan(value.real) or math.isnan(value.imag)):
+        return str(value).encode()
+    if isinstance(value, datetime.date | datetime.time | datetime.timedelta):
+        return None if value != value else _date(value)
+    return None
+
+
+class KeyColumn:
+    """A column of keys, hashed block by block without copying it.
+
+    Parameters
+    ----------
+    column : array-like
+        Keys, as for `hash_column`.
+    name : str, default="keys"
+        What error messages call the column.
+    strict : bool, default=False
+        Take integers or text of one type only. Nulls, floats and mixed types then raise TypeError
+        or ValueError that names the column, the type and the first offending position, never a
+        value: for columns that are no private data, or whose reader needs one type.
+
+    Attributes
+    ----------
+    kind : str
+        "integers" or "text", how the keys are held; "" when there are none.
+    """
+
+    def __init__(self, column: Any, *, name: str = "keys", strict: bool = False) -> None:
+        self.pieces = _pieces(column, name, strict)
+        kinds = {piece.kind for piece in self.pieces}
+        if strict and len(kinds) > 1:
+            raise TypeError(f"{name}: integers and text are mixed; give one type of key.")
+        self.kind = "" if not kinds else "integers" if kinds == {"integers"} else "text"
+        self.size = sum(piece.size for piece in self.pieces)
+
+    def blocks(self, seed: int, rows: int = BLOCK) -> Iterator[tuple[int, np.ndarray]]:
+        """Pairs of a start row and the hashes from there on; the array is reused by the next."""
+        seed = SEED.check("hash", "seed", seed)
+        buffer = np.empty(min(rows, self.size), np.uint64)
+        begin = 0
+        for piece in self.pieces:
+            for start in range(0, piece.size, rows):
+                out = buffer[: min(rows, piece.size - start)]
+                piece.hash(start, seed, out)
+                yield begin + start, out
+            begin += piece.size
+
+    def take(self, rows: np.ndarray) -> list[Any]:
+        """The keys at these rows: plain integers, the bytes of texts, None where missing."""
+        return [self._at(int(row)) for row in rows]
+
+    def names(self) -> pa.Array:
+        """Something for every key that is equal where keys are, and null where one is missing."""
+        if not self.pieces:
+            return pa.array([], pa.int64())
+        if all(piece.simple for piece in self.pieces):
+            return pa.array(np.concatenate([piece.values for piece in self.pieces]))
+        return pa.concat_arrays([piece.names() for piece in self.pieces])
+
+    def _at(self, row: int) -> Any:
+        for piece in self.pieces:
+            if row < piece.size:
+                return piece.at(row)
+            row -= piece.size
+        raise IndexError(f"row {row} is past the end of the column")
+
+
+class _Piece:
+    """One contiguous run of keys: NumPy integers or Arrow text, and which rows are missing."""
+
+    def __init__(
+        self, values: np.ndarray | pa.Array, name: str, missing: np.ndarray | None = None
+    ) -> None:
+        self.values, self.size = values, len(values)
+        self.missing = None if missing is None or not missing.any() else missing
+        self.dictionary: tuple[np.ndarray, int] | None = None
+        self.kind = "integers" if isinstance(values, np.ndarray) else "text"
+        if isinstance(values, pa.DictionaryArray):
+            self.words = KeyColumn(values.dictionary, name=f"{name} (its dictionary)")
+            self.kind, self.indices = self.words.kind or "text", _integers(values.indices)
+            if self.indices.min() < 0 or self.indices.max() >= self.words.size:
+                raise ValueError(f"{name}: an index of the dictionary is out of its range.")
+
+    @property
+    def simple(self) -> bool:
+        """Whether these are integers below 2**63, all of them there."""
+        if not isinstance(self.values, np.ndarray) or self.missing is not None:
+            return False
+        return self.values.dtype != np.uint64 or int(self.values.max()) < 2**63
+
+    def hash(self, start: int, seed: int, out: np.ndarray) -> None:
+        if isinstance(self.values, np.ndarray):
+            _hash_integers(self.values[start : start + out.size], seed, out)
+        elif isinstance(self.values, pa.DictionaryArray):
+            kernels.gather(self._words(seed), self.indices[start : start + out.size], out)
+        else:
+            _hash_text(self.values.slice(start, out.size), seed, out)
+        if self.missing is not None:
+            out[self.missing[start : start + out.size]] = _missing_hash(seed)
+
+    def at(self, row: int) -> Any:
+        if self.missing is not None and self.missing[row]:
+            return None
+        value = self.values[row]
+        if isinstance(value, pa.DictionaryScalar):
+            return self.words._at(int(self.indices[row]))
+        if hasattr(value, "as_buffer"):
+            return value.as_buffer().to_pybytes()  # as it is, even if it is not UTF-8
+        return int(value.as_py() if isinstance(value, pa.Scalar) else value)
+
+    def names(self) -> pa.Array:
+        """The canonical texts of the keys, null where one is missing."""
+        if isinstance(self.values, pa.DictionaryArray):
+            found = _digits(self.words.names()).take(pa.array(self.indices))
+        elif isinstance(self.values, np.ndarray):
+            found = _digits(pa.array(self.values))
+        else:
+            found = _without_point(self.values.cast(pa.large_binary()))
+        if self.missing is None:
+            return found
+        return pc.if_else(pa.array(self.missing), pa.scalar(None, pa.large_binary()), found)
+
+    def _words(self, seed: int) -> np.ndarray:
+        known = self.dictionary  # one reading: another thread may ask with another seed
+        if known is None or known[1] != seed:
+            known = self.dictionary = hash_column(self.words, seed), seed
+        return known[0]
+
+
+def _hash_integers(values: np.ndarray, seed: int, out: np.ndarray) -> None:
+    hashing = kernels.unsigned if values.dtype == np.uint64 else kernels.integers
+    hashing(values, kernels.key_of(seed), out)
+
+
+def _hash_text(values: pa.Array, seed: int, out: np.ndarray) -> None:
+    buffers, kind, first = values.buffers(), values.type, values.offset
+    if any(is_kind(kind) for is_kind in VIEW):
+        addresses = np.array([b.address for b in buffers[2:]] or [0], np.uint64)
+        kernels.views(np.uint64(buffers[1].address + 16 * first), addresses, np.uint64(seed), out)
+        return
+    if pa.types.is_fixed_size_binary(kind):
+        width = kind.byte_width
+        offsets = width * np.arange(first, first + out.size + 1)
+        data = buffers[1]
+    else:
+        wide = np.int64 if any(is_kind(kind) for is_kind in LARGE) else np.int32
+        offsets = np.frombuffer(buffers[1], wide)[first : first + out.size + 1]
+        data = buffers[2]
+    kernels.strings(np.uint64(data.address if data else 0), offsets, np.uint64(seed), out)
+
+
+def _missing_hash(seed: int) -> np.uint64:
+    out = np.empty(1, np.uint64)
+    _hash_text(pa.array([MISSING], pa.large_binary()), seed, out)
+    return np.uint64(out[0])
+
+
+def _pieces(column: Any, name: str, strict: bool) -> list[_Piece]:
+    """The column as runs of NumPy integers or Arrow text."""
+    if isinstance(column, range):
+        dtype: Any = np.uint64 if max(column.start, column.stop) > 2**63 else np.int64
+        column = np.arange(column.start, column.stop, column.step, dtype=dtype)
+    mask = None
+    if isinstance(column, np.ma.MaskedArray) and not strict:
+        mask, column = np.ma.getmaskarray(column), np.ma.getdata(column)
+    _refuse_others(column, name)
+    if isinstance(column, np.ndarray):
+        if column.ndim != 1:
+            raise ValueError(f"{name}: one column is expected, not {column.ndim} dimensions.")
+        if column.dtype.kind in "iu":
+            native = np.ascontiguousarray(column, column.dtype.newbyteorder("="))
+            return [_Piece(native, name, mask)] if native.size else []
+        if column.dtype.kind == "f" and not strict:
+            return [_of_floats(column, name, mask)] if column.size else []
+    arrow = _arrow(column, name) if strict else _any_arrow(column, name, mask)
+    pieces, row = [], 0
+    for chunk in arrow.chunks if isinstance(arrow, pa.ChunkedArray) else [arrow]:
+        if len(chunk):
+            read = _Piece(_typed(chunk, name, row), name) if strict else _of_arrow(chunk, name)
+            pieces.append(read)
+        row += len(chunk)
+    return pieces
+
+
+def _of_floats(values: np.ndarray, name: str, mask: np.ndarray | None = None) -> _Piece:
+    """Floats: whole numbers as the integers they are, others as their shortest text."""
+    wide = np.asarray(values, np.float64)
+    missing = np.isnan(wide) if mask is None else np.isnan(wide) | mask
+    with np.errstate(invalid="ignore"):
+        integral = (wide == np.rint(wide)) & (np.abs(wide) < 2.0**63)
+    if (integral | missing).all():
+        return _Piece(np.where(integral, wide, 0).astype(np.int64), name, missing)
+    return _of_rows(np.ma.masked_array(wide, missing).tolist(), name)
+
+
+def _of_rows(values: Iterable[Any], name: str) -> _Piece:
+    """Values of any types, one by one."""
+    texts = [canonical_key(value) for value in values]
+    missing = np.array([text is None for text in texts], np.bool_)
+    return _Piece(pa.array([text or b"" for text in texts], pa.large_binary()), name, missing)
+
+
+def _of_arrow(chunk: pa.Array, name: str) -> _Piece:
+    kind = chunk.type
+    missing = np.asarray(chunk.is_null()) if chunk.null_count else None
+    if pa.types.is_integer(kind):
+        return _Piece(_integers(chunk if missing is None else chunk.fill_null(0)), name, missing)
+    if isinstance(chunk, pa.DictionaryArray):
+        if missing is not None:
+            if missing.all():
+                return _Piece(np.zeros(len(chunk), np.int64), name, missing)
+            indices = chunk.indices.fill_null(chunk.indices.drop_null()[0])
+            chunk = pa.DictionaryArray.from_arrays(indices, chunk.dictionary)
+        return _Piece(chunk, name, missing)
+    if any(test(kind) for test in (*TEXT, *LARGE, *VIEW)):
+        return _Piece(chunk, name, missing)
+    if pa.types.is_floating(kind):
+        return _of_floats(chunk.cast(pa.float64()).to_numpy(zero_copy_only=False), name)
+    if pa.types.is_nested(kind) or pa.types.is_union(kind):
+        raise TypeError(f"{name}: integers or text are expected, not {kind}; name one column.")
+    return _of_rows(plain_rows(chunk), name)
+
+
+def _any_arrow(column: Any, name: str, mask: np.ndarray | None) -> Any:
+    """The column as Arrow has it where that changes no value; else each row by itself."""
+    if isinstance(column, Iterator):
+        column = list(column)
+    found = None
+    try:
+        if isinstance(column, pa.Array | pa.ChunkedArray):
+            found = column
+        elif _is_untyped(column):  # to let Arrow guess a type of decimals may take hours
+            kinds = set(map(type, column))
+            plain = all(issubclass(kind, PLAIN) for kind in kinds)
+            found = pa.array(column, mask=mask) if plain else None
+        elif hasattr(column, "__arrow_c_stream__"):
+            found = pa.chunked_array(column)
+        else:
+            found = pa.array(column, mask=mask) if mask is not None else pa.array(column)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        pass
+    typed = isinstance(column, pa.Array | pa.ChunkedArray) or (
+        isinstance(column, np.ndarray) and column.dtype.kind != "O"
+    )
+    if found is not None and (typed or _keeps_values(found.type)):
+        return found
+    try:
+        rows = list(column)
+    except TypeError:
+        kind = type(column).__name__
+        raise TypeError(f"{name}: a column of integers or text is expected, not {kind}.") from None
+    if mask is not None:
+        rows = [None if hidden else value for value, hidden in zip(rows, mask, strict=True)]
+    return pa.array([canonical_key(value) for value in rows], pa.large_binary())
+
+
+def _is_untyped(column: Any) -> bool:
+    """Whether a row may be anything: lists, and arrays or series of objects."""
+    return isinstance(column, list | tuple) or getattr(column, "dtype", None) == np.dtype(object)
+
+
+def _keeps_values(kind: pa.DataType) -> bool:
+    """Whether Arrow reads values of mixed types into this one without changing any."""
+    texts = (*TEXT, *LARGE, *VIEW, pa.types.is_integer, pa.types.is_null, pa.types.is_dictionary)
+    return any(test(kind) for test in texts)
+
+
+def plain_rows(chunk: pa.Array) -> list[Any]:
+    """Dates, times, truth values and decimals as Python has them."""
+    if pa.types.is_timestamp(chunk.type):
+        unit = "us" if chunk.type.unit == "ns" else chunk.type.unit
+        chunk = chunk.cast(pa.timestamp(unit, chunk.type.tz and "UTC"), safe=False)
+    if pa.types.is_duration(chunk.type) or pa.types.is_time(chunk.type):
+        chunk = chunk.cast(pa.string())
+    try:
+        return list(chunk.to_pylist())
+    except (OverflowError, ValueError):  # a date beyond the calendar of Python
+        return [_plain_row(value) for value in chunk]
+
+
+def _plain_row(value: pa.Scalar) -> Any:
+    try:
+        return value.as_py()
+    except (OverflowError, ValueError):
+        return None
+
+
+def _is_whole_float(text: bytes) -> bool:
+    found = WHOLE_FLOAT.fullmatch(text)
+    return found is not None and -(2**63) <= int(found[1]) < 2**64
+
+
+def _digits(names: pa.Array) -> pa.Array:
+    """Integers as their decimal text; texts as they are."""
+    if not pa.types.is_integer(names.type):
+        return names
+    return names.cast(pa.large_string()).cast(pa.large_binary())
+
+
+def _without_point(texts: pa.Array) -> pa.Array:
+    """Texts such as "7.0" as "7"; only those few are touched."""
+    ends = pc.ends_with(texts, b".0")
+    if not pc.any(ends).as_py():
+        return texts
+    shorter = pa.array([canonical_key(text) for text in texts.to_pylist()], pa.large_binary())
+    return pc.if_else(ends, shorter, texts)
+
+
+def _number(value: Any) -> bytes:
+    """A whole number as an integer, another as the shortest decimal text that is read back."""
+    if not math.isfinite(value):
+        return b"inf" if value > 0 else b"-inf"
+    if abs(value) < 2**64 and value == int(value):
+        return str(int(value)).encode()
+    return (repr(value) if isinstance(value, float) else str(value.normalize())).encode()
+
+
+def _date(value: Any) -> bytes:
+    """A date or time as ISO text, in universal time, without zeros at the end of its seconds."""
+    if isinstance(value, datetime.datetime):
+        if value.tzinfo is not None:
+            value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+        text = value.strftime("%Y-%m-%d %H:%M:%S.%f")
+        value = text.rstrip("0").rstrip(".").removesuffix(" 00:00:00")
+    return str(value).encode()
+
+
+def _plain_date(value: np.generic) -> Any:
+    """NumPy's dates as Python's; None for NaT."""
+    if np.isnat(value):
+        return None
+    return value.astype("datetime64[us]" if value.dtype.kind == "M" else "timedelta64[us]").item()
+
+
+def _refuse_others(column: Any, name: str) -> None:
+    """Raise where something could be taken for a column that is none."""
+    if isinstance(column, np.ma.MaskedArray):
+        raise TypeError(f"{name}: a masked array is not a column; drop or fill what is masked.")
+    if isinstance(column, Mapping):
+        raise TypeError(f"{name}: a column is expected, not a mapping; give its keys and weights.")
+    if isinstance(column, str | bytes):
+        raise TypeError(f"{name}: a whole column is expected, not one {type(column).__name__}.")
+    if isinstance(column, pa.Table | pa.RecordBatch) or hasattr(column, "columns"):
+        raise TypeError(f"{name}: one column is expected, not a table; name the column.")
+
+
+def _arrow(column: Any, name: str) -> Any:
+    if isinstance(column, pa.Array | pa.ChunkedArray):
+        return column
+    if hasattr(column, "__arrow_c_stream__"):
+        return pa.chunked_array(column)
+    try:
+        array = _from_python(column)
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"{name}: text must be valid Unicode; half of a pair stands alone."
+        ) from None
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError):
+        raise TypeError(_first_misfit(column, name)) from None
+    if isinstance(column, list | tuple) and pa.types.is_floating(array.type):
+        raise TypeError(_first_misfit(column, name))
+    return array
+
+
+def _from_python(column: Any) -> pa.Array:
+    try:
+        return pa.array(column)
+    except (OverflowError, pa.ArrowInvalid):
+        pass
+    if not all(isinstance(value, int | np.integer) for value in column):
+        raise TypeError("Arrow would cut floats that stand beside large integers.")
+    try:
+        return pa.array(column, pa.uint64())  # integers of 2**63 and more
+    except OverflowError as error:
+        raise TypeError(str(error)) from None
+
+
+def _first_misfit(column: Any, name: str) -> str:
+    try:
+        types = [type(value) for value in column]
+    except TypeError:
+        return f"{name}: a column of integers or text is expected, not {type(column).__name__}."
+    for at, kind in enumerate(types):
+        if kind is not types[0] or not issubclass(kind, int | str | bytes | np.integer):
+            wanted = "integers or text of one type are expected"
+            return f"{name}: {wanted}, not {kind.__name__} at row {at}."
+    outside = [at for at, value in enumerate(column) if not -(2**63) <= value < 2**64]
+    if outside:
+        return f"{name}: integers from -2**63 to 2**64 - 1 are expected; row {outside[0]} is not."
+    return f"{name}: integers of 2**63 and more cannot stand beside negative ones in one column."
+
+
+def _typed(chunk: pa.Array, name: str, row: int) -> Any:
+    kind = chunk.type
+    if chunk.null_count:
+        row += chunk.is_null().index(True).as_py()
+        raise ValueError(f"{name}: row {row} is null (type {kind}); drop or fill nulls first.")
+    if pa.types.is_integer(kind):
+        return _integers(chunk)
+    if isinstance(chunk, pa.DictionaryArray) or any(test(kind) for test in (*TEXT, *LARGE, *VIEW)):
+        return chunk
+    hint = "round it to whole numbers" if pa.types.is_floating(kind) else "cast it"
+    raise TypeError(
+        f"{name}: integers or text are expected, not {kind} at row {row}; {hint} first."
+    )
+
+
+def _integers(chunk: pa.Array) -> np.ndarray:
+    return np.asarray(chunk.to_numpy(zero_copy_only=True))

@@ -1,0 +1,331 @@
+"""Ids of users and items: columns of integers or texts, found again by value, kept in files.
+
+Columns of any library as what ratings are made of: ids of one type, and finite numbers. Whole
+numbers as places in a list of those that occur, in the order of first appearance.
+"""
+
+import math
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.core.hashing import KeyColumn, canonical_key
+from sfumato.core.storage import Cells
+from sfumato.kernels.hash_tables import code
+
+__all__ = [
+    "NO_ID",
+    "as_ids",
+    "coded_integers",
+    "distinct",
+    "id_arrays",
+    "id_layout",
+    "ids_from",
+    "ids_of",
+    "is_one",
+    "kind_of",
+    "numbers",
+    "places",
+    "places_by_text",
+    "plain_numbers",
+    "texts",
+    "unique",
+]
+
+
+def as_ids(values: Any, name: str) -> np.ndarray | pa.ChunkedArray:
+    """A column of ids, or one id, as int64 or as Arrow texts; both are what `hash_column` takes.
+
+    Raises TypeError or ValueError that names the column and the place, never the value.
+
+    >>> as_ids(7, "users")
+    array([7])
+    """
+    if isinstance(values, str | bytes | int | np.integer) and not isinstance(values, bool):
+        values = [values]
+    keys = KeyColumn(values, name=name, strict=True)
+    if keys.kind == "text":
+        return pa.chunked_array([_text(piece.values, name) for piece in keys.pieces])
+    pieces = [np.asarray(piece.values) for piece in keys.pieces]
+    for piece in pieces:
+        if piece.dtype == np.uint64 and piece.size and piece.max() >= 2**63:
+            raise ValueError(f"{name}: integers as ids must be below 2**63; give them as texts.")
+    if len(pieces) == 1:
+        return pieces[0].astype(np.int64, copy=False)
+    return np.concatenate([*pieces, np.empty(0, np.int64)], dtype=np.int64, casting="unsafe")
+
+
+def _text(array: Any, name: str) -> pa.Array:
+    try:
+        if isinstance(array, pa.DictionaryArray):  # maybe of views, which must be cast to be taken
+            return array.dictionary.cast(pa.string()).take(array.indices)
+        return array.cast(pa.string())
+    except pa.ArrowInvalid:
+        raise ValueError(f"{name}: bytes as ids must be UTF-8 text.") from None
+
+
+def plain_numbers(values: Any) -> np.ndarray:
+    """Numbers of any container as a plain array, in which whatever is missing is NaN.
+
+    Missing are None, pandas' NA and NaT, Arrow's nulls and masked cells. A column of dates stays
+    one, NaT included, and what is no number stays what it is, for the caller to refuse.
+
+    Parameters
+    ----------
+    values : array-like
+        A column or matrix: NumPy array, masked or not, Arrow array, pandas or polars column or
+        frame, or list.
+
+    Returns
+    -------
+    numpy.ndarray
+        Of the dtype of the numbers, or float64 where one was missing.
+
+    Examples
+    --------
+    >>> plain_numbers(np.ma.array([1, 2], mask=[False, True]))
+    array([ 1., nan])
+    >>> plain_numbers([1, None, 3])
+    array([ 1., nan,  3.])
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        array, masked = np.asarray(values.data), np.ma.getmaskarray(values)
+        if masked.any():
+            array = array.astype(object)
+            array[masked] = None
+    elif hasattr(values, "iloc"):
+        array = _of_pandas(values)
+    else:
+        if hasattr(values, "__arrow_c_stream__") and len(getattr(values, "shape", ())) == 1:
+            values = pa.chunked_array(values)
+        if isinstance(values, pa.Array | pa.ChunkedArray):
+            if pa.types.is_decimal(values.type):
+                values = values.cast(pa.float64())
+            whole = isinstance(values, pa.ChunkedArray)
+            values = values.to_numpy() if whole else values.to_numpy(zero_copy_only=False)
+        array = np.asarray(values)
+    return _filled(array) if array.dtype == object else array
+
+
+def _of_pandas(values: Any) -> np.ndarray:
+    """A column or frame of pandas; nullable numbers keep their type where nothing is missing."""
+    columns = [values] if values.ndim == 1 else [values.iloc[:, j] for j in range(values.shape[1])]
+    nullable = [getattr(each.dtype, "numpy_dtype", None) for each in columns]
+    if all(kind is None or kind.kind not in "biuf" for kind in nullable):
+        return np.asarray(values.to_numpy())
+    made = []
+    for column, kind in zip(columns, nullable, strict=True):
+        if kind is None or kind.kind not in "biuf":
+            made.append(column.to_numpy())
+        elif column.isna().any():
+            made.append(column.to_numpy(np.float64, na_value=np.nan))
+        else:
+            made.append(column.to_numpy(kind))
+    return np.asarray(made[0] if values.ndim == 1 else np.column_stack(made))
+
+
+def _filled(objects: np.ndarray) -> np.ndarray:
+    """Objects that are all numbers or missing as numbers; any others as they are."""
+    flat = [math.nan if _is_missing(each) else each for each in objects.ravel().tolist()]
+    if not all(isinstance(each, Real | np.bool_) for each in flat):
+        return objects
+    found = np.array(flat)
+    return found.reshape(objects.shape) if found.dtype.kind in "biuf" else objects
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or value is np.ma.masked:
+        return True
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(value))
+    return type(value).__name__ in ("NAType", "NaTType")
+
+
+def numbers(values: Any, name: str) -> np.ndarray:
+    """A column as finite float64, or int64 where it is whole numbers."""
+    if isinstance(values, pa.Array | pa.ChunkedArray) or hasattr(values, "__arrow_c_stream__"):
+        values = _without_nulls(values, name)
+    array = plain_numbers(values)
+    if array.ndim != 1:
+        raise ValueError(f"{name}: one column is expected, not {array.ndim} dimensions.")
+    if array.dtype.kind == "M":
+        return _seconds(array, name)
+    if array.size and array.dtype.kind not in "iuf":
+        raise TypeError(f"{name}: numbers are expected, not {array.dtype}.")
+    if array.dtype.kind in "iu":
+        return array.astype(np.int64, copy=False)
+    array = array.astype(np.float64, copy=False)
+    if not np.isfinite(array).all():
+        row = int(np.flatnonzero(~np.isfinite(array))[0])
+        raise ValueError(f"{name}: row {row} is not a finite number.")
+    return array
+
+
+def _without_nulls(values: Any, name: str) -> np.ndarray:
+    arrow = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.chunked_array(values)
+    if arrow.null_count:
+        row = arrow.is_null().index(True).as_py()
+        raise ValueError(f"{name}: row {row} is null; drop or fill nulls first.")
+    if pa.types.is_decimal(arrow.type):
+        arrow = arrow.cast(pa.float64())
+    whole = arrow.combine_chunks() if isinstance(arrow, pa.ChunkedArray) else arrow
+    return np.asarray(whole.to_numpy(zero_copy_only=False))
+
+
+def _seconds(dates: np.ndarray, name: str) -> np.ndarray:
+    if np.isnat(dates).any():
+        row = int(np.flatnonzero(np.isnat(dates))[0])
+        raise ValueError(f"{name}: row {row} is no date; drop or fill such rows first.")
+    micros = dates.astype("datetime64[us]").astype(np.int64)
+    return micros // 10**6 if not (micros % 10**6).any() else micros / 1e6
+
+
+# What fills the places of a list that is too short: -1 as in every index of `retrieve`. It is told
+# from an id of the same value by its score, which is -inf.
+NO_ID: dict[str, Any] = {"integers": -1, "text": ""}
+
+
+def is_one(ids: Any) -> bool:
+    """True for one single id, False for a column of them."""
+    return isinstance(ids, str | bytes | int | np.integer) and not isinstance(ids, bool)
+
+
+def ids_of(ids: Any, name: str) -> np.ndarray:
+    """A column of ids, or one id, as int64 or as an object array of texts.
+
+    Errors name the column, the type and the position, never a value.
+
+    >>> ids_of([3, 1], "users"), ids_of("ann", "users")
+    (array([3, 1]), array(['ann'], dtype=object))
+    """
+    if isinstance(ids, np.ndarray) and ids.dtype == np.int64 and ids.ndim == 1:
+        return ids
+    column = as_ids(ids, name)
+    return column if isinstance(column, np.ndarray) else _plain(column)
+
+
+def kind_of(ids: np.ndarray) -> str:
+    """What a column of ids is made of: "integers" or "text"."""
+    return "integers" if ids.dtype == np.int64 else "text"
+
+
+def places(ids: np.ndarray, among: np.ndarray) -> np.ndarray:
+    """Where each id stands in another column of distinct ids, -1 for one that is not there."""
+    if ids.dtype != among.dtype or not among.size:
+        return np.full(ids.size, -1, np.int64)
+    found = pc.index_in(_arrow(ids), value_set=_arrow(among))
+    return np.asarray(pc.fill_null(found, -1), np.int64)
+
+
+def texts(ids: np.ndarray, at: np.ndarray | None = None) -> pa.Array:
+    """Ids as Arrow texts, all of them or those at these places; integers as they are written.
+
+    The text does not change when another row makes a column of integers one of floats or texts.
+
+    >>> texts(np.array([7, -3])).to_pylist(), texts(np.array(["7.0", "tea"], object)).to_pylist()
+    (['7', '-3'], ['7', 'tea'])
+    """
+    words = _arrow(ids).cast(pa.large_string())
+    if ids.dtype == object and pc.any(pc.ends_with(words, ".0")).as_py():
+        keys = [canonical_key(word) or b"" for word in words.to_pylist()]
+        words = pa.array(keys, pa.large_binary()).cast(pa.large_string())
+    return words if at is None else pa.DictionaryArray.from_arrays(pa.array(at), words)
+
+
+def places_by_text(ids: np.ndarray, among: np.ndarray) -> np.ndarray:
+    """As `places`, but integer 7 and text "7" are one id, so that no row moves another's place.
+
+    >>> places_by_text(np.array(["7", "007", "tea"], object), np.array([5, 7]))
+    array([ 1, -1, -1])
+    """
+    if ids.dtype == among.dtype == np.int64 or not among.size:
+        return places(ids, among)
+    found = pc.index_in(texts(ids), value_set=texts(among))
+    return np.asarray(pc.fill_null(found, -1), np.int64)
+
+
+def unique(ids: np.ndarray) -> np.ndarray:
+    """The ids that occur, each once, in order of first appearance."""
+    return _plain(pc.unique(_arrow(ids)))
+
+
+def distinct(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The ids that occur, in order of first appearance, and where each row's id stands there."""
+    coded = _arrow(ids).dictionary_encode()
+    return _plain(coded.dictionary), np.asarray(coded.indices, np.int64)
+
+
+def id_arrays(name: str, ids: np.ndarray) -> dict[str, np.ndarray]:
+    """Ids as arrays of a file: integers, or the bytes of the texts and where each ends."""
+    if kind_of(ids) == "integers":
+        return {name: ids}
+    words = _arrow(ids)
+    ends = np.frombuffer(words.buffers()[1], np.int64)[: len(words) + 1]
+    letters = np.frombuffer(words.buffers()[2] or b"", np.uint8)
+    return {name: letters[: ends[-1]], f"{name}_ends": ends}
+
+
+def id_layout(name: str, kind: str) -> dict[str, Cells]:
+    """The arrays that a file must have for distinct ids of this kind."""
+    if kind == "integers":
+        return {name: Cells(np.int64, (-1,))}
+    if kind != "text":
+        raise ValueError(f"{name} is of no known kind.")
+    return {name: Cells(np.uint8, (-1,)), f"{name}_ends": Cells(np.int64, (-1,))}
+
+
+def ids_from(name: str, arrays: dict[str, np.ndarray]) -> np.ndarray:
+    """The ids in the arrays of a file; ValueError where they are damaged or one occurs twice."""
+    ids = arrays[name]
+    if f"{name}_ends" in arrays:
+        ids = _plain(_texts(name, ids, arrays[f"{name}_ends"]))
+    if len(pc.unique(_arrow(ids))) != ids.size:
+        raise ValueError(f"an id of {name} occurs twice.")
+    return ids
+
+
+def _arrow(column: np.ndarray) -> pa.Array:
+    return pa.array(column, pa.large_string() if column.dtype == object else None)
+
+
+def _plain(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return np.array(whole.to_numpy(zero_copy_only=False))
+
+
+def _texts(name: str, letters: np.ndarray, ends: np.ndarray) -> pa.Array:
+    fits = ends.size and ends[0] == 0 and ends[-1] == letters.size and (np.diff(ends) >= 0).all()
+    if not fits:
+        raise ValueError(f"the texts of {name} are damaged.")
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(letters)]
+    words = pa.Array.from_buffers(pa.large_string(), ends.size - 1, buffers)
+    words.validate(full=True)
+    return words
+
+
+FIRST = 1 << 10  # slots of the table at the start
+
+
+def coded_integers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The place of each value, as int32, and the values that occur.
+
+    Parameters: values, one column of whole numbers, fewer than 2**31 different ones.
+
+    >>> coded_integers(np.array([30, 10, 30]))
+    (array([0, 1, 0], dtype=int32), array([30, 10]))
+    """
+    places, slots, done, known = np.empty(values.size, np.int32), FIRST, 0, 0
+    distinct = np.empty(0, values.dtype)
+    while True:
+        table = np.empty(slots, values.dtype), np.full(slots, -1, np.int32)
+        grown = np.empty(slots // 2, values.dtype)
+        again = np.empty(known, np.int32)
+        code(distinct[:known], 0, *table, 0, grown, again)
+        distinct = grown
+        done, known = code(values, done, *table, known, distinct, places)
+        if done == values.size:
+            return places, distinct[:known].copy()
+        slots *= 4

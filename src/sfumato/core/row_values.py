@@ -1,0 +1,267 @@
+"""Columns read row by row, each cell by a rule of its own: no row changes how others are read.
+
+One odd row turns a whole column of integers into text, floats or objects. Private paths read
+through here, so that the others keep their values, and nothing that a row holds raises or warns.
+"""
+
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from numbers import Rational, Real
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.core.hashing import canonical_key, plain_rows
+from sfumato.data.readers.text import strict
+
+__all__ = [
+    "TEXTS",
+    "cells_of",
+    "ids_by_row",
+    "number_of",
+    "numbers_by_row",
+    "numbers_of",
+    "plain_column",
+    "settled_ids",
+]
+
+TRUTH = {"True": 1.0, "False": 0.0}  # as NumPy writes them among texts
+TEXTS = (
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_string_view,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_binary_view,
+)
+
+
+def number_of(cell: Any) -> float:
+    """One cell as a float, NaN where it is no number: a rule of this cell alone.
+
+    Numbers of any type count, and texts that write one; so the value is the same whatever type a
+    container gives to all its cells because of one of them. A complex number counts where it is
+    real; None, NaT, dates, lists, masked cells and other texts do not.
+
+    >>> [number_of(cell) for cell in (7, "7.50", 10**400, 2 + 0j, "guest", None)]
+    [7.0, 7.5, inf, 2.0, nan, nan]
+    """
+    if type(cell) is float:
+        return cell
+    try:
+        if isinstance(cell, (str, bytes)):  # twice as fast as a union
+            text = cell if isinstance(cell, str) else cell.decode("ascii")
+            if not text.isascii():  # digits of other scripts, which not every reader takes
+                return math.nan
+            return TRUTH[text] if text in TRUTH else float(text)
+        if isinstance(cell, complex | np.complexfloating):
+            return float(cell.real) if cell.imag == 0 else math.nan
+        if isinstance(cell, Real | Decimal | np.bool_) and not isinstance(cell, np.timedelta64):
+            return float(cell)
+    except OverflowError:  # an integer or a fraction
+        if isinstance(cell, Rational):
+            return math.inf if int(cell.numerator) > 0 else -math.inf
+    except Exception:  # whatever a cell's own type raises
+        pass
+    return math.nan
+
+
+def numbers_of(column: Any) -> np.ndarray:
+    """Every cell of a column or array by `number_of`, as float64 of its shape.
+
+    Parameters: column, a NumPy array (masked cells are no numbers), an Arrow, pandas or polars
+    column, or a list.
+    """
+    if isinstance(column, pa.ChunkedArray):
+        return np.concatenate([np.empty(0), *map(numbers_of, column.chunks)])
+    array = _numeric(column)
+    if array is not None:
+        with np.errstate(all="ignore"):  # a long double beyond the range becomes infinite
+            if array.dtype.kind == "c":
+                return np.where(array.imag == 0, array.real, np.nan).astype(np.float64)
+            return np.ascontiguousarray(array, np.float64)
+    cells = cells_of(column)
+    found = np.fromiter(map(number_of, cells), np.float64, len(cells))
+    return found.reshape(column.shape) if isinstance(column, np.ndarray) else found
+
+
+def cells_of(column: Any) -> list[Any]:
+    """The cells of a column as Python values; those that can be neither number nor text as None."""
+    if isinstance(column, pa.ChunkedArray):
+        return [cell for chunk in column.chunks for cell in cells_of(chunk)]
+    if isinstance(column, pa.DictionaryArray):
+        return cells_of(column.dictionary_decode())
+    if isinstance(column, pa.Array):
+        kind = column.type
+        if any(is_text(kind) for is_text in TEXTS):
+            return list(column.cast(pa.large_binary()).to_pylist())  # even if it is not UTF-8
+        simple = pa.types.is_primitive(kind) and not pa.types.is_temporal(kind)
+        known = simple or pa.types.is_decimal(kind) or pa.types.is_boolean(kind)
+        return list(column.to_pylist()) if known else [None] * len(column)
+    if isinstance(column, np.ma.MaskedArray):
+        filled = np.ma.filled(column.astype(object), None)
+        return list(filled.ravel().tolist())
+    if hasattr(column, "iloc"):
+        column = np.asarray(column, object)
+    if isinstance(column, np.ndarray):
+        dated = column.dtype.kind in "mM"
+        return [None] * column.size if dated else list(column.ravel().tolist())
+    return list(column.to_list()) if hasattr(column, "to_list") else list(column)
+
+
+def _numeric(column: Any) -> np.ndarray | None:
+    """A column whose type is numeric as the array that it is, or None."""
+    if isinstance(column, np.ma.MaskedArray):
+        if column.dtype.kind not in "biuf":
+            return None
+        with np.errstate(all="ignore"):
+            return np.asarray(np.ma.filled(column.astype(np.float64), np.nan))
+    if isinstance(column, pa.Array):
+        if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+            return None
+        column = column.to_numpy(zero_copy_only=False)
+    elif not isinstance(column, np.ndarray):
+        kind = getattr(column, "dtype", None)
+        numeric = getattr(kind, "is_numeric", None)  # of polars
+        if isinstance(kind, np.dtype) or (numeric is not None and numeric()):
+            column = column.to_numpy()
+    if isinstance(column, np.ndarray) and column.dtype.kind in "biufc":
+        return column
+    return None
+
+
+def ids_by_row(values: Any, name: str) -> pa.Array:
+    """A column of ids, each read by itself: int64, or texts in which an integer is as written.
+
+    Each id is its `canonical_key`: 7, "7", 7.0 and "7.0" are one. So no row changes how another is
+    read, and none raises; null where a row has no id, or a blank one, or one that is no text.
+
+    >>> ids_by_row([7, "7", 7.0, "7.0", "tea", None], "users").to_pylist()
+    ['7', '7', '7', '7', 'tea', None]
+    """
+    column = plain_column(values, name)
+    if not isinstance(column, list):
+        typed = _typed_ids(column)
+        column = column.to_pylist() if typed is None else typed
+    if isinstance(column, list):
+        if set(map(type, column)) == {int} and -(2**63) <= min(column) <= max(column) < 2**63:
+            return pa.array(column, pa.int64())
+        return pa.array([_id_of(value) for value in column], pa.large_string())
+    return column
+
+
+def numbers_by_row(values: Any, name: str) -> np.ndarray:
+    """A column of numbers as float64, each read by itself; NaN where a row has no finite one."""
+    found = numbers_of(plain_column(values, name))
+    return np.where(np.isfinite(found), found, np.nan)
+
+
+def settled_ids(ids: pa.Array | pa.ChunkedArray) -> np.ndarray | pa.ChunkedArray:
+    """Ids by row, none of them null, as integers where all are, else as texts."""
+    whole = ids if pa.types.is_integer(ids.type) else strict(ids, pa.int64())
+    if whole is not None:
+        return np.asarray(whole, np.int64)
+    return pa.chunked_array([ids.cast(pa.string())])
+
+
+def plain_column(values: Any, name: str) -> pa.Array | list[Any]:
+    """One column as Arrow of one type where it has one, else as a list of Python's values."""
+    if isinstance(values, str | bytes | Mapping) or hasattr(values, "columns"):
+        raise TypeError(f"{name}: a whole column is expected, not one {type(values).__name__}.")
+    if getattr(values, "ndim", 1) != 1:
+        raise ValueError(f"{name}: one column is expected, not {values.ndim} dimensions.")
+    if isinstance(values, np.ndarray) and not isinstance(values, np.ma.MaskedArray):
+        if values.dtype.kind in "iuf":
+            with np.errstate(over="ignore"):  # of what is longer than float64
+                return pa.array(_machine(values))
+        return list(values.tolist())
+    if isinstance(values, np.ma.MaskedArray):
+        return list(values.tolist())  # None where masked
+    arrow = _exported(values)
+    if arrow is None:
+        try:
+            return list(values)
+        except TypeError:
+            kind = type(values).__name__
+            raise TypeError(f"{name}: a column is expected, not {kind}.") from None
+    whole = arrow.combine_chunks() if isinstance(arrow, pa.ChunkedArray) else arrow
+    if isinstance(whole, pa.DictionaryArray):
+        return _readable(_narrowed(whole.dictionary).take(whole.indices))
+    return _readable(_narrowed(whole))
+
+
+def _readable(column: pa.Array) -> pa.Array | list[Any]:
+    """The column, as a list where Python could not have every row: dates, texts not in UTF-8."""
+    if pa.types.is_temporal(column.type):
+        return plain_rows(column)
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid:
+            return [_text_of(cell) for cell in column.cast(pa.large_binary()).to_pylist()]
+    return column
+
+
+def _text_of(cell: bytes | None) -> str | bytes | None:
+    try:
+        return None if cell is None else cell.decode()
+    except UnicodeDecodeError:
+        return cell
+
+
+def _narrowed(column: pa.Array) -> pa.Array:
+    """Views, of which Arrow can take no rows, as plain texts."""
+    plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    return column.cast(plain.get(column.type, column.type))
+
+
+def _machine(values: np.ndarray) -> np.ndarray:
+    """Numbers in an order of bytes and a width that Arrow takes."""
+    if values.dtype.kind == "f":
+        return np.ascontiguousarray(values, np.float64)
+    return np.ascontiguousarray(values, values.dtype.newbyteorder("="))
+
+
+def _exported(values: Any) -> pa.Array | pa.ChunkedArray | None:
+    """A column of Arrow, pandas or polars as Arrow's, None where it is none or has no one type."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    try:
+        if hasattr(values, "iloc"):
+            return None if values.dtype == object else pa.array(values, from_pandas=True)
+        if hasattr(values, "__arrow_c_stream__"):
+            return pa.chunked_array(values)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        pass
+    return None
+
+
+def _typed_ids(column: pa.Array) -> pa.Array | None:
+    """Ids of a column of one type; None where its rows must be looked at one by one."""
+    kind = column.type
+    if pa.types.is_integer(kind):
+        fits = not pa.types.is_uint64(kind) or (pc.max(column).as_py() or 0) < 2**63
+        return column.cast(pa.int64() if fits else pa.large_string())
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        if pc.any(pc.ends_with(column, ".0")).as_py():
+            return None
+        blank = pc.equal(pc.utf8_trim_whitespace(column), "")
+        return pc.if_else(blank, None, column).cast(pa.large_string())
+    if pa.types.is_floating(kind):
+        plain = np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
+        whole = (np.trunc(plain) == plain) & (np.abs(plain) < 2**63)
+        if (whole | np.isnan(plain)).all():
+            return pa.array(np.where(whole, plain, 0).astype(np.int64), mask=~whole)
+    return None
+
+
+def _id_of(value: Any) -> str | None:
+    """The text of one id, None for what is none."""
+    try:
+        text = (canonical_key(value) or b"").decode()
+    except UnicodeDecodeError:  # half of a pair, bytes of another encoding
+        return None
+    return text if text.strip() else None

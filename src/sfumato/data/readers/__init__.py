@@ -1,0 +1,1 @@
+"""Files, frames and streams, read in batches."""

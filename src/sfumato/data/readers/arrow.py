@@ -1,0 +1,348 @@
+"""Tables, frames, dicts of columns and streams as Arrow batches, copied at most by slices.
+
+Parquet files as pieces of whole row groups, each read page by page on the thread that asks.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from sfumato.data.readers.base import (
+    Found,
+    Piece,
+    Reading,
+    missing_column,
+    of_the_machine,
+    row_bytes,
+    sliced,
+)
+
+__all__ = ["find", "find_parquet"]
+
+STREAM_ROW_BYTES = 64  # a stream tells its types only when it is read
+KINDS = (
+    "a path, a list of paths, an Arrow table, batch, reader or dataset, a pandas or polars frame, "
+    "a dict of columns or an iterator of those"
+)
+
+
+def find(source: Any, columns: list[str]) -> Found:
+    if isinstance(source, ds.Dataset):
+        return _dataset(source, columns)
+    if isinstance(source, pa.RecordBatchReader):
+        _check(source.schema, columns)
+        return _once(lambda: iter(source), row_bytes(source.schema, columns))
+    if _is_frame(source):
+        return _frame(source, columns)
+    if isinstance(source, Iterable) and not isinstance(source, str | bytes):
+        return _iterable(source, columns)
+    raise TypeError(f"data: the source must be {KINDS}, not {type(source).__name__}.")
+
+
+def _is_frame(source: Any) -> bool:
+    return (
+        isinstance(source, pa.Table | pa.RecordBatch | Mapping)
+        or _is_pandas(source)
+        or hasattr(source, "__arrow_c_stream__")
+    )
+
+
+def _is_pandas(source: Any) -> bool:
+    return hasattr(source, "iloc") and hasattr(source, "columns")
+
+
+def _frame(source: Any, columns: list[str]) -> Found:
+    if _is_pandas(source):
+        return _pandas(source, columns)
+    if isinstance(source, Mapping):
+        source = _table_of(source, columns)
+    if isinstance(source, pa.RecordBatch):
+        source = pa.Table.from_batches([source])
+    if not isinstance(source, pa.Table):
+        return _exported(source, columns)
+    _check(source.schema, columns)
+
+    def batches(reading: Reading) -> Iterator[pa.RecordBatch]:
+        yield from source.select(columns).to_batches(max_chunksize=reading.batch_rows)
+
+    piece = Piece("the table", 0, batches)
+    return Found([piece], source.num_rows, row_bytes(source.schema, columns))
+
+
+def _exported(source: Any, columns: list[str]) -> Found:
+    """A frame or query of another library by the Arrow protocol: its own memory, no copy."""
+    schema = pa.RecordBatchReader.from_stream(source).schema
+    _check(schema, columns)
+
+    def batches(reading: Reading) -> Iterator[pa.RecordBatch]:
+        yield from sliced(pa.RecordBatchReader.from_stream(source), reading.batch_rows)
+
+    rows = len(source) if hasattr(source, "__len__") else None
+    return Found([Piece("the table", 0, batches)], rows, row_bytes(schema, columns))
+
+
+def _pandas(frame: Any, columns: list[str]) -> Found:
+    """A pandas frame, converted slice by slice so that its texts are never all there twice."""
+    names = [name for name in frame.columns if isinstance(name, str)]
+    for column in columns:
+        if column not in names:
+            raise missing_column("the frame", column, names)
+    frame = frame[columns]
+
+    def batches(reading: Reading) -> Iterator[pa.RecordBatch]:
+        for start in range(0, len(frame), reading.batch_rows):
+            part = frame.iloc[start : start + reading.batch_rows]
+            yield _batch({name: part[name] for name in columns})
+
+    width = row_bytes(_batch({name: frame[name].iloc[:100] for name in columns}).schema, columns)
+    return Found([Piece("the frame", 0, batches)], len(frame), width)
+
+
+def _table_of(source: Mapping[str, Any], columns: list[str]) -> pa.Table:
+    for column in columns:
+        if column not in source:
+            raise missing_column("the dict", column, map(str, source))
+    arrays = {name: _array(source[name], name) for name in columns}
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"data: the columns differ in length: {lengths}.")
+    return pa.table(arrays)
+
+
+def _batch(source: dict[str, Any]) -> pa.RecordBatch:
+    arrays = [_array(values, name) for name, values in source.items()]
+    whole = [a.combine_chunks() if isinstance(a, pa.ChunkedArray) else a for a in arrays]
+    return pa.RecordBatch.from_arrays(whole, names=list(source))
+
+
+def _array(values: Any, name: str) -> pa.Array | pa.ChunkedArray:
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    try:
+        if hasattr(values, "__arrow_c_stream__") and not hasattr(values, "iloc"):
+            return pa.chunked_array(values)
+        return pa.array(values, from_pandas=hasattr(values, "iloc"))
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        # Arrow's own sentence quotes the value that does not fit.
+        raise TypeError(f"{name}: the column is not of one type that Arrow knows.") from None
+
+
+def _dataset(source: ds.Dataset, columns: list[str]) -> Found:
+    _check(source.schema, columns)
+    pieces, rows = [], 0
+    for fragment in source.get_fragments():
+        parquet = isinstance(fragment, ds.ParquetFileFragment)
+        name, first = str(getattr(fragment, "path", "the dataset")), 0
+        for part in fragment.split_by_row_group() if parquet else [fragment]:
+            pieces.append(Piece(name, first, _fragment(part, source.schema, columns)))
+            first += sum(group.num_rows for group in part.row_groups) if parquet else 0
+        rows += first
+    counted = (
+        rows if all(isinstance(f, ds.ParquetFileFragment) for f in source.get_fragments()) else None
+    )
+    return Found(pieces, counted, row_bytes(source.schema, columns))
+
+
+def _fragment(
+    part: Any, schema: pa.Schema, columns: list[str]
+) -> Callable[[Reading], Iterator[pa.RecordBatch]]:
+    def batches(reading: Reading) -> Iterator[pa.RecordBatch]:
+        limits = {"batch_size": reading.batch_rows, "batch_readahead": 0, "fragment_readahead": 0}
+        yield from part.to_batches(schema=schema, columns=columns, use_threads=False, **limits)
+
+    return batches
+
+
+def _iterable(source: Iterable[Any], columns: list[str]) -> Found:
+    def batches() -> Iterator[pa.RecordBatch]:
+        for at, each in enumerate(source):
+            if not _is_frame(each):
+                raise TypeError(
+                    f"data: item {at} of the stream must be a batch, table, frame or dict of "
+                    f"columns, not {type(each).__name__}."
+                )
+            for piece in _frame(each, columns).pieces:
+                yield from piece.open(Reading(2**31 - 1))
+
+    return _once(batches, STREAM_ROW_BYTES * len(columns))
+
+
+def _once(start: Callable[[], Iterator[pa.RecordBatch]], width: int) -> Found:
+    used: list[bool] = []
+
+    def batches(reading: Reading) -> Iterator[pa.RecordBatch]:
+        if used:
+            raise ValueError(
+                "data: a stream can be read once; give a file, table or frame instead."
+            )
+        used.append(True)
+        yield from sliced(start(), reading.batch_rows)
+
+    return Found([Piece("the stream", 0, batches)], None, width)
+
+
+def _check(schema: pa.Schema, columns: list[str]) -> None:
+    for column in columns:
+        if column not in schema.names:
+            raise missing_column("the table", column, schema.names)
+        if schema.names.count(column) > 1:
+            raise ValueError(f"the table: two columns are named {column!r}; rename one.")
+
+
+BUFFER = 1 << 20  # bytes read from the file at a time, instead of a whole column of a row group
+PAGE, PAGE_HEADER = 1 << 20, 1 << 16  # bytes of a page as usually written, and of its header
+PIECE_ROWS = 1 << 18  # smaller row groups are read together
+
+
+def find_parquet(path: Path, columns: list[str]) -> Found:
+    with _plain_errors(path):
+        metadata, schema = _opened(path)
+    for column in columns:
+        if column not in schema.names:
+            raise missing_column(str(path), column, schema.names)
+    pieces = [_piece(path, metadata, columns, *run) for run in _runs(metadata)]
+    width = max(row_bytes(schema, columns), _stored_bytes(metadata, columns))
+    return Found(
+        pieces, metadata.num_rows, width, BUFFER, lambda: _largest_page(path, metadata, columns)
+    )
+
+
+def _opened(path: Path) -> tuple[Any, pa.Schema]:
+    with pq.ParquetFile(path) as file:
+        return file.metadata, file.schema_arrow
+
+
+@contextmanager
+def _plain_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        if of_the_machine(error):
+            raise
+        told = f"{path}: cannot be read as Parquet; it is damaged or of another type."
+        raise ValueError(told) from None
+
+
+def _runs(metadata: Any) -> Iterator[tuple[int, list[int]]]:
+    """Neighbouring row groups of together PIECE_ROWS or more, with the row that they begin at."""
+    first, row, groups = 0, 0, list[int]()
+    for group in range(metadata.num_row_groups):
+        groups.append(group)
+        row += metadata.row_group(group).num_rows
+        if row - first >= PIECE_ROWS:
+            yield first, groups
+            first, groups = row, []
+    if groups:
+        yield first, groups
+
+
+def _piece(path: Path, metadata: Any, columns: list[str], first: int, groups: list[int]) -> Piece:
+    def batches(reading: Reading) -> Iterator[pa.RecordBatch]:
+        options = {"buffer_size": BUFFER, "pre_buffer": False, "metadata": metadata}
+        with _plain_errors(path), pq.ParquetFile(path, **options) as file:
+            yield from file.iter_batches(
+                reading.batch_rows, row_groups=groups, columns=columns, use_threads=False
+            )
+
+    return Piece(str(path), first, batches)
+
+
+def _stored_bytes(metadata: Any, columns: list[str]) -> int:
+    """Bytes of a row before compression: what tells long texts from short ones."""
+    size = 0
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for at in range(group.num_columns):
+            if group.column(at).path_in_schema.split(".")[0] in columns:
+                size += group.column(at).total_uncompressed_size
+    return int(size // max(metadata.num_rows, 1))
+
+
+def _largest_page(path: Path, metadata: Any, columns: list[str]) -> int:
+    """Bytes of the largest page of these columns, which is only ever read whole.
+
+    A page holds at least one value, so no value is longer. Only the headers of pages are read;
+    where one is not as expected, the whole column of its row group counts.
+    """
+    largest = 0
+    with path.open("rb") as file:
+        for group in map(metadata.row_group, range(metadata.num_row_groups)):
+            for at in range(group.num_columns):
+                chunk = group.column(at)
+                if chunk.path_in_schema.split(".")[0] in columns:
+                    largest = max(largest, _largest_in(file, chunk))
+    return largest
+
+
+def _largest_in(file: BinaryIO, chunk: Any) -> int:
+    whole = int(chunk.total_uncompressed_size)
+    if whole <= PAGE:
+        return whole
+    at, largest = int(chunk.data_page_offset), 0
+    if chunk.has_dictionary_page:
+        at = min(at, int(chunk.dictionary_page_offset))
+    end = at + int(chunk.total_compressed_size)
+    while at < end:
+        file.seek(at)
+        header = _Header(file.read(PAGE_HEADER))
+        try:
+            fields = header.struct()
+            size, stored = fields[2], fields[3]
+        except (IndexError, KeyError, RecursionError):
+            return whole
+        largest, at = max(largest, size), at + header.at + max(stored, 0)
+    return min(largest, whole)
+
+
+class _Header:
+    """A page header: a struct of Thrift's compact protocol; only its whole numbers are kept."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def struct(self) -> dict[int, int]:
+        """The whole numbers of the struct that begins here, by field; IndexError past the end."""
+        fields, field = dict[int, int](), 0
+        while kind := self._byte():
+            field = field + (kind >> 4) if kind >> 4 else self._whole()
+            value = self._value(kind & 15)
+            if isinstance(value, int):
+                fields[field] = value
+        return fields
+
+    def _value(self, kind: int) -> int | None:
+        if kind in (4, 5, 6):
+            return self._whole()
+        if kind in (3, 7, 8):  # a byte, a double, bytes
+            size = {3: 1, 7: 8}.get(kind) or self._varint()
+            self.at += size
+        elif kind in (9, 10):  # a list, a set
+            head = self._byte()
+            for _ in range(head >> 4 if head >> 4 < 15 else self._varint()):
+                self._value(head & 15)
+        elif kind == 12:
+            self.struct()
+        elif kind not in (1, 2):
+            raise IndexError
+        return None
+
+    def _byte(self) -> int:
+        self.at += 1
+        return self.data[self.at - 1]
+
+    def _varint(self) -> int:
+        number = shift = 0
+        while True:
+            byte = self._byte()
+            number |= (byte & 127) << shift
+            if byte < 128:
+                return number
+            shift += 7
+
+    def _whole(self) -> int:
+        number = self._varint()
+        return (number >> 1) ^ -(number & 1)

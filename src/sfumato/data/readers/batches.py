@@ -1,0 +1,177 @@
+"""Any source as Arrow batches of the columns wanted, read piece by piece in bounded memory."""
+
+import errno
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.core.validation import whole
+from sfumato.data.readers import arrow as _frames
+from sfumato.data.readers import arrow as _parquet
+from sfumato.data.readers import text as _text
+from sfumato.data.readers.base import BATCH_ROWS, Found, Piece, Reading
+
+__all__ = ["Batches", "Piece", "Reading", "read_batches"]
+
+ROWS = whole(1, 2**31 - 1)
+
+
+def read_batches(
+    source: Any,
+    columns: Sequence[str],
+    *,
+    batch_rows: int | None = None,
+    text: Sequence[str] = (),
+    keys: Sequence[str] = (),
+    skip_nulls: bool = False,
+) -> "Batches":
+    """A source larger than memory as batches of these columns.
+
+    Guarantee: a reader holds one batch at a time, beside a few MiB for Parquet and up to 64 MiB a
+    thread for text files, whatever the size of the source; every row comes once; errors name file,
+    line, row or column, never a value.
+    Parameters: source, one of
+    - a path, a glob or a list of them: .parquet, .csv, .tsv, .jsonl, .ndjson, .json, the text forms
+      also with .gz, all of them regular files. Text is UTF-8; CSV and TSV have a header line of up
+      to 1 MiB; a row of text of more than a few MiB is refused. A column is integers when the
+      first 20,000 values are, written without leading zeros; otherwise numbers or text. A later
+      value that is not of that type, or not so written, is an error, never another value;
+    - an Arrow table, batch, reader or dataset, a pandas or polars frame, a dict of columns;
+    - an iterator of any of those but files;
+    columns, their names; batch_rows, most rows of a batch, 65,536 unless told; text, columns to
+    read as text whatever they look like; keys, columns that will be hashed: text files give them as
+    text, other sources as they are, so that no row changes how another one is read; skip_nulls,
+    leave out rows with a null in these columns.
+
+    >>> views = {"item": ["tea", "milk", None], "user": [7, 7, 8]}
+    >>> [batch.to_pydict() for batch in read_batches(views, ["item"], skip_nulls=True)]
+    [{'item': ['tea', 'milk']}]
+    """
+    names = _names(columns)
+    as_text, as_keys = (frozenset(_names(some, empty=True)) for some in (text, keys))
+    for what, some in (("text", as_text), ("keys", as_keys)):
+        if not some <= set(names):
+            raise ValueError(f"data: {what} names {min(some - set(names))!r}, which is not read.")
+    rows = BATCH_ROWS if batch_rows is None else ROWS.check("data", "batch_rows", batch_rows)
+    if isinstance(source, Batches):
+        raise TypeError("data: the source is already Batches; pass it on as it is.")
+    found = _find(source, names, as_text | as_keys)
+    return Batches(names, found, Reading(rows), as_text, skip_nulls)
+
+
+@dataclass(frozen=True)
+class Batches:
+    """A source described, not yet read: its pieces, its rows if known, its bytes a row.
+
+    Iterating reads all of it in order on one thread; an engine opens the pieces on its own threads.
+    A stream can be read once; files, tables and frames as often as wanted.
+    """
+
+    columns: list[str]
+    found: Found
+    reading: Reading
+    text: frozenset[str] = frozenset()
+    skip_nulls: bool = False
+
+    @property
+    def pieces(self) -> list[Piece]:
+        """What can be read independently of the rest; each batch then goes through `finished`."""
+        return self.found.pieces
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows there are, or None when only reading tells."""
+        return self.found.rows
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for piece in self.pieces:
+            yield from map(self.finished, piece.open(self.reading))
+
+    def finished(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with its columns in the order asked for, as text where asked, without nulls."""
+        batch = batch.select(self.columns)
+        for name in self.text:
+            at = self.columns.index(name)
+            if not pa.types.is_string(batch.column(at).type):
+                batch = batch.set_column(at, name, _as_text(batch.column(at), name))
+        if self.skip_nulls and any(column.null_count for column in batch.columns):
+            keep = pc.is_valid(batch.column(0))
+            for column in batch.columns[1:]:
+                keep = pc.and_(keep, pc.is_valid(column))
+            batch = batch.filter(keep)
+        return batch
+
+
+def _as_text(column: pa.Array, name: str) -> pa.Array:
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowException:
+        raise TypeError(f"{name}: {column.type} cannot be read as text.") from None
+
+
+def _find(source: Any, columns: list[str], text: frozenset[str]) -> Found:
+    if isinstance(source, str | os.PathLike) or are_paths(source):
+        paths = [source] if isinstance(source, str | os.PathLike) else source
+        return _together([_file(p, columns, text) for each in paths for p in matches(each)])
+    return _frames.find(source, columns)
+
+
+def are_paths(source: Any) -> bool:
+    return (
+        isinstance(source, list | tuple)
+        and len(source) > 0
+        and all(isinstance(each, str | os.PathLike) for each in source)
+    )
+
+
+def matches(path: str | os.PathLike[str]) -> list[Path]:
+    """The file, or the files that match a glob, in order of their names."""
+    plain = Path(path)
+    if plain.is_dir():
+        raise IsADirectoryError(f"{plain}: is a folder; give its files, for example {plain}/*.csv.")
+    if plain.exists():
+        if not plain.is_file():  # a table is opened more than once, which a pipe is not
+            raise OSError(errno.EINVAL, "is not a regular file", str(plain))
+        return [plain]
+    matched = sorted(glob.glob(str(path), recursive=True)) if glob.has_magic(str(path)) else []
+    if not matched:
+        raise FileNotFoundError(f"{plain}: there is no such file.")
+    return [Path(each) for each in matched]
+
+
+def _file(path: Path, columns: list[str], text: frozenset[str]) -> Found:
+    if path.name.lower().endswith(".parquet"):
+        return _parquet.find_parquet(path, columns)
+    form = _text.form_of(path)
+    if form is None:
+        raise ValueError(
+            f"{path}: the name must end in .parquet, {', '.join(_text.ENDINGS)}, the latter also "
+            "with .gz."
+        )
+    return _text.find(path, form, columns, text)
+
+
+def _together(files: list[Found]) -> Found:
+    rows = [file.rows for file in files]
+    return Found(
+        [piece for file in files for piece in file.pieces],
+        None if None in rows else sum(count for count in rows if count is not None),
+        max(file.row_bytes for file in files),
+        max(file.reader_bytes for file in files),
+        lambda: max(file.largest() for file in files),
+    )
+
+
+def _names(columns: Sequence[str], *, empty: bool = False) -> list[str]:
+    if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
+        raise TypeError("data: columns must be a list of names.")
+    names = list(dict.fromkeys(columns))
+    if not names and not empty:
+        raise ValueError("data: name at least one column.")
+    return names

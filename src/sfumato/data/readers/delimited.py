@@ -1,0 +1,243 @@
+"""Delimited text of any dialect, streamed by DuckDB as texts; broken lines are told by number."""
+
+import csv
+import glob
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+import pyarrow as pa
+
+from sfumato.data.readers.base import FirstLine, Reading
+from sfumato.data.readers.text import BUFFER, connected, plain_errors
+
+__all__ = [
+    "BROKEN",
+    "FIELDS",
+    "SNIFFED_ROWS",
+    "Dialect",
+    "Rejects",
+    "line_of_reject",
+    "line_of_row",
+    "sniffed",
+    "texts",
+    "with_other_guess",
+]
+
+DELIMITERS = ("::", "\t", "; ", ";", ", ", ",", "|", " ")
+SNIFFED = 1 << 16  # bytes that show the dialect, by their first rows
+SNIFFED_ROWS = 20
+BATCH_ROWS = 1 << 17
+LINE = 1 << 22  # letters of a line that are looked at for quotes
+QUOTE = '"'
+FIELDS = "the number of fields is wrong"
+SPANNING = "the number of fields is wrong in a row that spans lines"
+# DuckDB's names of what is wrong with a line, and ours.
+BROKEN = {
+    "MISSING COLUMNS": FIELDS,
+    "TOO MANY COLUMNS": FIELDS,
+    "INVALID ENCODING": "the text is not in the file's encoding",
+    "UNQUOTED VALUE": "a quote is not closed or stands inside a field",
+    "LINE SIZE OVER MAXIMUM": "the line is too long",
+}
+REJECTED = (
+    "SELECT line, min(error_type), bool_or(contains(csv_line, chr(10))) FROM reject_errors "
+    "GROUP BY line"
+)
+Rejects = list[tuple[int, str]]
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a file is written, and the names of its columns (or "" each where it has no header)."""
+
+    delimiter: str
+    header: bool
+    names: tuple[str, ...]
+    encoding: str = "utf-8"
+    escape: str = QUOTE
+    gzip: bool = False
+    skip: int = 0  # blank lines before the first
+
+    @property
+    def width(self) -> int:
+        return len(self.names)
+
+
+def sniffed(
+    path: Path,
+    delimiter: str | None,
+    header: bool | None,
+    encoding: str | None,
+    rows: int = SNIFFED_ROWS,
+) -> Dialect:
+    """The dialect that so many first rows show, as far as it was not told."""
+    zipped = _is_gzip(path)
+    start = _start(path, zipped).decode(encoding or "utf-8-sig", errors="replace")
+    lines = [line for line in start.splitlines() if line]
+    if not lines:
+        raise ValueError(f"{path}: is empty; lines with user, item and rating are needed.")
+    delimiter = _delimiter(start, rows) if delimiter is None else delimiter
+    if not delimiter:
+        raise ValueError(
+            f"{path}: line 1: no delimiter stands between three fields or more; give delimiter=."
+        )
+    first = next(_rows(start, delimiter))
+    # A line of ratings holds at least one number, a line of names none.
+    header = not any(map(_is_number, first)) if header is None else header
+    names = FirstLine(first) if header else ("",) * len(first)
+    blank = start.splitlines().index(lines[0])
+    return Dialect(delimiter, header, names, encoding or "utf-8", QUOTE, zipped, blank)
+
+
+def texts(
+    path: Path, dialect: Dialect, places: list[int], rejects: Rejects
+) -> Iterator[pa.RecordBatch]:
+    """The columns at these places as batches of texts; empty fields are nulls.
+
+    Broken lines are left out; after the last batch `rejects` holds their numbers and what is wrong.
+    """
+    chosen = ", ".join(f"c{place}" for place in places)
+    query = (
+        f"SELECT {chosen} FROM read_csv({_literal(glob.escape(str(path)))}, {_options(dialect)})"
+    )
+    with plain_errors(path), connected(Reading()) as connection:
+        yield from connection.sql(query).to_arrow_reader(BATCH_ROWS)
+        found = connection.sql(REJECTED)
+        rejects.extend((int(line), _reason(*why)) for line, *why in sorted(found.fetchall()))
+
+
+def _reason(kind: str, spans: bool) -> str:
+    reason = BROKEN.get(kind, "cannot be read")
+    return SPANNING if spans and reason == FIELDS else reason
+
+
+def line_of_row(path: Path, dialect: Dialect, row: int) -> int:
+    """The line, from 1, where this row, from 0, begins, if no line before it was rejected."""
+    rows = (line for line, blank in _begun(path, dialect) if not blank)
+    return next(islice(rows, row + dialect.header, None))
+
+
+def line_of_reject(path: Path, dialect: Dialect, reject: int) -> int:
+    """The line of a reject, which DuckDB counts as if every row took one line."""
+    return next(islice((line for line, _ in _begun(path, dialect)), reject - 1, None))
+
+
+def _begun(path: Path, dialect: Dialect) -> Iterator[tuple[int, bool]]:
+    """Where each row or blank line begins, and whether it is blank."""
+    opened = gzip.open if dialect.gzip else open
+    with opened(path, "rt", encoding=dialect.encoding, errors="replace", newline="\n") as file:
+        inside = False
+        for number, line in enumerate(_cut_lines(cast(TextIO, file)), 1):
+            if not inside:
+                yield number, not line.strip("\r\n")
+            if QUOTE in line:
+                inside = _ends_in_quotes(line, inside, dialect)
+
+
+def _cut_lines(file: TextIO) -> Iterator[str]:
+    """The lines of a file, of each no more than its beginning: one may be as long as the file."""
+    while line := file.readline(LINE):
+        rest = line
+        while len(rest) == LINE and not rest.endswith("\n"):
+            rest = file.readline(LINE)
+        yield line
+
+
+def _ends_in_quotes(line: str, inside: bool, dialect: Dialect) -> bool:
+    """Whether a field in quotes goes on in the next line; `inside`, whether one did before."""
+    if not dialect.delimiter:
+        return False
+    rest = '(?:[^"]|"")*"' if dialect.escape == QUOTE else r'(?:[^"\\]|\\.)*"'
+    between = re.escape(dialect.delimiter)
+    ends = rf"(?={between}|\r?\n?$)"
+    if inside:
+        closed = re.match(rest + ends, line, re.DOTALL)
+        if not closed:
+            return True
+        line = line[closed.end() :]
+    opened = f'(?:^|{between})"'
+    left = re.sub(opened + rest + ends, "", line, flags=re.DOTALL)
+    return re.search(opened, left) is not None
+
+
+def with_other_guess(dialect: Dialect, rejects: Rejects, encoding: str | None) -> Dialect:
+    """The dialect as the rejects suggest: another encoding, a backslash before inner quotes."""
+    kinds = {kind for _, kind in rejects}
+    if encoding is None and BROKEN["INVALID ENCODING"] in kinds:
+        dialect = replace(dialect, encoding="latin-1")
+    if BROKEN["UNQUOTED VALUE"] in kinds:
+        dialect = replace(dialect, escape="\\")
+    return dialect
+
+
+def _options(dialect: Dialect) -> str:
+    columns = ", ".join(f"'c{place}': 'VARCHAR'" for place in range(dialect.width))
+    options: dict[str, Any] = {
+        "columns": f"{{{columns}}}",
+        "auto_detect": "false",
+        "header": str(dialect.header).lower(),
+        "skip": dialect.skip,
+        "delim": _literal(dialect.delimiter),
+        "quote": _literal(QUOTE),
+        "escape": _literal(dialect.escape),
+        "encoding": _literal(dialect.encoding),
+        "compression": _literal("gzip" if dialect.gzip else "none"),
+        "buffer_size": BUFFER,
+        "hive_partitioning": "false",
+        "store_rejects": "true",
+    }
+    return ", ".join(f"{name}={value}" for name, value in options.items())
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _is_gzip(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(2) == b"\x1f\x8b"
+
+
+def _start(path: Path, zipped: bool) -> bytes:
+    opened = gzip.open if zipped else open
+    try:
+        with opened(path, "rb") as file:
+            return bytes(file.read(SNIFFED))
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        raise ValueError(f"{path}: the gzip file is damaged or cut off.") from None
+
+
+def _delimiter(start: str, rows: int) -> str:
+    """The one that splits the first row into three fields or more, and most others into as many."""
+    for delimiter in DELIMITERS:
+        widths = [len(row) for row in islice(_rows(start, delimiter), rows)]
+        if widths[0] >= 3 and widths.count(widths[0]) * 2 >= len(widths):
+            return delimiter
+    return ""
+
+
+def _rows(start: str, delimiter: str) -> Iterator[list[str]]:
+    """The fields of the first rows; a row may span lines only where one character delimits."""
+    if len(delimiter) == 1:
+        yield from filter(None, csv.reader(io.StringIO(start, newline=""), delimiter=delimiter))
+        return
+    for line in filter(None, start.splitlines()):
+        fields = line.split(delimiter)
+        # Inside of quotes it delimits nothing.
+        whole = not any(field.count(QUOTE) % 2 for field in fields)
+        yield [field.strip(QUOTE) for field in fields] if whole else [line]
+
+
+def _is_number(field: str) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True

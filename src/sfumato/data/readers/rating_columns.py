@@ -1,0 +1,461 @@
+"""Which columns hold users, items, ratings and times: as told, or by the names that are usual.
+
+Batches of ratings gathered into columns; rows that hold none are left out and counted. Reading for
+private use, where no row decides how others are read: what is told beforehand.
+"""
+
+import csv
+import gzip
+import json
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.core.ids import as_ids, numbers
+from sfumato.data.interactions import Interactions
+from sfumato.data.readers import text as _text
+from sfumato.data.readers.base import ReadingReport, listed, missing_column
+from sfumato.data.readers.delimited import BROKEN, FIELDS, QUOTE, Dialect, Rejects, sniffed
+from sfumato.data.readers.text import strict
+
+__all__ = [
+    "REMEDY",
+    "ROLES",
+    "Asked",
+    "Gathered",
+    "hiding",
+    "joined",
+    "joined_ids",
+    "json_rows",
+    "need_names",
+    "need_roles",
+    "places_of",
+    "text_rows",
+    "times_told",
+]
+
+ROLES = ("users", "items", "ratings", "times")
+Asked = dict[str, str | int | bool | None]  # by role; None: guess; False: there is none
+USUAL = {
+    "users": "user users userid uid customer customerid reviewer reviewerid account accountid",
+    "items": "item items itemid iid movie movieid film filmid isbn book bookid product productid "
+    "asin artist artistid song songid track trackid",
+    "ratings": "rating ratings score scores stars bookrating overall value preference",
+    "times": "timestamp time times date datetime ts unixreviewtime ratedat createdat",
+}
+
+
+def places_of(name: str, names: Sequence[str], asked: Asked) -> list[int]:
+    """The places of users, items, ratings and, if there is one, times, in a source of this name.
+
+    Parameters: names, of the columns; "" where they have none, and then the first four count.
+    """
+    places = [_place(name, names, role, asked[role]) for role in ROLES]
+    found = [place for place in places if place is not None]
+    if len(set(found)) < len(found):
+        told = dict(zip(ROLES, places, strict=True))
+        raise ValueError(f"{name}: two roles share a column: {told}; tell them apart.")
+    return found
+
+
+def _place(
+    name: str, names: Sequence[str], role: str, asked: str | int | bool | None
+) -> int | None:
+    if asked is False and role == "times":
+        return None
+    if isinstance(asked, bool) or not isinstance(asked, str | int | None):
+        raise TypeError(f"read_interactions: {role} must be a column's name or position.")
+    if isinstance(asked, str):
+        return _named(name, names, role, asked)
+    if asked is not None:
+        return _at(name, names, role, asked)
+    return _guessed(name, names, role)
+
+
+def _named(name: str, names: Sequence[str], role: str, asked: str) -> int:
+    if not any(names):
+        raise ValueError(f"{name}: has no header line; give {role} as a position, from 0.")
+    if asked not in names:
+        raise missing_column(name, asked, names)
+    if list(names).count(asked) > 1:
+        raise ValueError(f"{name}: two columns are named {asked!r}; give {role} as a position.")
+    return list(names).index(asked)
+
+
+def _at(name: str, names: Sequence[str], role: str, asked: int) -> int:
+    if not 0 <= asked < len(names):
+        last = len(names) - 1
+        raise ValueError(f"{name}: {role} must be a position from 0 to {last}, not {asked}.")
+    return asked
+
+
+def _guessed(name: str, names: Sequence[str], role: str) -> int | None:
+    if not any(names):
+        place = ROLES.index(role)
+        if place < len(names):
+            return place
+    usual = USUAL[role].split()
+    plain = [re.sub(r"[^a-z0-9]", "", each.lower()) for each in names]
+    for each in usual:
+        if each in plain:
+            return plain.index(each)
+    if role == "times":
+        return None
+    there = listed(names) if any(names) else f"there are {len(names)} columns without names"
+    raise ValueError(f"{name}: cannot tell the column of {role}; give {role}=; {there}.")
+
+
+NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+DATE = (
+    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"
+    r"([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[+-][0-9:]+)?)?$"
+)
+BAD_RATING = "the rating is not a finite number"
+BAD_TIME = "the time is neither a number nor a date (times=False reads none)"
+
+
+class Gathered:
+    """Columns of one source: users, items, ratings and, where asked, times, batch after batch.
+
+    Parameters: texts, whether all fields come as texts, so that ids that are all written as
+    integers become integers (007 is none). `fault` is the first bad row, from 0, and its reason.
+    """
+
+    def __init__(self, *, texts: bool) -> None:
+        self.texts = texts
+        self.columns: tuple[list[Any], ...] = ([], [], [], [])
+        self.rows = 0
+        self.skipped: Counter[str] = Counter()
+        self.fault: tuple[int, str] | None = None
+
+    def take(self, batches: Iterable[pa.RecordBatch]) -> "Gathered":
+        """All batches, each of users, items, ratings and perhaps times, in this order."""
+        for batch in batches:
+            self._add([_decoded(column) for column in batch.columns])
+        return self
+
+    def _add(self, columns: list[pa.Array]) -> None:
+        ratings, rated = _measured(columns[2], "ratings")
+        faults = [
+            (_empty(columns[0]), "the user is empty"),
+            (_empty(columns[1]), "the item is empty"),
+            (~rated, BAD_RATING),
+        ]
+        parts: list[Any] = [*columns[:2], ratings]
+        if len(columns) > 3:
+            times, timed = _measured(columns[3], "times")
+            faults.append((~timed, BAD_TIME))
+            parts.append(times)
+        if any(bad.any() for bad, _ in faults):
+            keep = pa.array(self._count(faults))
+            parts = [pa.array(part).filter(keep) for part in parts]
+        self._keep(parts)
+        self.rows += len(columns[0])
+
+    def _count(self, faults: list[tuple[np.ndarray, str]]) -> np.ndarray:
+        """Count every bad row once, by its first reason; return the rows that are good."""
+        good = np.ones(faults[0][0].size, bool)
+        for bad, reason in faults:
+            new = bad & good
+            self.skipped[reason] += int(new.sum())
+            if new.any():
+                row = self.rows + int(np.flatnonzero(new)[0])
+                self.fault = min(self.fault or (row, reason), (row, reason))
+            good &= ~bad
+        self.skipped = +self.skipped
+        return good
+
+    def _keep(self, parts: list[Any]) -> None:
+        for chunks, ids, name in zip(self.columns, parts[:2], ("users", "items"), strict=False):
+            chunks.append(self._ids(chunks, ids, name))
+        for chunks, values in zip(self.columns[2:], parts[2:], strict=False):
+            chunks.append(np.asarray(values))
+
+    def _ids(self, before: list[Any], ids: pa.Array, name: str) -> Any:
+        still_integers = not before or isinstance(before[-1], np.ndarray)
+        integers = strict(ids, pa.int64()) if self.texts and still_integers else None
+        return as_ids(ids if integers is None else integers, name)
+
+
+def joined_ids(chunks: list[Any]) -> Any:
+    """Chunks as one column: integers if all are, else texts, which integers are written as."""
+    filled = [chunk for chunk in chunks if len(chunk)]
+    if all(isinstance(chunk, np.ndarray) for chunk in filled):
+        return np.concatenate([np.empty(0, np.int64), *filled])
+    arrays = [pa.chunked_array([pa.array(c)]) if isinstance(c, np.ndarray) else c for c in filled]
+    return pa.chunked_array([part for a in arrays for part in a.cast(pa.string()).chunks])
+
+
+def _decoded(column: pa.Array) -> pa.Array:
+    """Categories as their values, and any kind of text as plain text."""
+    if isinstance(column, pa.DictionaryArray):
+        column = column.dictionary_decode()
+    return column.cast(pa.string()) if _is_text_type(column.type) else column
+
+
+def _is_text_type(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
+
+
+def _empty(ids: pa.Array) -> np.ndarray:
+    missing = ids.is_null()
+    if _is_text_type(ids.type):
+        missing = pc.or_(missing, pc.equal(pc.ascii_trim_whitespace(ids.fill_null("")), ""))
+    return np.asarray(missing)
+
+
+def _measured(column: pa.Array, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers, and which rows hold one; the others read 0."""
+    if _is_text_type(column.type):
+        column = pc.ascii_trim_whitespace(column)
+        column = _dates(column) if name == "times" and _dated(column) else _parsed(column)
+    there = column.drop_null()
+    if not len(there):
+        return np.zeros(len(column), np.int64), np.zeros(len(column), bool)
+    valid = np.asarray(column.is_valid())
+    if column.null_count:
+        column = column.fill_null(there[0])
+    if pa.types.is_floating(column.type):
+        plain = np.asarray(column)
+        valid &= np.isfinite(plain)
+        column = np.where(valid, plain, 0.0)
+    return numbers(column, name), valid
+
+
+def _parsed(texts: pa.Array) -> pa.Array:
+    """Texts as numbers, whole ones where all are; null where a text is none."""
+    for kind in (pa.int64(), pa.float64()):
+        try:
+            return texts.cast(kind)
+        except pa.ArrowInvalid:
+            pass
+    looks = pc.match_substring_regex(texts, NUMBER)
+    return pc.if_else(looks, texts, pa.scalar(None, pa.string())).cast(pa.float64())
+
+
+def _dated(texts: pa.Array) -> bool:
+    """Whether the first text there is, is a date."""
+    first = texts.drop_null().slice(0, 1)
+    return len(first) == 1 and _dates(first).null_count == 0
+
+
+def _dates(texts: pa.Array) -> pa.Array:
+    """Texts as moments, those without a zone in UTC; null where a text is none."""
+    looks = pc.match_substring_regex(texts, DATE)
+    texts = pc.if_else(looks, texts, pa.scalar(None, pa.string()))
+    for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
+        try:
+            return texts.cast(kind)
+        except pa.ArrowInvalid:
+            pass
+    # One of them is no day of the calendar: now one by one, to the second.
+    plain = pc.replace_substring_regex(pc.utf8_slice_codeunits(texts, 0, 19), "T", " ")
+    day = pc.strptime(plain, format="%Y-%m-%d", unit="us", error_is_null=True)
+    second = pc.strptime(plain, format="%Y-%m-%d %H:%M:%S", unit="us", error_is_null=True)
+    return pc.coalesce(second, day)
+
+
+OWNER = "read_interactions"
+OF_ONE_LINE = (FIELDS, BROKEN["INVALID ENCODING"])  # any other fault may have hidden lines after it
+LONGEST = 1 << 20  # characters of a line; a longer one is no row
+LINES = 1 << 16  # read at a time
+TOO_LONG, NO_OBJECT = BROKEN["LINE SIZE OVER MAXIMUM"], "the line is no JSON object"
+Columns = tuple[Any, Any, Any]
+REMEDY = "correct it: lines after it may be hidden, so that it is not skipped"
+
+
+def times_told(asked: Asked, skip: bool) -> Asked:
+    """The columns asked for, with times only where they were told."""
+    times = False if asked["times"] is None else asked["times"]
+    if skip and times is not False:
+        raise ValueError(
+            f"{OWNER}: times do not go with on_error='skip' and guess=False, nor with "
+            "invalid='drop': the first one decides how the others are written; give times=False."
+        )
+    return {**asked, "times": times}
+
+
+def need_names(path: Path, header: bool, skip: bool) -> None:
+    """Raise where the first row, and not a line of names, would decide which others are skipped."""
+    if skip and not header:
+        raise ValueError(
+            f"{path}: has no line of names, so that its first row would decide which others are "
+            "bad; add one, or correct what is bad."
+        )
+
+
+def need_roles(path: Path, asked: Asked, skip: bool) -> None:
+    """Raise where a key of one JSON object could decide which column of the others is read."""
+    missing = [role for role in ROLES[:3] if asked[role] is None]
+    if skip and missing:
+        raise ValueError(
+            f"{path}: give {', '.join(f'{role}=' for role in missing)}: any row of JSON may have "
+            "other columns, so that none is guessed where bad rows are skipped."
+        )
+
+
+def hiding(rejects: Rejects) -> Rejects:
+    """The rejects that always stop: a broken quote may have hidden the lines after it."""
+    return [(line, reason) for line, reason in rejects if reason not in OF_ONE_LINE]
+
+
+def joined(parts: Iterable[Columns], skipped: Counter[str]) -> Interactions:
+    """All rows that can be read, of columns of users, items and ratings; the others are counted."""
+    found = [Interactions(*each, invalid="drop") for each in parts]
+    rows = skipped.total() + sum(len(each) for each in found)
+    for each in found:
+        assert each.report is not None
+        skipped.update(each.report.skipped)
+        rows += sum(each.report.skipped.values())
+    users = joined_ids([_plain(each._users) for each in found])
+    items = joined_ids([_plain(each._items) for each in found])
+    rated = np.concatenate([np.empty(0), *(each.ratings for each in found)])
+    made = Interactions(users, items, rated, invalid="drop")
+    made.report = ReadingReport(rows, len(made), 0, dict(+skipped))
+    return made
+
+
+def _plain(ids: Any) -> Any:
+    return ids if isinstance(ids, np.ndarray) else pa.chunked_array([ids.dictionary_decode()])
+
+
+def text_rows(
+    path: Path,
+    asked: Asked,
+    delimiter: str | None,
+    header: bool | None,
+    encoding: str | None,
+    skipped: Counter[str],
+) -> Iterator[Columns]:
+    """The columns of delimited text, each line by itself; lines that are no row are counted.
+
+    A line of names is public, and rows have as many fields as it. Without one rows have at least
+    those that are read; where the delimiter or the header is not told, the first line shows them.
+    """
+    form = _text.form_of(path)
+    if header is False and delimiter is None and form is not None:
+        delimiter = form.delimiter
+    if header is None and any(isinstance(each, str) for each in asked.values()):
+        header = True
+    if header is False and delimiter:
+        told = [place for place in asked.values() if type(place) is int]
+        zipped = bool(form and form.gzip) or path.name.lower().endswith(".gz")
+        names = ("",) * (max([2, *told]) + 1)
+        dialect = Dialect(delimiter, False, names, encoding or "utf-8", gzip=zipped)
+    else:
+        dialect = sniffed(path, delimiter, header, encoding or "utf-8", rows=1)
+    places = places_of(str(path), dialect.names, asked)
+    most = dialect.width if dialect.header else LONGEST
+    fields = range(dialect.width if dialect.header else max(places) + 1, most + 1)
+    for lines in _lines(path, dialect, skipped):
+        yield _split(lines, dialect.delimiter, places, fields, skipped)
+
+
+def json_rows(path: Path, asked: Asked, skipped: Counter[str]) -> Iterator[Columns]:
+    """The columns of lines of JSON objects, each by itself; lines that are none are counted."""
+    form = _text.form_of(path)
+    if form is None or form.layout != "newline_delimited":
+        raise ValueError(f"{path}: invalid='drop' reads JSON by lines; write .jsonl or .ndjson.")
+    need_roles(path, asked, skip=True)
+    names = [str(asked[role]) for role in ROLES[:3]]
+    for lines in _lines(path, Dialect("", False, (), gzip=form.gzip), skipped):
+        objects = [found for line in lines if (found := _object(line)) is not None]
+        skipped.update({NO_OBJECT: len(lines) - len(objects)})
+        users, items, ratings = ([each.get(name) for each in objects] for name in names)
+        yield users, items, ratings
+
+
+def _object(line: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _lines(path: Path, dialect: Dialect, skipped: Counter[str]) -> Iterator[list[str]]:
+    """The lines after the names, some at a time, without blank ones; bad ones are counted."""
+    opened: Any = gzip.open if dialect.gzip else open
+    plain = dialect.encoding.replace("utf-8", "utf-8-sig")
+    # What is not UTF-8 stays in its line, as halves of pairs.
+    errors = "surrogateescape" if dialect.encoding == "utf-8" else "replace"
+    try:
+        with opened(path, "rt", encoding=plain, errors=errors, newline="\n") as file:
+            lines = _bounded(file, skipped)
+            if dialect.header:
+                next(lines, None)
+            while some := list(islice(lines, LINES)):
+                yield some
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        raise ValueError(f"{path}: the gzip file is damaged or cut off.") from None
+
+
+def _bounded(file: IO[str], skipped: Counter[str]) -> Iterator[str]:
+    while line := file.readline(LONGEST):
+        long = len(line) == LONGEST and not line.endswith("\n")
+        while long and (rest := file.readline(LONGEST)) and not rest.endswith("\n"):
+            pass
+        if long or not _is_text(line):
+            skipped[TOO_LONG if long else BROKEN["INVALID ENCODING"]] += 1
+        elif line := line.rstrip("\r\n"):
+            yield line
+
+
+def _split(
+    lines: list[str], delimiter: str, places: list[int], fields: range, skipped: Counter[str]
+) -> Columns:
+    """The fields at these places of all lines that have a right number of them, in their order."""
+    quoted = [at for at, line in enumerate(lines) if QUOTE in line]
+    left = np.ones(len(lines), bool)
+    left[quoted] = False
+    rows = np.flatnonzero(left)
+    split = pc.split_pattern(pa.array([lines[at] for at in rows], pa.large_string()), delimiter)
+    sizes = np.asarray(pc.list_value_length(split))
+    good = (sizes >= fields.start) & (sizes < fields.stop)
+    split = split.filter(pa.array(good))
+    columns = [pc.list_element(split, place) for place in places]
+    if not quoted:
+        skipped.update({FIELDS: int((~good).sum())})
+        return columns[0], columns[1], columns[2]
+    found, at = [column.to_pylist() for column in columns], list(rows[good])
+    for row in quoted:
+        parts = _parts(lines[row], delimiter)
+        if parts is not None and len(parts) in fields:
+            at.append(row)
+            for column, place in zip(found, places, strict=True):
+                column.append(parts[place])
+    skipped.update({FIELDS: len(lines) - len(at)})
+    order = np.argsort(np.asarray(at, np.int64))
+    users, items, ratings = ([column[each] for each in order] for column in found)
+    return users, items, ratings
+
+
+def _is_text(line: str) -> bool:
+    try:
+        return line.isascii() or line.encode() is not None
+    except UnicodeEncodeError:
+        return False
+
+
+def _parts(line: str, delimiter: str) -> list[str] | None:
+    """The fields of a line with quotes; None where a quote is not closed, or was not opened."""
+    if line.count(QUOTE) % 2:
+        return None
+    if len(delimiter) == 1:
+        try:
+            return next(csv.reader([line], delimiter=delimiter, strict=True))
+        except csv.Error:
+            return None
+    parts = line.split(delimiter)
+    whole = not any(part.count(QUOTE) % 2 for part in parts)
+    return [part.strip(QUOTE) for part in parts] if whole else None

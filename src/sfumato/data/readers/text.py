@@ -1,0 +1,321 @@
+"""CSV, TSV and JSON files, plain or gzip, streamed by DuckDB; errors tell lines, not values.
+
+Texts as the numbers that the first rows were: each strictly, or an error, never another key.
+"""
+
+import csv
+import glob
+import gzip
+import io
+import re
+import zlib
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.data.readers.base import Found, Piece, Reading, missing_column, of_the_machine
+
+__all__ = [
+    "BUFFER",
+    "ENDINGS",
+    "SAMPLE",
+    "Form",
+    "connected",
+    "find",
+    "form_of",
+    "json_names",
+    "kind_of",
+    "plain_errors",
+    "strict",
+    "typed",
+]
+
+SAMPLE = 20_000  # rows that decide the type of a column
+IDENTIFIERS = r"^-?[0-9]+$"  # digits alone, yet no integer: with leading zeros, or too many
+LEADING_ZERO = r"^-?0[0-9]"
+
+
+def kind_of(sample: pa.ChunkedArray) -> pa.DataType:
+    """The type of which all these texts are: integers, else numbers, else text."""
+    values = sample.drop_null()
+    if not len(values):
+        return pa.string()
+    for kind in (pa.int64(), pa.uint64()):
+        if strict(values, kind) is not None:
+            return kind
+    digits = pc.all(pc.match_substring_regex(values, IDENTIFIERS)).as_py()
+    zeros = pc.any(pc.match_substring_regex(values, LEADING_ZERO)).as_py()
+    number = not digits and not zeros and strict(values, pa.float64()) is not None
+    return pa.float64() if number else pa.string()
+
+
+def typed(
+    batches: Iterable[pa.RecordBatch], kinds: dict[str, pa.DataType], name: str
+) -> Iterator[pa.RecordBatch]:
+    """Batches of texts as batches of these types, of a source of this name; nulls stay nulls."""
+    row = 0
+    for batch in batches:
+        for column, kind in kinds.items():
+            if kind == pa.string():
+                continue
+            texts = batch.column(column)
+            numbers = strict(texts, kind)
+            if numbers is None:
+                raise ValueError(
+                    f"{name}: row {row + _first_misfit(texts, kind)}: column {column!r} is not of "
+                    f"the type of the first {SAMPLE} rows; read it as text."
+                )
+            batch = batch.set_column(batch.schema.get_field_index(column), column, numbers)
+        yield batch
+        row += batch.num_rows
+
+
+def strict(texts: Any, kind: pa.DataType) -> Any:
+    """The values that the texts write, or None if one is not, or not so, of this type."""
+    if pa.types.is_boolean(kind):
+        true = pc.equal(texts, "true")
+        known = pc.all(pc.or_(true, pc.equal(texts, "false"))).as_py()
+        return None if known is False else true
+    try:
+        numbers = texts.cast(kind)
+    except pa.ArrowInvalid:
+        return None
+    return None if pa.types.is_integer(kind) and _padded(texts) else numbers
+
+
+def _padded(texts: Any) -> bool:
+    """Whether one of these integers is 007, -0 or 0x1f: Arrow takes those, and loses how it was."""
+    zeros = texts.filter(pc.or_(pc.starts_with(texts, "0"), pc.starts_with(texts, "-0")))
+    return pc.all(pc.equal(zeros, "0")).as_py() is False
+
+
+def _first_misfit(texts: pa.Array, kind: pa.DataType) -> int:
+    """The first row, from 1, that is not of the type; halving finds it in a few casts."""
+    rows = range(1, len(texts) + 1)
+    return 1 + bisect_left(rows, True, key=lambda row: strict(texts.slice(0, row), kind) is None)
+
+
+HEADER = 1 << 20  # bytes of a header line, at most
+BUFFER = 8 << 20  # bytes of CSV parsed at a time; DuckDB's own 32 MB would not fit small limits
+READER_BYTES = 64 << 20
+NESTED = ("STRUCT", "MAP", "UNION")
+JSON_KINDS = {
+    "BIGINT": pa.int64(),
+    "UBIGINT": pa.uint64(),
+    "HUGEINT": pa.uint64(),
+    "DOUBLE": pa.float64(),
+    "BOOLEAN": pa.bool_(),
+}
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a file is written: the delimiter of its fields, or "" for JSON of this layout."""
+
+    delimiter: str = ""
+    layout: str = ""
+    gzip: bool = False
+
+
+FORMS = {
+    ".csv": Form(","),
+    ".tsv": Form("\t"),
+    ".jsonl": Form(layout="newline_delimited"),
+    ".ndjson": Form(layout="newline_delimited"),
+    ".json": Form(layout="auto"),
+}
+ENDINGS = tuple(FORMS)
+
+
+def form_of(path: Path) -> Form | None:
+    """What the name's ending says, or None."""
+    name = path.name.lower()
+    zipped = name.endswith(".gz")
+    form = FORMS.get(Path(name.removesuffix(".gz")).suffix)
+    return Form(form.delimiter, form.layout, zipped) if form else None
+
+
+def find(path: Path, form: Form, columns: list[str], text: frozenset[str]) -> Found:
+    with plain_errors(path), connected(Reading()) as connection:
+        sample = _csv_types if form.delimiter else _json_types
+        types, kinds = sample(connection, path, form, columns, text)
+
+    def batches(reading: Reading) -> Iterator[pa.RecordBatch]:
+        with plain_errors(path), connected(reading) as connection:
+            _check_end(path, form)
+            rows = _relation(connection, path, form, types)
+            rows = rows.select(*map(duckdb.ColumnExpression, columns))
+            yield from typed(rows.to_arrow_reader(reading.batch_rows), kinds, str(path))
+
+    return Found([Piece(str(path), 0, batches)], None, 64 * len(columns), READER_BYTES)
+
+
+def json_names(path: Path, form: Form) -> list[str]:
+    """The names of the columns of a JSON file."""
+    with plain_errors(path), connected(Reading()) as connection:
+        return list(_relation(connection, path, form, {}).columns)
+
+
+@contextmanager
+def connected(reading: Reading) -> Iterator[Any]:
+    limit = READER_BYTES if reading.memory is None else reading.memory
+    options: dict[str, Any] = {
+        "threads": reading.threads,
+        "memory_limit": f"{max(limit, 32 << 20) * reading.threads // 1000}KB",
+        "autoinstall_known_extensions": False,  # reading a file never reaches for the network
+        "autoload_known_extensions": False,
+    }
+    with duckdb.connect(config=options) as connection:
+        yield connection
+
+
+def _relation(connection: Any, path: Path, form: Form, types: dict[str, str]) -> Any:
+    """The file as DuckDB sees it; for CSV the types must name every column of the file in order.
+
+    They are only ever texts or raw JSON: to a number DuckDB would cast 007, 1.5, 1e3 and true too.
+    """
+    name = glob.escape(str(path))  # DuckDB expands globs too, and a name may look like one
+    compression = "gzip" if form.gzip else "none"
+    common = {"compression": compression, "hive_partitioning": False}
+    if not form.delimiter:
+        options = {"format": form.layout, "sample_size": SAMPLE, "columns": types or None}
+        return connection.read_json(name, **options, **common)
+    return connection.read_csv(
+        name,
+        header=True,
+        delimiter=form.delimiter,
+        quotechar='"',
+        escapechar='"',
+        auto_detect=False,
+        columns=types,
+        buffer_size=BUFFER,
+        **common,
+    )
+
+
+def _csv_types(
+    connection: Any, path: Path, form: Form, columns: list[str], text: frozenset[str]
+) -> tuple[dict[str, str], dict[str, pa.DataType]]:
+    """What DuckDB reads the columns of the file as, and what those wanted become."""
+    names = _header(path, form)
+    for column in columns:
+        if column not in names:
+            raise missing_column(str(path), column, names)
+    types = dict.fromkeys(names, "VARCHAR")
+    rows = _relation(connection, path, form, types)
+    rows = rows.select(*map(duckdb.ColumnExpression, columns)).limit(SAMPLE)
+    sample = rows.to_arrow_reader(SAMPLE).read_all()
+    kinds = {column: kind_of(sample.column(column)) for column in columns}
+    return types, {**kinds, **dict.fromkeys(text, pa.string())}
+
+
+def _header(path: Path, form: Form) -> list[str]:
+    opened = gzip.open if form.gzip else open
+    try:
+        with opened(path, "rb") as file:
+            start = b""
+            # A name in quotes may hold line feeds.
+            while len(start) <= HEADER and (line := file.readline(HEADER + 1 - len(start))):
+                start += line
+                if start.count(b'"') % 2 == 0 and line.endswith(b"\n"):
+                    break
+        if len(start) > HEADER and not start.endswith(b"\n"):
+            raise ValueError(f"{path}: line 1: is longer than {HEADER} bytes, so no header.")
+        # Later lines are DuckDB's to judge, so what is not UTF-8 there must not stop us here.
+        text = start.decode("utf-8-sig", errors="surrogateescape")
+        names = next(csv.reader(io.StringIO(text, newline=""), delimiter=form.delimiter), [])
+        "".join(names).encode()
+    except csv.Error:
+        raise ValueError(
+            f"{path}: line 1: the header cannot be read: a name is too long, or a quote is open."
+        ) from None
+    except UnicodeEncodeError:
+        raise ValueError(f"{path}: line 1: the header is not UTF-8 text.") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        raise ValueError(f"{path}: the gzip file is damaged or cut off.") from None
+    if not names:
+        raise ValueError(f"{path}: is empty; a first line with the names of the columns is needed.")
+    if len({name.lower() for name in names}) < len(names):
+        raise ValueError(f"{path}: line 1: two columns have one name (upper case does not count).")
+    return names
+
+
+def _check_end(path: Path, form: Form) -> None:
+    """Refuse a last row that is too long, which DuckDB would leave out without a word."""
+    if not form.delimiter or form.gzip:
+        return
+    with path.open("rb") as file:
+        end = size = file.seek(0, io.SEEK_END)
+        while end and size - end <= BUFFER:
+            begin = max(0, end - HEADER)
+            file.seek(begin)
+            if b"\n" in file.read(end - begin).rstrip(b"\r\n"):
+                return
+            end = begin
+    if size - end > BUFFER:
+        told = f"a row is longer than {BUFFER} bytes; leave it out, or cut its values."
+        raise ValueError(f"{path}: the last line: {told}")
+
+
+def _json_types(
+    connection: Any, path: Path, form: Form, columns: list[str], text: frozenset[str]
+) -> tuple[dict[str, str], dict[str, pa.DataType]]:
+    """As for CSV; raw JSON tells 7 from "7" in quotes."""
+    sniffed = _relation(connection, path, form, {})
+    found = dict(zip(sniffed.columns, map(str, sniffed.types), strict=True))
+    kinds = {}
+    for column in columns:
+        if column not in found:
+            raise missing_column(str(path), column, found)
+        if found[column].startswith(NESTED) or found[column].endswith("]"):
+            raise TypeError(f"{path}: column {column!r} holds nested values, not one key each.")
+        if found[column] == "JSON" and column not in text:
+            raise TypeError(f"{path}: column {column!r} holds several types; read it as text.")
+        # Dates and identifiers in JSON are texts that DuckDB would parse.
+        kind = "VARCHAR" if column in text else found[column]
+        kinds[column] = JSON_KINDS.get(kind, pa.string())
+    return {name: "VARCHAR" if kinds[name] == pa.string() else "JSON" for name in kinds}, kinds
+
+
+@contextmanager
+def plain_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        if of_the_machine(error):
+            raise
+        raise ValueError(_sentence(path, str(error))) from None
+
+
+def _sentence(path: Path, told: str) -> str:
+    """What DuckDB says without the values it quotes: where it is, and which of the known faults."""
+    line = re.search(r"[Ll]ine:? (\d+)", told)
+    where = f"{path}: line {line[1]}" if line else str(path)
+    counts = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", told)
+    if counts:
+        return f"{where}: {counts[2]} fields where the header has {counts[1]}."
+    longest = re.search(r'size"? of (\d+) bytes exceeded', told)
+    if longest or "does not support a full read" in told:
+        most = longest[1] if longest else BUFFER
+        return f"{where}: a row is longer than {most} bytes; leave it out, or cut its values."
+    if "unterminated quote" in told:
+        return f"{where}: a quote is opened and never closed."
+    if "unicode" in told.lower() or "utf-8" in told.lower():
+        return f"{where}: not UTF-8 text; convert the file first."
+    if "Out of Memory" in told:
+        return f"{where}: a row does not fit the memory limit; raise it."
+    if "Malformed JSON" in told:
+        # DuckDB names the line after the one that it could not parse.
+        return (
+            f"{path}: line {int(line[1]) - 1}: malformed JSON."
+            if line
+            else f"{path}: malformed JSON."
+        )
+    return f"{where}: cannot be read; the file is damaged or of another type than its name says."

@@ -1,0 +1,278 @@
+"""Generated worlds: ratings like those of people who do not exist, with the truth beside them.
+
+Texts of generated items: made-up words, each topic with its own, more of those that fit.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.core.validation import Limit, between, flag, optional, positive, whole
+from sfumato.data.interactions import Interactions
+from sfumato.kernels import synthetic as kernels
+from sfumato.kernels.hash import key_of
+
+__all__ = ["World", "generate_world", "topic_texts"]
+
+WORDS = 40  # of each topic
+LENGTH = 12  # words of a text
+COMMON = 0.25  # share of words that say nothing about the topic
+SYLLABLES = np.array([c + v for c in "bdfgklmnprstvz" for v in "aeiou"], object)
+
+
+def topic_texts(factors: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """A text for each row of factors: a component strongly above or below 0 gives its words often.
+
+    Words are of made-up syllables; topic 2l is component l above 0, topic 2l + 1 below, and the
+    last topic is common to all.
+    """
+    many, components = factors.shape
+    words = _words((2 * components + 1) * WORDS)
+    topics = np.full((many, LENGTH), 2 * components)
+    if components:
+        weights = np.cumsum((factors / factors.std(axis=0, keepdims=True)) ** 2, axis=1)
+        points = random.random((many, LENGTH, 1)) * weights[:, None, -1:]
+        chosen = (points > weights[:, None, :-1]).sum(axis=2)
+        below = np.take_along_axis(factors, chosen, axis=1) < 0
+        topics = np.where(random.random((many, LENGTH)) < COMMON, topics, 2 * chosen + below)
+    places = topics * WORDS + (WORDS * random.random((many, LENGTH)) ** 2).astype(int)
+    columns = [pa.array(words).take(pa.array(column)) for column in places.T]
+    return np.asarray(pc.binary_join_element_wise(*columns, " ").to_numpy(zero_copy_only=False))
+
+
+def _words(many: int) -> np.ndarray:
+    """Different words of three syllables: multiplying by a prime spreads neighbours apart."""
+    places = (np.arange(many) * 7919) % SYLLABLES.size**3
+    first, rest = np.divmod(places, SYLLABLES.size**2)
+    second, third = np.divmod(rest, SYLLABLES.size)
+    return np.asarray(SYLLABLES[first] + SYLLABLES[second] + SYLLABLES[third])
+
+
+ENTITIES = whole(1, 2**31 - 1)
+LIMITS: dict[str, Limit] = {
+    "users": ENTITIES,
+    "items": ENTITIES,
+    "ratings": whole(1, 2**40),
+    "factors": whole(0, 256),
+    "step": optional(positive),
+    "noise": optional(between(0, float("inf"))),
+    "skew": between(1, float("inf")),
+    "activity": between(0, 4),
+    "choices": whole(1, 16),
+    "seed": whole(0),
+    "texts": flag,
+}
+# Strengths in quarters of the range of ratings, so in stars from 1 to 5. With them a world of the
+# shape of MovieLens-1M is about as hard as the real set.
+MEAN, USER_BIAS, ITEM_BIAS, TASTE, NOISE = 2.4, 0.5, 0.55, 0.47, 0.87
+LEAST = 0.12  # what everybody rates, as a share of the average
+GUIDE = 6  # slots that share one entry of the guide: 64
+BATCH_ROWS = 1 << 16
+START, SPAN = 956_700_000, 1000 * 86_400  # seconds: about three years
+
+
+def generate_world(
+    *,
+    users: int = 6040,
+    items: int = 3706,
+    ratings: int = 1_000_000,
+    factors: int = 8,
+    bounds: tuple[float, float] = (1, 5),
+    step: float | None = 1,
+    noise: float | None = None,
+    skew: float = 12,
+    activity: float = 1,
+    choices: int = 2,
+    seed: int = 0,
+    texts: bool = False,
+) -> "World":
+    """A world whose truth is known: mean, biases, factors, so also the best possible error.
+
+    Guarantee: the same parameters give the same world, in batches of any size; nobody rates an item
+    twice; rows come in the order of their times, users mixed. Ratings are made when they are read:
+    a world takes memory for its users and items alone.
+    Parameters: users, items, ratings, how many, no user rating more than half of the items;
+    factors, of the truth; bounds, lowest and highest rating; step, of the grid of ratings, or None
+    for any number;
+    noise, standard deviation of a rating around the truth, by default 0.87 stars where bounds are 1
+    and 5; skew, how many times as often as the average the most popular item is rated, from 1 (all
+    alike); activity, spread of the logarithm of ratings a user; choices, items that a user looks at
+    to rate the one they like best; seed; texts, whether items get words by their factors.
+
+    >>> world = generate_world(users=50, items=40, ratings=600, seed=1)
+    >>> world.interactions
+    Interactions(rows=600, times=True)
+    >>> truth = world.expected(world.interactions.users, world.interactions.items)
+    >>> bool(np.mean((truth - world.interactions.ratings) ** 2) < 0.9)
+    True
+    """
+    values = {
+        "users": users, "items": items, "ratings": ratings, "factors": factors, "step": step,
+        "noise": noise, "skew": skew, "activity": activity, "choices": choices, "seed": seed,
+        "texts": texts,
+    }  # fmt: skip
+    given = {name: LIMITS[name].check("generate_world", name, values[name]) for name in LIMITS}
+    law = _law(bounds, given)
+    most = given["users"] * (given["items"] // 2)
+    if given["ratings"] > most:
+        raise ValueError(
+            f"generate_world: ratings must be at most {most}, so that a user rates at most half of "
+            f"the items, not {given['ratings']}."
+        )
+    return _made(given, law)
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """Users 0, 1, ... and items 0, 1, ... with true factors; ratings as many as asked for.
+
+    `user_factors` and `item_factors` hold one row each, the bias in the last column; an expected
+    score is `mean` + the product of the factors + both biases, before it is cut to `bounds`.
+    `texts` are words of the items, or None. `interactions` holds all rows; `batches` makes them one
+    batch after the other.
+    """
+
+    mean: float
+    noise: float
+    bounds: tuple[float, float]
+    step: float | None
+    user_factors: np.ndarray
+    item_factors: np.ndarray
+    texts: np.ndarray | None
+    _draw: dict[str, Any]
+
+    def __repr__(self) -> str:
+        users, items = len(self.user_factors), len(self.item_factors)
+        return f"World(users={users}, items={items}, ratings={len(self)})"
+
+    def __len__(self) -> int:
+        return int(self._draw["offsets"][-1])
+
+    @cached_property
+    def interactions(self) -> Interactions:
+        """All ratings, made when first asked for."""
+        return self._rows(0, len(self))
+
+    def batches(self, rows: int = BATCH_ROWS) -> Iterator[Interactions]:
+        """The same rows in batches of so many, each made when it is asked for."""
+        rows = whole(1).check("World", "rows", rows)
+        for first in range(0, len(self), rows):
+            yield self._rows(first, min(rows, len(self) - first))
+
+    def expected(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
+        """The mean of all ratings that each pair could get: no prediction has a smaller error.
+
+        Parameters: users and items, columns of one length.
+        """
+        who = _inside(users, len(self.user_factors), "users")
+        what = _inside(items, len(self.item_factors), "items")
+        if who.size != what.size:
+            raise ValueError(
+                f"World: users and items must be of one length, not {who.size} and {what.size}."
+            )
+        out = np.empty(who.size)
+        law = self._draw["law"]
+        kernels.expected(who, what, self.user_factors, self.item_factors, law, out)
+        return out
+
+    def _rows(self, first: int, count: int) -> Interactions:
+        who, what, rated = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count)
+        draw = self._draw
+        kernels.rows(
+            first, draw["key"], draw["offsets"], draw["guide"], GUIDE, draw["ranked"],
+            self.user_factors, self.item_factors, draw["law"], draw["choices"], who, what, rated,
+        )  # fmt: skip
+        times = START + ((first + np.arange(count)) * (SPAN / len(self))).astype(np.int64)
+        return Interactions(who, what, rated, times)
+
+
+def _law(bounds: Any, given: dict[str, Any]) -> np.ndarray:
+    """mean, noise, low, high, step and skew, as the kernel reads them."""
+    try:
+        low, high = map(float, bounds)
+    except (TypeError, ValueError):
+        low, high = 0.0, 0.0
+    if not -1e9 <= low < high <= 1e9:
+        raise ValueError(f"generate_world: bounds must be (low, high), low < high, not {bounds!r}.")
+    step = given["step"] or 0.0
+    steps = (high - low) / step if step else 1.0
+    if abs(steps - round(steps)) > 1e-9 or not 1 <= steps <= 10_000:
+        raise ValueError(
+            f"generate_world: step must divide the range of ratings, {high - low:g}, into 1 to "
+            f"10000 parts, not {step!r}."
+        )
+    scale = (high - low) / 4
+    noise = NOISE * scale if given["noise"] is None else given["noise"]
+    return np.array([low + MEAN * scale, noise, low, high, step, given["skew"]])
+
+
+def _made(given: dict[str, Any], law: np.ndarray) -> World:
+    """Draw everything that is not a rating."""
+    random = np.random.default_rng(given["seed"])
+    mean, noise, low, high, step, _ = map(float, law)
+    scale = (high - low) / 4
+    counts = _counts(given, random)
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    starts = np.arange(0, offsets[-1], 1 << GUIDE)
+    draw = {
+        "key": key_of(given["seed"]),
+        "offsets": offsets,
+        "guide": (np.searchsorted(offsets, starts, side="right") - 1).astype(np.int32),
+        "ranked": random.permutation(given["items"]).astype(np.int32),
+        "law": law,
+        "choices": given["choices"],
+    }
+    factors = given["factors"]
+    people = _entities(given["users"], factors, USER_BIAS * scale, TASTE * scale, random)
+    things = _entities(given["items"], factors, ITEM_BIAS * scale, 1.0, random)
+    texts = topic_texts(things[:, :-1], random) if given["texts"] else None
+    return World(mean, noise, (low, high), step or None, people, things, texts, draw)
+
+
+def _counts(given: dict[str, Any], random: np.random.Generator) -> np.ndarray:
+    """Ratings of each user: log-normal above a floor, at most half the items, in all as asked."""
+    users, ratings = given["users"], given["ratings"]
+    least, most = int(LEAST * ratings / users), max(1, given["items"] // 2)
+    weights = np.exp(given["activity"] * random.standard_normal(users))
+    share = weights * ((ratings - least * users) / weights.sum())
+    full = np.zeros(users, bool)
+    for _ in range(100):  # what does not fit one user goes to the others; ends after a few rounds
+        over = share > most - least
+        if not (over & ~full).any():
+            break
+        full |= over
+        share[full] = most - least
+        rest = ratings - least * users - (most - least) * int(full.sum())
+        share[~full] *= rest / max(share[~full].sum(), 1e-300)
+    ends = np.rint(np.cumsum(share)).astype(np.int64)
+    ends[-1] = ratings - least * users
+    return np.asarray(least + np.diff(ends, prepend=0))
+
+
+def _entities(
+    many: int, factors: int, bias: float, strength: float, random: np.random.Generator
+) -> np.ndarray:
+    """One row each: factors and a bias; a user's product with an item has the strength's variance.
+
+    The components' shares of it fall as 1, 1/4, 1/9, ...
+    """
+    shares = 1.0 / np.arange(1, factors + 1) ** 2
+    scales = strength * (shares / shares.sum()) ** 0.25
+    drawn = random.standard_normal((many, factors + 1), np.float32)
+    return drawn * np.append(scales, bias).astype(np.float32)
+
+
+def _inside(ids: Any, many: int, name: str) -> np.ndarray:
+    places = np.asarray(ids)
+    if places.ndim != 1:
+        raise ValueError(f"World: {name} must be one column, not {places.ndim} dimensions.")
+    if places.size and (
+        places.dtype.kind not in "iu" or not 0 <= places.min() <= places.max() < many
+    ):
+        raise ValueError(f"World: {name} must be whole numbers from 0 to {many - 1}.")
+    return places.astype(np.int64)

@@ -1,0 +1,50 @@
+"""An Arrow table as a file of CSV or Parquet: whole or not at all, and no formula in a CSV."""
+
+from pathlib import Path
+from typing import Any
+
+__all__ = ["without_formulas", "write_table"]
+
+# What a spreadsheet takes for a formula, or skips before one; some take wide signs too.
+FORMULA = "^([=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20])"
+
+
+def write_table(path: Path, table: Any) -> None:
+    """Write the table in the form that the ending of the name asks for, .csv or .parquet.
+
+    Texts of a CSV that a spreadsheet would run as formulas get an apostrophe before them.
+    """
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    from sfumato.core.file_format import write_whole
+
+    out = pa.BufferOutputStream()
+    if path.suffix.lower() == ".csv":
+        csv.write_csv(without_formulas(table), out)
+    else:
+        parquet.write_table(table, out)
+    write_whole(path, out.getvalue().to_pybytes())
+
+
+def without_formulas(table: Any) -> Any:
+    """The table with an apostrophe before texts and names that begin as a formula does.
+
+    Numbers stay as they are, below 0 as well. A Parquet file, which has types, needs none of this.
+
+    >>> import pyarrow as pa
+    >>> without_formulas(pa.table({"value": ["=1+1", "tea"], "count": [-1, 2]})).to_pydict()
+    {'value': ["'=1+1", 'tea'], 'count': [-1, 2]}
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    columns = []
+    for column in table.columns:
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            column = pc.replace_substring_regex(column.cast(kind), FORMULA, r"'\1")
+        columns.append(column)
+    names = pa.array(table.column_names, pa.string())
+    shown = pc.replace_substring_regex(names, FORMULA, r"'\1").to_pylist()
+    return pa.table(columns, names=shown)

@@ -1,0 +1,404 @@
+"""Tables of numbers by the names of their columns: errors tell file, row, column, never a value.
+
+A table that is to be hidden is read row by row instead: no row is refused, and none changes how
+another is read.
+
+Vectors and their ids from the files that commands are given.
+"""
+
+import csv
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.cli.output import beginning
+from sfumato.core.row_values import cells_of, numbers_of
+from sfumato.data.table_writer import write_table
+
+__all__ = ["Source", "names_of", "read", "read_one_by_one", "write"]
+
+BATCH = 1 << 16  # rows at a time
+WHICH = "--columns a,b,... names those of the points."
+LINE = 1 << 20  # bytes of the longest line that is a row
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file of points, and a column beside them if one is named.
+
+    names: of the points' columns, none for a matrix in a .npy; text: whether the column beside is
+    classes; skip_nulls: leave out rows with an empty or NaN cell, which are refused otherwise;
+    private: refuse no row. What is no number is then NaN, and so is all of a line that has not as
+    many fields as the header, is no JSON object, or is longer than a mebibyte; a row is one line.
+    """
+
+    file: Path
+    names: list[str] | None
+    beside: str | None = None
+    text: bool = False
+    skip_nulls: bool = False
+    remedy: str = "drop or fill such rows."
+    private: bool = False
+
+    def parts(self) -> Iterator[tuple[Any, np.ndarray | None]]:
+        """Points and the column beside them, a part of the rows at a time.
+
+        None of them is empty, but where the table is private and has no rows.
+        """
+        if self.private:
+            yield from self._private_parts()
+            return
+        row, none = 0, True
+        for columns in self._matrix() if self.names is None else self._columns():
+            whole = self._whole(columns, row)
+            row += len(next(iter(columns.values())))
+            if whole is None:
+                continue
+            none = False
+            other = whole.pop(self.beside) if self.beside is not None else None
+            yield (_stacked(whole) if self.names is None else pa.table(whole)), _plain(other)
+        if none:
+            raise ValueError(f"{self.file}: has no rows to use.")
+
+    def all(self) -> tuple[Any, np.ndarray | None]:
+        """All rows at once."""
+        parts = list(self.parts())
+        points = [each for each, _ in parts]
+        beside = [other for _, other in parts if other is not None]
+        joined = np.concatenate(points) if self.names is None else pa.concat_tables(points)
+        return joined, np.concatenate(beside) if beside else None
+
+    def _private_parts(self) -> Iterator[tuple[Any, np.ndarray | None]]:
+        """The rows as numbers, NaN where there is none; the column beside as it is written."""
+        names = self.names
+        if names is None:
+            matrix = _array(self.file)
+            for at in range(0, max(len(matrix), 1), BATCH):
+                yield np.asarray(matrix[at : at + BATCH], np.float64), None
+            return
+        wanted = [*names] if self.beside is None else [*names, self.beside]
+        for columns in read_one_by_one(self.file, wanted):
+            other = None
+            if self.beside is not None:
+                other = np.empty(len(columns[-1]), object)
+                other[:] = columns[-1] if self.text else numbers_of(columns[-1])
+            numbers = map(numbers_of, columns[: len(names)])
+            yield pa.table(dict(zip(names, numbers, strict=True))), other
+
+    def _matrix(self) -> Iterator[dict[str, Any]]:
+
+        rows = _array(self.file)
+        for at in range(0, len(rows), BATCH):
+            part = np.asarray(rows[at : at + BATCH], np.float64)
+            yield {f"x{j}": pa.array(part[:, j]) for j in range(part.shape[1])}
+
+    def _columns(self) -> Iterator[dict[str, Any]]:
+        from sfumato.data import read_batches
+
+        points = self.names or []
+        wanted = [*points] if self.beside is None else [*points, self.beside]
+        # Numbers of a text file are read as text, since the first rows alone may look whole.
+        parquet = self.file.name.lower().endswith(".parquet")
+        labels = [self.beside] if self.beside is not None and self.text else []
+        row, as_text = 0, labels if parquet else wanted
+        for batch in read_batches(self.file, wanted, batch_rows=BATCH, text=as_text):
+            yield {
+                name: batch.column(name)
+                if name in labels
+                else self._numbers(batch.column(name), name, row)
+                for name in wanted
+            }
+            row += batch.num_rows
+
+    def _numbers(self, column: Any, name: str, row: int) -> Any:
+        if pa.types.is_string(column.type) and not self.file.name.lower().endswith(".parquet"):
+            column = pc.utf8_trim_whitespace(column)
+            found = _cast(column)
+            if found is None:
+                at = row + _first_misfit(column)
+                raise ValueError(
+                    f"{self.file}: row {at}: column {name!r} must hold numbers; {WHICH}"
+                )
+            return found
+        found = None if pa.types.is_string(column.type) else _cast(column)
+        if found is None:
+            raise ValueError(
+                f"{self.file}: column {name!r} must hold numbers, not {column.type}; {WHICH}"
+            )
+        return found
+
+    def _whole(self, columns: dict[str, Any], row: int) -> dict[str, Any] | None:
+        """The rows of which every cell is there; None where no row is left."""
+        missing = np.zeros(len(next(iter(columns.values()))), bool)
+        for name, column in columns.items():
+            empty = pc.is_null(column, nan_is_null=True).to_numpy(zero_copy_only=False)
+            if empty.any() and not self.skip_nulls:
+                at = row + 1 + int(empty.argmax())
+                raise ValueError(
+                    f"{self.file}: row {at}: column {name!r} is empty or NaN; {self.remedy}"
+                )
+            missing |= empty
+        if missing.all():
+            return None
+        kept = pa.array(~missing)
+        return {name: column.filter(kept) for name, column in columns.items()}
+
+
+def read_one_by_one(file: Path, wanted: list[str]) -> Iterator[list[list[Any]]]:
+    """Columns of cells, some rows at a time and at first none; no row is refused."""
+    from sfumato.data.readers.base import missing_column
+    from sfumato.data.readers.batches import matches
+
+    yield [[] for _ in wanted]
+    for path in matches(file):
+        form = _form(path)
+        if form is not None and not form.delimiter:
+            rows = _json_rows(path, form, wanted)
+        else:
+            known = names_of(path)
+            for name in wanted:
+                if name not in known:
+                    raise missing_column(str(path), name, known)
+            if form is None:
+                yield from _parquet_cells(path, wanted)
+                continue
+            rows = _line_rows(path, form, wanted, known)
+        while part := list(islice(rows, BATCH)):
+            yield [list(cells) for cells in zip(*part, strict=True)]
+
+
+def _form(path: Path) -> Any:
+    """How a text file is written; None for Parquet."""
+    from sfumato.data.readers import text as _text
+
+    if path.name.lower().endswith(".parquet"):
+        return None
+    form = _text.form_of(path)
+    if form is None:
+        raise ValueError(
+            f"{path}: the name must end in .npy, .parquet, {', '.join(_text.ENDINGS)}."
+        )
+    return form
+
+
+def _parquet_cells(path: Path, wanted: list[str]) -> Iterator[list[list[Any]]]:
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as opened:
+            for batch in opened.iter_batches(BATCH, columns=wanted):
+                yield [cells_of(batch.column(name)) for name in wanted]
+    except pa.ArrowException:
+        raise ValueError(f"{path}: cannot be read as Parquet.") from None
+
+
+def _lines(path: Path, form: Any) -> Iterator[bytes]:
+    """Every line; one that is too long for a row as an empty one."""
+    opened: Any = gzip.open if form.gzip else open
+    try:
+        with opened(path, "rb") as file:
+            while line := file.readline(LINE):
+                whole = line.endswith(b"\n") or len(line) < LINE
+                while not whole:
+                    more = file.readline(LINE)
+                    whole, line = more.endswith(b"\n") or len(more) < LINE, b""
+                yield line.rstrip(b"\r\n")
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        raise ValueError(f"{path}: the gzip file is damaged or cut off.") from None
+
+
+def _line_rows(path: Path, form: Any, wanted: list[str], known: list[str]) -> Iterator[list[Any]]:
+    """The wanted fields of every line that has as many of them as the header."""
+    places, between = [known.index(name) for name in wanted], form.delimiter.encode()
+    for line in islice(_lines(path, form), 1, None):
+        fields: list[Any] = line.split(between)
+        if b'"' in line:
+            try:
+                (fields,) = csv.reader([line.decode("utf-8", "replace")], delimiter=form.delimiter)
+            except (csv.Error, ValueError):
+                continue
+        if len(fields) == len(known):
+            yield [fields[place] for place in places]
+
+
+def _json_rows(path: Path, form: Any, wanted: list[str]) -> Iterator[list[Any]]:
+    """The wanted values of every JSON object, one a line, or all in one list where layouts vary."""
+    rows: Any = map(_json_value, _lines(path, form))
+    if form.layout == "auto":
+        opened: Any = gzip.open if form.gzip else open
+        with opened(path, "rb") as file:
+            listed = _json_value(file.read())
+        rows = listed if isinstance(listed, list) else rows
+    for row in rows:
+        if isinstance(row, dict):
+            yield [_as_written(row.get(name)) for name in wanted]
+
+
+def _json_value(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _as_written(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def names_of(file: Path) -> list[str]:
+    """The names of all columns of a file, in its order."""
+    import pyarrow.parquet as pq
+
+    from sfumato.data.readers import text as _text
+    from sfumato.data.readers.batches import matches
+
+    (file,) = matches(file)[:1]
+    form = _form(file)
+    if form is None:
+        try:
+            return list(pq.read_schema(file).names)
+        except pa.ArrowException:
+            raise ValueError(f"{file}: cannot be read as Parquet.") from None
+    return _text._header(file, form) if form.delimiter else _text.json_names(file, form)
+
+
+def write(path: Path, columns: dict[str, Any]) -> None:
+    """Write columns by their names as a whole table: .csv or .parquet."""
+    write_table(path, pa.table({name: pa.array(values) for name, values in columns.items()}))
+
+
+def _cast(column: Any) -> Any:
+    """The column as numbers, or None where one cell is none."""
+    try:
+        return column.cast(pa.float64(), safe=False)
+    except pa.ArrowException:
+        return None
+
+
+def _first_misfit(column: Any) -> int:
+    """The first row, from 1, that is no number; halving finds it in a few casts."""
+    good, bad = 0, len(column)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (good, middle) if _cast(column.slice(0, middle)) is None else (middle, bad)
+    return bad
+
+
+def _stacked(columns: dict[str, Any]) -> np.ndarray:
+    return np.column_stack([column.to_numpy(zero_copy_only=False) for column in columns.values()])
+
+
+def _plain(column: Any) -> np.ndarray | None:
+    if column is None:
+        return None
+    values = column.to_numpy(zero_copy_only=False)
+    return np.asarray(values.astype(str) if values.dtype == object else values)
+
+
+def read(
+    file: Path, ids: Path | None, id_column: str | None, first: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ids and vectors, one a row; ids count from `first` where none are told."""
+    beginning(file, "file of vectors")
+    if file.suffix == ".npy":
+        if id_column is not None:
+            raise ValueError(f"{file}: has no columns; --id-column goes with Parquet.")
+        named, rows = None, _array(file)
+    else:
+        named, rows = _parquet(file, id_column)
+    if ids is not None:
+        if named is not None:
+            raise ValueError("--ids and --id-column: give one of them.")
+        named = _listed(ids)
+    if named is None:
+        named = np.arange(first, first + len(rows))
+    if len(named) != len(rows):
+        raise ValueError(f"{file}: has {len(rows)} vectors, but there are {len(named)} ids.")
+    return named, rows
+
+
+def _array(file: Path) -> np.ndarray:
+    """A matrix that stays on disk until its rows are read."""
+    try:
+        rows: np.ndarray = np.load(file, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError):
+        raise ValueError(f"{file}: is no array of numbers that numpy.save wrote.") from None
+    if rows.ndim != 2 or rows.dtype.kind not in "fiu":
+        raise ValueError(
+            f"{file}: must hold a matrix of numbers, one vector a row, not {rows.dtype} of shape "
+            f"{rows.shape}."
+        )
+    return rows
+
+
+def _parquet(file: Path, id_column: str | None) -> tuple[np.ndarray | None, np.ndarray]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(file)
+    except pa.ArrowInvalid:
+        raise ValueError(f"{file}: must be .npy or a Parquet file of vectors.") from None
+    named = None
+    if id_column is not None:
+        if id_column not in table.column_names:
+            raise ValueError(f"{file}: has no column {id_column!r}; give another --id-column.")
+        named = table.column(id_column).to_numpy()
+        table = table.drop_columns([id_column])
+    return named, _matrix(file, table)
+
+
+def _matrix(file: Path, table: Any) -> np.ndarray:
+    """One column of lists, or columns of numbers, as a matrix."""
+    import pyarrow as pa
+
+    columns = [column.combine_chunks() for column in table.columns]
+    wanted = (
+        f"{file}: must have one column of lists of one length, or columns of numbers of one kind, "
+        "besides an --id-column"
+    )
+    if any(column.null_count for column in columns):
+        raise ValueError(f"{wanted}, and nothing that is null.")
+    if len(columns) == 1 and _lists(columns[0].type):
+        lengths = np.asarray(columns[0].value_lengths())
+        if lengths.size and (lengths != lengths[0]).any():
+            raise ValueError(f"{wanted}.")
+        flat = columns[0].flatten().to_numpy(zero_copy_only=False)
+        return np.asarray(flat.reshape(len(table), lengths[0] if lengths.size else 0))
+    kinds = (pa.types.is_floating, pa.types.is_integer)
+    # A column of whole numbers beside others is an id that was not named.
+    if not columns or not any(all(is_so(column.type) for column in columns) for is_so in kinds):
+        raise ValueError(f"{wanted}.")
+    return np.column_stack([column.to_numpy(zero_copy_only=False) for column in columns])
+
+
+def _lists(kind: Any) -> bool:
+    from pyarrow import types
+
+    return any(
+        is_so(kind) for is_so in (types.is_list, types.is_large_list, types.is_fixed_size_list)
+    )
+
+
+def _listed(file: Path) -> np.ndarray:
+    try:
+        return np.array([_id(line) for line in file.read_text().split()], np.int64)
+    except (ValueError, OverflowError):
+        raise ValueError(
+            f"{file}: ids must be whole numbers from 0 to 2**63 - 1, one a line."
+        ) from None
+
+
+def _id(line: str) -> int:
+    if not line.isascii() or not line.isdigit():
+        raise ValueError("no whole number.")
+    return int(line)

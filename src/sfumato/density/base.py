@@ -1,0 +1,463 @@
+"""What the estimators share: parameters, checks of data, fit-and-release, merge and files.
+
+What the estimators of this room may be told: one table of limits. Errors of a sketch that an
+estimator builds, in the name of the estimator that was asked. Why a table is not read as points,
+with its column and never with a cell.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import validate_data
+
+from sfumato.core.arrays import LARGEST, private_points
+from sfumato.core.bounds import BOUNDS, Box, Pair
+from sfumato.core.file_format import packed_file
+from sfumato.core.ids import plain_numbers
+from sfumato.core.validation import DELTA, Limit, one_of, optional, positive, whole
+from sfumato.density import serialization as _files
+from sfumato.density.backends import TYPES, Setting, choose, make
+from sfumato.privacy.random_source import Source
+from sfumato.sketch.kernel_sums.radial_kernels import KERNEL
+
+__all__ = ["BACKENDS", "LIMITS", "KernelEstimator", "naming", "noise_from", "why_unreadable"]
+
+BACKENDS = ("race", "grid", "slices", "fourier")
+
+
+class _RandomState:
+    """A whole number, a source of random numbers of NumPy, or None."""
+
+    def check(self, owner: str, name: str, value: Any) -> Any:
+        if value is None or isinstance(value, np.random.RandomState | np.random.Generator):
+            return value
+        return whole(0, 2**64 - 1).check(owner, name, value)
+
+    def bad(self) -> list[Any]:
+        return [-1, 0.5, "seed", True]
+
+
+class _Anything:
+    """What the release itself checks, since a ledger must be opened for that."""
+
+    def check(self, owner: str, name: str, value: Any) -> Any:
+        return value
+
+    def bad(self) -> list[Any]:
+        return []
+
+
+LIMITS: dict[str, Limit] = {
+    "bandwidth": positive,
+    "kernel": KERNEL,
+    "backend": one_of(("auto", *BACKENDS)),
+    "rows": optional(whole(1, 2**20)),
+    "width": whole(2, 2**31),
+    "expected_size": optional(whole(1)),
+    "epsilon": optional(positive),
+    "delta": DELTA,
+    "bounds": optional(BOUNDS),
+    "ledger": _Anything(),
+    "dataset": _Anything(),
+    "unit": _Anything(),
+    "relation": _Anything(),
+    "contributions": optional(whole(1, 2**31)),
+    "release_id": _Anything(),
+    "random_state": _RandomState(),
+}
+
+
+@contextlib.contextmanager
+def naming(owner: str, inner: str) -> Iterator[None]:
+    """Errors raised inside begin with the owner, not with the sketch it stands on.
+
+    >>> with naming("SketchDensity", "KernelGrid"):
+    ...     raise ValueError("KernelGrid: epsilon is too small.")
+    Traceback (most recent call last):
+    ValueError: SketchDensity: epsilon is too small.
+    """
+    try:
+        yield
+    except Exception as error:
+        if error.args and str(error.args[0]).startswith(f"{inner}: "):
+            said = str(error.args[0]).removeprefix(f"{inner}: ")
+            error.args = (f"{owner}: {said}", *error.args[1:])
+        raise
+
+
+SENTENCES = {
+    "Complex data not supported": "X must hold real numbers. Complex data not supported.",
+    "Expected 2D array": "X must have rows and columns, and is no table. Expected 2D array. "
+    "Reshape your data: array.reshape(-1, 1) for one column, array.reshape(1, -1) for one row.",
+}
+REMEDY = "give codes 0, 1, ... by a public list"
+
+
+def why_unreadable(error: Exception, data: Any) -> str | None:
+    """Our sentence for an error of scikit-learn or NumPy, whose own may hold a cell; or None."""
+    if str(error).startswith("could not convert"):
+        return f"X must hold numbers; {_text_column(data)} holds text; {REMEDY}."
+    return next((ours for start, ours in SENTENCES.items() if str(error).startswith(start)), None)
+
+
+def _text_column(data: Any) -> str:
+    """The first column that is not of numbers, by its name or else its number."""
+    names = getattr(data, "column_names", getattr(data, "columns", None))
+    table = np.asarray(data, object)
+    for place in range(table.shape[1] if table.ndim == 2 else 0):
+        try:
+            table[:, place].astype(np.float64)
+        except (TypeError, ValueError):
+            name = place if names is None else names[place]
+            return f"column {name!r}" if isinstance(name, str) else f"column {place}"
+    return "a column"
+
+
+COLUMNS = whole(1, 2**16)  # of an estimator in a file
+READ = (*TYPES, "statistics", "angles", "surrogate", "columns", "kernel")
+_NOISE: ContextVar[Source | None] = ContextVar("sfumato-density-noise", default=None)
+OPTIONS = ("ledger", "dataset", "unit", "relation", "contributions", "release_id")
+
+
+@contextlib.contextmanager
+def noise_from(source: Source) -> Iterator[None]:
+    """Every private fit inside takes its noise from here: for tests only, its statement says so."""
+    token = _NOISE.set(source)
+    try:
+        yield
+    finally:
+        _NOISE.reset(token)
+
+
+class KernelEstimator(BaseEstimator):  # type: ignore[misc]
+    """The base of all estimators over kernel sums.
+
+    A subclass takes its parameters by keyword, stores them as given, and names the limits of those
+    it adds in `LIMITS`. Its `fit` begins with `_check` and `_training_rows`, asks `_setting` for
+    what is public, fills one sketch or several from `_empty`, and hands each to `_kept`, which is
+    the sketch itself without privacy, and otherwise its release: the sketch is then forgotten.
+    What it holds goes to files by `_parts`, what else it learned by `_state`.
+
+    With epsilon no content of a row raises, warns, or changes how another row is read: rows are
+    read one by one (`private_points`), dropped where a cell is no number, and clipped to `bounds`.
+    Any number of rows is learned from, none included. What is wrong with parameters, with the type
+    of a container or with its number of columns is public, and refused.
+    """
+
+    LIMITS: ClassVar[dict[str, Limit]] = LIMITS
+    KINDS: ClassVar[dict[str, type["KernelEstimator"]]] = {}
+    version: ClassVar[int] = 1  # of the parts' meaning; files of another version are refused
+
+    n_features_in_: int
+    bounds_: Pair
+    backend_: str
+    sketch_: Any
+    release_: Any
+    statement_: Any
+    clipped_: int
+
+    def __init__(
+        self,
+        *,
+        bandwidth: float = 1.0,
+        kernel: str = "p-stable",
+        backend: str = "auto",
+        rows: int | None = None,
+        width: int = 1024,
+        expected_size: int | None = None,
+        epsilon: float | None = None,
+        delta: float = 0.0,
+        bounds: Any = None,
+        ledger: Any = None,
+        dataset: str | None = None,
+        unit: str | None = None,
+        relation: str | None = None,
+        contributions: int | None = None,
+        release_id: str | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.bandwidth = bandwidth
+        self.kernel = kernel
+        self.backend = backend
+        self.rows = rows
+        self.width = width
+        self.expected_size = expected_size
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.ledger = ledger
+        self.dataset = dataset
+        self.unit = unit
+        self.relation = relation
+        self.contributions = contributions
+        self.release_id = release_id
+        self.random_state = random_state
+
+    def __init_subclass__(cls, *, in_files: bool = True, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if in_files:
+            KernelEstimator.KINDS[cls.__name__] = cls
+
+    @property
+    def _owner(self) -> str:
+        return type(self).__name__
+
+    def _check(self) -> dict[str, Any]:
+        """The parameters in their plain types, or ValueError naming the first that is wrong."""
+        given = self.get_params(deep=False)
+        plain = {
+            name: limit.check(self._owner, name, given[name])
+            for name, limit in self.LIMITS.items()
+            if name in given
+        }
+        if plain["epsilon"] is None and (plain["delta"] or plain["ledger"] is not None):
+            name = "delta" if plain["delta"] else "ledger"
+            raise ValueError(f"{self._owner}: {name} needs an epsilon; give both or neither.")
+        if plain["epsilon"] is not None and plain["bounds"] is None:
+            raise ValueError(
+                f"{self._owner}: bounds must be given with epsilon: public limits (low, high) of "
+                "the columns, never taken from private data."
+            )
+        return plain
+
+    def _training_rows(
+        self, X: Any, sample_weight: Any, plain: dict[str, Any], *, reset: bool = True
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Points to learn from, and weights or None for ones; with epsilon by the public rule."""
+        if plain["epsilon"] is None:
+            points = self._train(X, reset=reset)
+            return points, self._weights(sample_weight, len(points))
+        self._refuse_weights(sample_weight)
+        points = self._private_points(X, plain, reset=reset)
+        return points[~np.isnan(points).any(axis=1)], None
+
+    def _private_points(self, X: Any, plain: dict[str, Any], *, reset: bool = True) -> np.ndarray:
+        """Every row clipped to the bounds, with NaN where it is to be dropped; none is refused."""
+        points = self._numbers(X, plain, reset=reset)
+        box = Box.of(self._owner, plain["bounds"], points.shape[1])
+        self.n_features_in_ = points.shape[1]
+        return np.asarray(np.clip(points, box.low, box.high))
+
+    def _numbers(self, X: Any, plain: dict[str, Any], *, reset: bool = True) -> np.ndarray:
+        """Every row as numbers, NaN where a cell is none; refused is only what is public."""
+        validate_data(self, X, reset=reset, skip_check_array=True, ensure_2d=False)  # names alone
+        one_for_all = all(np.ndim(side) == 0 for side in self.bounds)
+        points = private_points(self._owner, X, None if one_for_all else len(plain["bounds"][0]))
+        if not reset and points.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"{self._owner}: X has {points.shape[1]} columns, but {self.n_features_in_} are "
+                "expected."
+            )
+        return points
+
+    def _beside(self, y: Any, plain: dict[str, Any], rows: int) -> tuple[np.ndarray, np.ndarray]:
+        """For a report: which rows are dropped and which clipped because of y."""
+        return np.zeros(rows, bool), np.zeros(rows, bool)
+
+    def input_report(self, X: Any, y: Any = None) -> dict[str, int]:
+        """How many rows a fit with epsilon would drop and clip: raw data, for the curator alone.
+
+        Parameters
+        ----------
+        X, y
+            As `fit` takes them.
+
+        Returns
+        -------
+        dict
+            `rows`; `dropped`, those with a cell that is no number, a label that is not in the
+            public list, or no target; `clipped`, those of the others that are outside the bounds.
+
+        Notes
+        -----
+        The counts are exact and hide nobody: no estimator, release or file holds them.
+        """
+        plain, twin = self._check(), type(self)(**self.get_params(deep=False))
+        if plain["bounds"] is None:
+            raise ValueError(f"{self._owner}: bounds must be given for a report.")
+        points = twin._numbers(X, plain)
+        box = Box.of(self._owner, plain["bounds"], points.shape[1])
+        dropped, outside = twin._beside(y, plain, len(points))
+        dropped = dropped | np.isnan(points).any(axis=1)
+        outside = outside | (np.clip(points, box.low, box.high) != points).any(axis=1)
+        clipped = int((outside & ~dropped).sum())
+        return {"rows": len(points), "dropped": int(dropped.sum()), "clipped": clipped}
+
+    def _train(self, X: Any, *, reset: bool = True) -> np.ndarray:
+        """Points to learn from: no NaN, and nothing infinite where no bounds could clip it."""
+        points = self._matrix(X, reset=reset)
+        self._refuse_nan(points, np.isnan(points), "NaN")
+        if self.bounds is None:
+            self._refuse_nan(points, np.isinf(points), "inf, which needs bounds to be clipped to")
+        return points
+
+    def _queries(self, X: Any) -> np.ndarray:
+        """Points to ask about, all finite, of as many columns as the estimator learned from."""
+        self._check_fitted()
+        points = self._matrix(X, reset=False)
+        self._refuse_nan(points, ~np.isfinite(points), "NaN or inf")
+        return points
+
+    def _matrix(self, X: Any, *, reset: bool) -> np.ndarray:
+        if isinstance(X, np.ma.MaskedArray):
+            X = plain_numbers(X)  # scikit-learn would lose the mask
+        try:
+            checked = validate_data(
+                self, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False
+            )
+        except ValueError as error:
+            ours = why_unreadable(error, X)
+            if ours is None:
+                raise
+            raise ValueError(f"{self._owner}: {ours}") from None
+        return np.asarray(checked)
+
+    def _refuse_nan(self, points: np.ndarray, wrong: np.ndarray, what: str) -> None:
+        if wrong.any():
+            row, column = np.argwhere(wrong)[0]
+            raise ValueError(
+                f"{self._owner}: X must be finite; row {row}, column {column} holds {what}. "
+                "Drop or fill such rows first."
+            )
+
+    def _weights(self, sample_weight: Any, rows: int) -> np.ndarray | None:
+        """Whole weights as int64, None for ones."""
+        if sample_weight is None:
+            return None
+        weights = plain_numbers(sample_weight)
+        if weights.shape != (rows,):
+            raise ValueError(
+                f"{self._owner}: sample_weight must have one number per row, {rows}, not the shape "
+                f"{weights.shape}."
+            )
+        numbers = weights if weights.dtype.kind in "iuf" else np.full(rows, -1)
+        with np.errstate(invalid="ignore"):
+            whole = numbers.astype(np.int64)
+        if not (whole == numbers).all() or whole.min() < 0:
+            raise ValueError(f"{self._owner}: sample_weight must be whole numbers from 0 up.")
+        if not whole.any():
+            raise ValueError(f"{self._owner}: every sample_weight is zero; one must be above.")
+        return whole
+
+    def _refuse_weights(self, sample_weight: Any) -> None:
+        """Refuse weights of a private fit, whatever they are: to look at them would tell."""
+        if sample_weight is not None:
+            raise ValueError(
+                f"{self._owner}: sample_weight must be None with epsilon, which hides one event of "
+                "weight 1; repeat rows and give contributions, or release a sketch yourself."
+            )
+
+    def _setting(
+        self, plain: dict[str, Any], points: np.ndarray, weights: np.ndarray | None = None
+    ) -> Setting:
+        """What is public of a fit; with epsilon the points give nothing but their columns."""
+        dimension = points.shape[1]
+        if plain["bounds"] is not None:
+            bounds = Box.of(self._owner, plain["bounds"], dimension).bounds
+        else:
+            used = points if weights is None else points[weights > 0]
+            bounds = _bounds_of(self._owner, used, plain["bandwidth"])
+        names = ("backend", "kernel", "bandwidth", "rows", "width", "epsilon", "delta")
+        asked = {name: plain[name] for name in (*names, "expected_size", "contributions")}
+        return choose(self._owner, **asked, bounds=bounds, seed=_seed(plain["random_state"]))
+
+    def _empty(self, setting: Setting) -> Any:
+        """An empty sketch of this setting."""
+        with naming(self._owner, TYPES[setting.backend]):
+            return make(setting)
+
+    def _kept(self, sketch: Any, plain: dict[str, Any], **more: Any) -> Any:
+        """The sketch without privacy, else its release: charged before any noise is drawn."""
+        if plain["epsilon"] is None:
+            return sketch
+        options = {name: plain[name] for name in OPTIONS if plain[name] is not None}
+        if _NOISE.get() is not None:
+            options["source"] = _NOISE.get()
+        with naming(self._owner, type(sketch).__name__):
+            return sketch.release(plain["epsilon"], plain["delta"], **{**options, **more})
+
+    def _check_fitted(self) -> None:
+        if not self._parts():
+            raise NotFittedError(f"{self._owner}: not fitted yet; call fit first.")
+
+    def _parts(self) -> dict[str, Any]:
+        """The sketches or releases that the estimator holds, by name; empty before fit."""
+        return {
+            name: getattr(self, name) for name in ("sketch_", "release_") if hasattr(self, name)
+        }
+
+    def _restore_parts(self, parts: dict[str, Any]) -> None:
+        """Take over the sketches or releases of a file."""
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def _state(self) -> dict[str, Any]:
+        """What else was learned and may be saved, as plain JSON values."""
+        names = [str(name) for name in getattr(self, "feature_names_in_", ())]
+        return dict(
+            columns=self.n_features_in_, names=names, bounds=self.bounds_, backend=self.backend_
+        )
+
+    def _restore_state(self, state: dict[str, Any]) -> None:
+        """Take over what `_state` told."""
+        self.n_features_in_ = COLUMNS.check("file", "columns", state["columns"])
+        names = state["names"]
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError("the names of the columns are no texts.")
+        if len(names) not in (0, self.n_features_in_):
+            raise ValueError("there are not as many names as columns.")
+        if names:
+            self.feature_names_in_ = np.array(names, object)
+        self.bounds_ = Box.of(self._owner, state["bounds"], self.n_features_in_).bounds
+        self.backend_ = one_of(READ).check("file", "backend", state["backend"])
+
+    def to_bytes(self) -> bytes:
+        """The estimator as bytes with a checksum; a private one holds its releases only."""
+        self._check_fitted()
+        return _files.to_bytes(self)
+
+    @classmethod
+    def from_bytes(cls, data: Any) -> Self:
+        """The estimator in these bytes; SketchFormatError when they are not a whole, intact one."""
+        return _files.read(data, cls)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the estimator to a file that is either complete or not there."""
+        _files.write_whole(Path(path), self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The estimator in a file; SketchFormatError when it is not a whole, intact one."""
+        return cls.from_bytes(packed_file(path))
+
+
+def _bounds_of(owner: str, points: np.ndarray, bandwidth: float) -> Pair:
+    """The box of the points, with at least a bandwidth and some digits between its sides."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    far = np.maximum(np.abs(low), np.abs(high))
+    if far.max() > LARGEST / 2:
+        column = int(far.argmax())
+        raise ValueError(
+            f"{owner}: X must be within {LARGEST / 2:g}; column {column} is not. Rescale it, or "
+            "give bounds to clip it to."
+        )
+    flat = np.maximum(np.maximum(bandwidth, far * 2.0**-50) - (high - low), 0) / 2
+    return tuple(map(float, low - flat)), tuple(map(float, high + flat))
+
+
+def _seed(random_state: Any) -> int:
+    """The seed of all hashes; 0 unless told, so that two estimators can merge."""
+    if random_state is None:
+        return 0
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31))
+    return int(random_state)

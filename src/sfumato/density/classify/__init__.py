@@ -1,0 +1,1 @@
+"""Classes by noisy column tables or kernel sums."""

@@ -1,0 +1,307 @@
+"""Columns cut into cells by public numbers: equal parts of the bounds, or codes of categories.
+
+The public list of classes: plain numbers or texts, sorted, none twice. How likely classes are
+before anything is seen: told, equal, or estimated from counts.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.core.bounds import Pair
+from sfumato.core.row_values import cells_of, number_of, numbers_of
+from sfumato.core.validation import whole
+
+__all__ = [
+    "COLUMNS",
+    "LABELS",
+    "LEVELS",
+    "PRIORS",
+    "Bins",
+    "column_places",
+    "labels_of",
+    "levels_of",
+    "listed_places",
+    "places_of",
+    "prior_shares",
+    "refuse_missing",
+]
+
+
+class _Levels:
+    """One whole number per column: how many codes a category has, 0 where the column measures."""
+
+    def check(self, owner: str, name: str, value: Any) -> tuple[int, ...]:
+        if not isinstance(value, tuple | list) or not value:
+            raise ValueError(f"{owner}: {name} must be whole numbers, one per column.")
+        return tuple(whole(0, 2**20).check(owner, name, one) for one in value)
+
+    def bad(self) -> list[Any]:
+        return [None, 3, (), (-1,), (0.5,), ("many",)]
+
+
+LEVELS = _Levels()
+
+
+class _Columns:
+    """None, or the numbers or names of columns."""
+
+    def check(self, owner: str, name: str, value: Any) -> tuple[int | str, ...] | None:
+        if value is None:
+            return None
+        if isinstance(value, str) or not np.iterable(value):
+            raise ValueError(
+                f"{owner}: {name} must be None or a list of columns, by number or name, not "
+                f"{value!r}."
+            )
+        return tuple(
+            str(one) if isinstance(one, str) else whole(0).check(owner, name, one) for one in value
+        )
+
+    def bad(self) -> list[Any]:
+        return [3, "all", [-1], [0.5]]
+
+
+COLUMNS = _Columns()
+
+
+@dataclass(frozen=True)
+class Bins:
+    """The cells of all columns, one column after the other.
+
+    Parameters: bounds, (low, high) with a number per column; bins, equal parts of a column that
+    measures; levels, how many codes 0, 1, ... a column of categories has, 0 for one that measures.
+    What lies outside counts at the nearest end.
+
+    >>> cut = Bins(((0.0, 0.0), (1.0, 2.0)), 4, (0, 3))
+    >>> cut.codes(np.array([[0.3, 2.0], [9.0, 0.0]]))
+    array([[1, 6],
+           [3, 4]])
+    """
+
+    bounds: Pair
+    bins: int
+    levels: tuple[int, ...]
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """How many cells each column has."""
+        levels = np.array(self.levels)
+        return np.asarray(np.where(levels > 0, levels, self.bins))
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """The first cell of each column."""
+        return np.asarray(np.cumsum(self.sizes) - self.sizes)
+
+    @property
+    def total(self) -> int:
+        """The cells of all columns."""
+        return int(self.sizes.sum())
+
+    @property
+    def columns(self) -> int:
+        return len(self.levels)
+
+    @cached_property
+    def measures(self) -> np.ndarray:
+        """The cells of each column that measures, a column a row."""
+        places = np.flatnonzero(np.array(self.levels) == 0)
+        return np.asarray(self.starts[places][:, None] + np.arange(self.bins))
+
+    def codes(self, points: np.ndarray) -> np.ndarray:
+        """The cell of every value."""
+        low, high = (np.array(side) for side in self.bounds)
+        category = np.array(self.levels) > 0
+        inside = np.clip(points, low, high)  # so that nothing overflows
+        scaled = np.where(category, inside, (inside - low) / (high - low) * self.bins)
+        part = np.clip(np.floor(scaled), 0, self.sizes - 1)
+        return np.asarray(part.astype(np.int64) + self.starts)
+
+    def sums(self, cells: np.ndarray) -> np.ndarray:
+        """The sum of each column's cells, along the last axis."""
+        return np.asarray(np.add.reduceat(cells, self.starts, axis=-1))
+
+    def spread(self, columns: np.ndarray) -> np.ndarray:
+        """A number per column as one per cell, along the last axis."""
+        return np.repeat(columns, self.sizes, axis=-1)
+
+
+def column_places(
+    owner: str, categorical: Any, names: list[str], columns: int
+) -> tuple[int, ...] | None:
+    """The numbers of these columns, where each is given by its number or by its name in X."""
+    if categorical is None:
+        return None
+    unknown = [one for one in categorical if isinstance(one, str) and one not in names]
+    if unknown:
+        known = "has no such column" if names else "has no names of columns; give its number"
+        raise ValueError(f"{owner}: categorical names {unknown[0]!r}, and X {known}.")
+    return tuple(
+        names.index(one)
+        if isinstance(one, str)
+        else whole(0, columns - 1).check(owner, "categorical", one)
+        for one in categorical
+    )
+
+
+def levels_of(owner: str, categorical: Any, bounds: Pair) -> tuple[int, ...]:
+    """How many codes each column has: high + 1 for the columns named, which must begin at 0."""
+    columns = len(bounds[0])
+    levels = [0] * columns
+    for column in () if categorical is None else categorical:
+        place = whole(0, columns - 1).check(owner, "categorical", column)
+        low, high = bounds[0][place], bounds[1][place]
+        if low != 0 or high != int(high):
+            raise ValueError(
+                f"{owner}: bounds of column {place}, which is categorical, must be 0 and the "
+                f"largest code, a whole number, not {low!r} and {high!r}."
+            )
+        levels[place] = int(high) + 1
+    return tuple(levels)
+
+
+class _Labels:
+    """Classes as a tuple of plain numbers or texts."""
+
+    def check(self, owner: str, name: str, value: Any) -> tuple[Any, ...]:
+        wanted = f"{owner}: {name} must be a list of classes, whole numbers or texts, none twice"
+        if isinstance(value, str | bytes) or not np.iterable(value):
+            raise ValueError(f"{wanted}, not {value!r}.")
+        given = [one.item() if isinstance(one, np.generic) else one for one in value]
+        plain = all(isinstance(one, bool | int | float | str) and one == one for one in given)
+        if not given or not plain or len({type(one) for one in given}) > 1:
+            raise ValueError(f"{wanted}, all of one type.")
+        if len(set(given)) < len(given):
+            raise ValueError(f"{wanted}.")
+        return tuple(sorted(given))
+
+    def bad(self) -> list[Any]:
+        return ["ab", 3, [], [1, 1], [1, "a"], [float("nan")], [[1]]]
+
+
+LABELS = _Labels()
+
+
+def labels_of(classes: np.ndarray) -> tuple[Any, ...]:
+    """Sorted classes as plain values; texts of any other kind as they print."""
+    return tuple(np.asarray(classes).tolist())
+
+
+def refuse_missing(owner: str, y: Any) -> None:
+    """Raise where a row has no label: None, NaN or a null of pandas or Arrow."""
+    try:
+        told = pa.array(y, from_pandas=True).is_null(nan_is_null=True)
+    except (pa.ArrowException, TypeError, ValueError):
+        return  # no column of one type, which is refused elsewhere
+    missing = np.asarray(told)
+    if missing.any():
+        raise ValueError(
+            f"{owner}: y must hold a label in every row; row {int(missing.argmax())} holds NaN or "
+            "none. Drop such rows or give them a label first."
+        )
+
+
+def listed_places(owner: str, y: Any, classes: tuple[Any, ...]) -> np.ndarray:
+    """The place of every row's class in the public list, -1 where it is not in it: none is refused.
+
+    Guarantee: a place depends on that label alone, and not on the type that a container gives to
+    all labels because of one: 7, 7.0, "7" and "7.0" are one class, be it listed as number or text.
+    Where the list itself tells such texts apart ("1" and "01"), labels are taken as they are
+    written. Parameters: owner, whom errors name; y, a column; classes, sorted, of one type.
+
+    >>> listed_places("example", ["b", None, "guest", "a"], ("a", "b")).tolist()
+    [1, -1, -1, 0]
+    """
+    numbers = np.array([number_of(label) for label in classes])
+    if isinstance(classes[0], str):
+        return _by_text(cells_of(y), classes, numbers)
+    if len(set(numbers.tolist())) < len(classes):
+        raise ValueError(f"{owner}: classes must be numbers that differ as floats.")
+    found = numbers_of(y)
+    places = np.minimum(np.searchsorted(numbers, found), len(numbers) - 1)
+    return np.where(numbers[places] == found, places, -1)
+
+
+def _by_text(cells: list[Any], classes: tuple[Any, ...], numbers: np.ndarray) -> np.ndarray:
+    texts = {label: place for place, label in enumerate(classes)}
+    finite = [number for number in numbers.tolist() if np.isfinite(number)]
+    valued = {number: place for place, number in enumerate(numbers.tolist())}
+    valued = valued if len(set(finite)) == len(finite) else {}
+    known: dict[str, int] = {}
+
+    def place(cell: Any) -> int:
+        if type(cell) is not str:
+            return _place(cell, texts, valued)
+        if cell not in known:
+            known[cell] = _place(cell, texts, valued)
+        return known[cell]
+
+    return np.fromiter(map(place, cells), np.int64, len(cells))
+
+
+def _place(cell: Any, texts: dict[Any, int], valued: dict[float, int]) -> int:
+    """As it is written, else by its value, else as a whole number is written."""
+    text = cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell
+    if isinstance(text, str) and text in texts:
+        return texts[text]
+    number = number_of(cell)
+    if not np.isfinite(number):
+        return -1
+    whole = str(int(number)) if number == int(number) else ""
+    return valued.get(number, texts.get(whole, -1))
+
+
+def places_of(owner: str, y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """The place of every row's class in the list."""
+    places = np.searchsorted(classes, y)
+    known = places < len(classes)
+    known[known] = classes[places[known]] == y[known]
+    if not known.all():
+        raise ValueError(
+            f"{owner}: y holds a label that is not in classes, at row {int(known.argmin())}; name "
+            "all of them, or drop such rows first."
+        )
+    return np.asarray(places)
+
+
+class _Priors:
+    """None, "estimated", or one number above 0 per class."""
+
+    def check(self, owner: str, name: str, value: Any) -> Any:
+        if value is None or (isinstance(value, str) and value == "estimated"):
+            return value
+        try:
+            shares = tuple(map(float, value))
+        except (TypeError, ValueError):
+            shares = ()
+        if not shares or not all(0 < share < np.inf for share in shares):
+            wanted = "None, 'estimated' or one number above 0 per class"
+            raise ValueError(f"{owner}: {name} must be {wanted}, not {value!r}.")
+        return shares
+
+    def bad(self) -> list[Any]:
+        return ["equal", (), (0.0, 1.0), (-1, 2), 3, (float("nan"), 1), (float("inf"), 1)]
+
+
+PRIORS = _Priors()
+
+
+def prior_shares(owner: str, priors: Any, sizes: np.ndarray) -> np.ndarray:
+    """The share of every class, all together 1; sizes are what was counted or released.
+
+    >>> prior_shares("example", "estimated", np.array([30.0, 10.0]))
+    array([0.75, 0.25])
+    """
+    if priors is None:
+        shares = np.ones(sizes.size)
+    else:
+        shares = sizes if isinstance(priors, str) else np.array(priors)
+    if shares.size != sizes.size:
+        raise ValueError(
+            f"{owner}: priors must be one number per class, {sizes.size}, not {shares.size}."
+        )
+    return np.asarray(shares / shares.sum())

@@ -1,0 +1,131 @@
+"""A density as a function on a box: what mode finding and pictures ask of any estimator.
+
+A density on an even grid of one or two dimensions, as a picture needs it.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sfumato.core.bounds import Box, Pair
+from sfumato.core.validation import whole
+from sfumato.density.backends import Setting, described, hash_error
+
+__all__ = ["Field", "field_of", "grid_values", "log_integral"]
+
+
+@dataclass(frozen=True)
+class Field:
+    """Mean kernel values at points of a box, and how far they may be off.
+
+    noise: the standard deviation of a value's noise, 0 where there is none. log_integral: a value
+    over this integral of the kernel is a density.
+    """
+
+    values: Callable[[np.ndarray], np.ndarray]
+    setting: Setting
+    bounds: Pair
+    noise: float
+    log_integral: float
+
+    @property
+    def dimension(self) -> int:
+        return len(self.bounds[0])
+
+    def uniform(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Points drawn evenly from the box."""
+        low, high = np.array(self.bounds[0]), np.array(self.bounds[1])
+        return np.asarray(low + rng.random((count, low.size)) * (high - low))
+
+    def rise(self, value: float, threshold: float) -> float:
+        """So many standard deviations of the noise, and half as many of the error of hashing.
+
+        Noise is new in every cell, so that the largest of many places is far out; the error of
+        hashing is told about, not exactly, and moves slowly from place to place.
+        """
+        hashing = float(hash_error(self.setting, np.array([value]))[0])
+        return math.hypot(threshold * self.noise, threshold / 2 * hashing)
+
+    def density(self, values: np.ndarray) -> np.ndarray:
+        """Values as the density that `SketchDensity` tells, of either sign where there is noise."""
+        return np.asarray(values * math.exp(-self.log_integral))
+
+
+def field_of(owner: str, source: Any, bounds: Any = None) -> Field:
+    """The field of a fitted estimator over one sketch, of a kernel-sum sketch, or of its release.
+
+    bounds: where to look instead of everywhere, (low, high), each a number or one per column.
+    """
+    told = source._told if hasattr(source, "_told") else source
+    if not (hasattr(told, "estimate") and hasattr(told, "size")):
+        kind = type(source).__name__
+        raise TypeError(f"{owner}: source must be an estimator, a sketch or a release, not {kind}.")
+    setting = described(told)
+    box = setting.bounds if bounds is None else Box.of(owner, bounds, setting.dimension).bounds
+    size = max(float(told.size()), 1.0)
+    return Field(
+        values=lambda points: np.asarray(told.estimate(points)) / size,
+        setting=setting,
+        bounds=box,
+        noise=float(told.noise_error()) / size if hasattr(told, "noise_error") else 0.0,
+        log_integral=log_integral(setting.kernel, setting.bandwidth, setting.dimension),
+    )
+
+
+def log_integral(kernel: str, bandwidth: float, dimension: int) -> float:
+    """The logarithm of a kernel's integral over all of R^d; 0 for p-stable, which has none.
+
+    >>> round(math.exp(2 * log_integral("gaussian", 1.0, 1)), 6) == round(2 * math.pi, 6)
+    True
+    """
+    scale = dimension * math.log(bandwidth)
+    if kernel == "gaussian":
+        return scale + dimension / 2 * math.log(2 * math.pi)
+    if kernel == "exponential":  # the sphere's surface times Gamma(d)
+        surface = math.log(2) + dimension / 2 * math.log(math.pi) - math.lgamma(dimension / 2)
+        return scale + surface + math.lgamma(dimension)
+    return 0.0
+
+
+CELLS = 2**24  # of a picture
+
+
+def grid_values(
+    source: Any, low: Any = None, high: Any = None, shape: Any = 64
+) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+    """The values of a density at the centres of even cells, and the centres along each axis.
+
+    Parameters: source, an estimator with a `density`, a kernel-sum sketch or its release, over one
+    or two columns; low and high, of the picture, each a number or one per column (None: those of
+    the public box); shape, how many cells along each axis, one number or one per column. The first
+    axis of the values is the first column.
+
+    >>> from sfumato.density import SketchDensity
+    >>> model = SketchDensity(bandwidth=0.2, kernel="gaussian", bounds=(0, 1)).fit([[0.5, 0.5]] * 9)
+    >>> values, (across, up) = grid_values(model, shape=(2, 5))
+    >>> values.shape, across.tolist(), up[values[0].argmax()]
+    ((2, 5), [0.25, 0.75], np.float64(0.5))
+    """
+    owner = "grid_values"
+    field = field_of(owner, source)
+    if field.dimension > 2:
+        raise ValueError(f"{owner}: one or two columns can be drawn, not {field.dimension}.")
+    sides = field.bounds[0] if low is None else low, field.bounds[1] if high is None else high
+    box = Box.of(owner, sides, field.dimension)
+    each = np.atleast_1d(np.asarray(shape, object)).tolist()
+    each = each * field.dimension if len(each) == 1 else each
+    counts = [whole(1, 2**14).check(owner, "shape", count) for count in each]
+    if len(counts) != field.dimension or math.prod(counts) > CELLS:
+        raise ValueError(
+            f"{owner}: shape must be one number or {field.dimension}, of at most 2**24 cells, not "
+            f"{shape!r:.80}."
+        )
+    axes = tuple(
+        start + (np.arange(count) + 0.5) * (end - start) / count
+        for start, end, count in zip(box.low, box.high, counts, strict=True)
+    )
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, field.dimension)
+    return field.density(field.values(points)).reshape(counts), axes

@@ -1,0 +1,446 @@
+"""Secure summation with double masks: a server learns the sum over one set of parties, no more.
+
+The protocol is that of Bonawitz et al. 2017 against parties and a server that follow it (figure 4
+without the messages for an active adversary). Four rounds, each with its own dropouts:
+
+1. every party publishes its keys (`MaskingParty.public_key`);
+2. every party sends each other one, encrypted, a share of its two secrets (`send_secrets`);
+3. every party sends its share of the sum under its masks (`hide`);
+4. every survivor reveals one share for each party (`answer`), and the server unmasks (`unmask`).
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from sfumato.core.validation import whole
+from sfumato.density.noise_shares import NoisyShare
+
+__all__ = ["MaskingParty", "PairwiseMasks", "SecretShares", "unmask"]
+
+PARTIES = whole(2, 1000)
+PRIME = 2**521 - 1  # a Mersenne prime; secrets are below 2**256
+KEY = 32  # bytes of a seed, of a private and of a public key
+WIDE = 66  # bytes of a number below PRIME
+
+
+class SecretShares(NamedTuple):
+    """What one survivor reveals in the last round: one share for each party, never two.
+
+    Attributes
+    ----------
+    survivors : tuple of int
+        The parties whose shares are in the sum.
+    self_masks : dict of int to int
+        For each survivor a share of the seed of its self mask.
+    pair_keys : dict of int to int
+        For each party that dropped out after round 2 a share of its private key.
+    """
+
+    survivors: tuple[int, ...]
+    self_masks: dict[int, int]
+    pair_keys: dict[int, int]
+
+
+class MaskingParty:
+    """One party of a secure sum: its keys, its self mask and the rules by which it answers.
+
+    Parameters
+    ----------
+    party : int
+        The number of this party, from 0.
+    parties : int
+        How many take part, from 2 to 1000.
+    threshold : int
+        How many must stay until the end, from 2 to `parties`; at most ``parties - threshold`` may
+        drop out. So many shares rebuild a secret, and fewer tell nothing of it.
+
+    Notes
+    -----
+    **Guarantee.** Against a server that follows the protocol and sees every message, together with
+    all that up to ``threshold - 1`` parties know: whatever it adds up, it learns of the shares of
+    the other parties only their sum over the one set of survivors. A share is sent under a self
+    mask and a mask with each other party. A survivor reveals for each party either a share of the
+    seed of its self mask (if that party survived) or of its private key (if it dropped out), for
+    one set of survivors only; so a share that was sent but not counted keeps its self mask.
+    This holds as far as AES-CTR, HKDF-SHA256 and X25519 are as good as random; secrets come from
+    the operating system.
+
+    **Not covered.** A server that deviates: keys are not signed and survivors do not compare the
+    set that they were told, so that it could pose as parties or tell them different sets; that
+    needs a public-key infrastructure and the consistency check of the paper. Parties that deviate
+    can spoil the sum. One object serves one sum.
+
+    References
+    ----------
+    Bonawitz et al. 2017, Practical Secure Aggregation for Privacy-Preserving Machine Learning,
+    figure 4 and theorem 6.3; Shamir 1979.
+
+    Examples
+    --------
+    >>> from sfumato.density import Sharing, sum_shares
+    >>> from sfumato.sketch import KernelFourier
+    >>> terms = Sharing(parties=3, epsilon=1.0, dropouts=1)
+    >>> group = [MaskingParty(party, 3, threshold=2) for party in range(3)]
+    >>> keys = {each.party: each.public_key for each in group}
+    >>> mail = {each.party: each.send_secrets(keys) for each in group}
+    >>> sent = []
+    >>> for each in group[:2]:  # party 2 drops out
+    ...     inbox = {other: mail[other][each.party] for other in mail if other != each.party}
+    ...     sketch = KernelFourier(1.0, (0, 9)).update([[1.0]])
+    ...     sent.append(each.hide(terms.share(sketch, each.party), inbox))
+    >>> answers = {each.party: each.answer([0, 1]) for each in group[:2]}
+    >>> sum_shares([unmask(sent[0] + sent[1], keys, answers, threshold=2)]).statement.epsilon
+    1.0
+    """
+
+    def __init__(self, party: int, parties: int, threshold: int) -> None:
+        self.parties = PARTIES.check("MaskingParty", "parties", parties)
+        self.party = whole(0, self.parties - 1).check("MaskingParty", "party", party)
+        self.threshold = whole(2, self.parties).check("MaskingParty", "threshold", threshold)
+        self._seed, self._private, self._channel = (os.urandom(KEY) for _ in range(3))
+        self.public_key = _public(self._private) + _public(self._channel)
+        self._keys: dict[int, bytes] = {}
+        self._held: dict[int, tuple[int, int]] = {}
+        self._least: int | None = None
+        self._survivors: tuple[int, ...] | None = None
+
+    def send_secrets(self, keys: Mapping[int, bytes]) -> dict[int, bytes]:
+        """The shares of this party's two secrets, encrypted for each other party of round 1.
+
+        Parameters
+        ----------
+        keys : mapping of int to bytes
+            The public keys of all parties that published one, this one's own among them.
+
+        Returns
+        -------
+        dict of int to bytes
+            A message for each of the others, which only that party can read.
+        """
+        if self._keys:
+            raise ValueError("MaskingParty: the secrets were sent before; one object serves one.")
+        self._check_enough("keys", keys)
+        if keys.get(self.party) != self.public_key:
+            raise ValueError("MaskingParty: keys must hold this party's own public_key.")
+        points = [party + 1 for party in keys]
+        seeds, private = (split(secret, self.threshold, points) for secret in self._secrets())
+        self._keys = dict(keys)
+        self._held = {self.party: (seeds[self.party + 1], private[self.party + 1])}
+        return {
+            other: self._box(other).encrypt(
+                bytes(12),  # each key of a channel and direction encrypts one message
+                b"".join(part[other + 1].to_bytes(WIDE, "big") for part in (seeds, private)),
+                b"%d>%d" % (self.party, other),
+            )
+            for other in keys
+            if other != self.party
+        }
+
+    def hide(self, share: NoisyShare, inbox: Mapping[int, bytes]) -> NoisyShare:
+        """This party's share of the sum under its self mask and its masks with the others.
+
+        Parameters
+        ----------
+        share : NoisyShare
+            What `Sharing.share` made for this party.
+        inbox : mapping of int to bytes
+            The messages of round 2 to this party, by sender; who is missing has dropped out.
+
+        Returns
+        -------
+        NoisyShare
+            The share, masked, for the server.
+        """
+        self._check_share(share)
+        self._check_enough("inbox", [self.party, *inbox])
+        held = self._held | {other: self._opened(other, inbox[other]) for other in sorted(inbox)}
+        masks = _mask(self._seed, share)
+        for other in inbox:
+            key = _agreed(self._private, self._keys[other][:KEY])
+            drawn = _mask(key, share)
+            for name, mask in masks.items():
+                mask += drawn[name] if self.party < other else -drawn[name]
+        self._held, self._least = held, self._fewest(share)
+        return share.moved(masks, masked=True)
+
+    def answer(self, survivors: Iterable[int]) -> SecretShares:
+        """One share for each party, by which the sum of the survivors is unmasked.
+
+        Parameters
+        ----------
+        survivors : iterable of int
+            The parties whose hidden shares are in the sum, this one among them. A second call is
+            answered only for the same ones: two sets would tell the share of a party.
+
+        Returns
+        -------
+        SecretShares
+            Of each survivor a share of its self mask's seed, of each other a share of its key.
+        """
+        told = tuple(sorted(set(survivors)))
+        if self._least is None:
+            raise ValueError("MaskingParty: there is no sum to unmask before a share was hidden.")
+        if not set(told) <= set(self._held) or self.party not in told:
+            raise ValueError(
+                "MaskingParty: survivors must be parties whose secrets this one holds a share of, "
+                f"and party {self.party} itself."
+            )
+        if len(told) < self._least:
+            raise ValueError(
+                f"MaskingParty: survivors must be {self._least} or more of {self.parties}, not "
+                f"{len(told)}; masks stay on, start again with new shares."
+            )
+        if self._survivors not in (None, told):
+            raise ValueError(
+                "MaskingParty: survivors were others before; one object serves one sum, since two "
+                "would tell the share of a party."
+            )
+        self._survivors = told
+        return SecretShares(
+            told,
+            {other: self._held[other][0] for other in told},
+            {other: held[1] for other, held in self._held.items() if other not in told},
+        )
+
+    def _secrets(self) -> tuple[int, int]:
+        return int.from_bytes(self._seed, "big"), int.from_bytes(self._private, "big")
+
+    def _fewest(self, share: NoisyShare) -> int:
+        """How many must be in the sum, so that secrets can be rebuilt and the noise is enough."""
+        return max(self.threshold, self.parties - int(share.terms["dropouts"]))
+
+    def _check_enough(self, name: str, members: Iterable[int]) -> None:
+        known, few = set(members), self.threshold
+        if len(known) < few or not known <= set(self._keys or range(self.parties)):
+            raise ValueError(
+                f"MaskingParty: {name} must be of {few} or more of the {self.parties} parties, "
+                f"and of those with keys, not of {len(known)}."
+            )
+
+    def _check_share(self, share: NoisyShare) -> None:
+        if share.masked or share.members != (self.party,):
+            raise ValueError(
+                f"MaskingParty: share must be that of party {self.party}, without masks."
+            )
+        _check_parties("MaskingParty", self.parties, share)
+        if share.terms["colluders"] >= self.threshold:
+            raise ValueError(
+                f"MaskingParty: threshold is {self.threshold}, so {share.terms['colluders']} "
+                "colluders of the terms could rebuild every secret; take a larger one."
+            )
+        if not self._keys:
+            raise ValueError("MaskingParty: secrets must be sent before a share is hidden.")
+        if self._least is not None:  # the same masks on two shares would tell their difference
+            raise ValueError(f"MaskingParty: a share of party {self.party} was hidden before.")
+
+    def _box(self, other: int, *, opens: bool = False) -> AESGCM:
+        """The cipher of the channel to another party, or from it."""
+        way = (other, self.party) if opens else (self.party, other)
+        return AESGCM(_agreed(self._channel, self._keys[other][KEY:], b"channel %d>%d" % way))
+
+    def _opened(self, other: int, message: bytes) -> tuple[int, int]:
+        label = b"%d>%d" % (other, self.party)
+        try:
+            told = self._box(other, opens=True).decrypt(bytes(12), message, label)
+        except InvalidTag:
+            raise ValueError(
+                f"MaskingParty: inbox: no message of party {other} to this one."
+            ) from None
+        return int.from_bytes(told[:WIDE], "big"), int.from_bytes(told[WIDE:], "big")
+
+
+def unmask(
+    total: NoisyShare,
+    keys: Mapping[int, bytes],
+    answers: Mapping[int, SecretShares],
+    *,
+    threshold: int,
+) -> NoisyShare:
+    """The sum of the survivors' shares, without masks: what the server computes.
+
+    Parameters
+    ----------
+    total : NoisyShare
+        The sum of the hidden shares of the survivors.
+    keys : mapping of int to bytes
+        The public keys of round 1.
+    answers : mapping of int to SecretShares
+        What survivors answered about these survivors; `threshold` of them are enough.
+    threshold : int
+        As for `MaskingParty`.
+
+    Returns
+    -------
+    NoisyShare
+        The sum, for `sum_shares`.
+
+    Notes
+    -----
+    **Guarantee.** Exact modulo 2**64. Refused where fewer than `threshold` survivors answered, or
+    not all about the members of `total`.
+    """
+    if not total.masked:
+        raise ValueError("unmask: there are no masks on this sum.")
+    if len(answers) < threshold or not set(answers) <= set(total.members):
+        raise ValueError(
+            f"unmask: answers must be of {threshold} or more of the parties in the sum, not of "
+            f"{len(answers)}; masks stay on, start again with new shares."
+        )
+    if any(each.survivors != total.members for each in answers.values()):
+        raise ValueError("unmask: answers must be about the parties in the sum, all of them.")
+    some = dict(sorted(answers.items())[:threshold])
+    seeds = rebuild({party + 1: each.self_masks for party, each in some.items()})
+    private = rebuild({party + 1: each.pair_keys for party, each in some.items()})
+    if any(secret >> 8 * KEY for secret in (*seeds.values(), *private.values())):
+        raise ValueError("unmask: answers do not fit together; they are not of one sum.")
+    left = {name: np.zeros(array.shape, np.uint64) for name, array in total.cells.items()}
+    for seed in seeds.values():
+        for name, drawn in _mask(seed.to_bytes(KEY, "big"), total).items():
+            left[name] -= drawn
+    for dropped, key in private.items():
+        for party in total.members:
+            shared = _agreed(key.to_bytes(KEY, "big"), keys[party][:KEY])
+            for name, drawn in _mask(shared, total).items():
+                left[name] -= drawn if party < dropped else -drawn
+    return total.moved(left, masked=False)
+
+
+class PairwiseMasks:
+    """A secure sum of all parties in one process, for tests and demonstrations.
+
+    Parameters
+    ----------
+    parties : int
+        How many take part, from 2 to 1000; the work within one process grows as their cube.
+    threshold : int
+        How many must stay until the end, as for `MaskingParty`.
+
+    Notes
+    -----
+    **Guarantee.** That of `MaskingParty`, by whose rules every answer is given, towards anybody who
+    sees what `hide` and `reveal` return. This object itself holds the secrets of all parties, so it
+    protects nobody from the process that it runs in: across machines, each party holds a
+    `MaskingParty`.
+
+    Examples
+    --------
+    >>> from sfumato.density import Sharing, sum_shares
+    >>> from sfumato.sketch import KernelFourier
+    >>> terms, masks = Sharing(parties=3, epsilon=1.0, dropouts=1), PairwiseMasks(3, threshold=2)
+    >>> sketch = KernelFourier(1.0, (0, 9)).update([[1.0]])
+    >>> sent = [masks.hide(terms.share(sketch, party)) for party in (0, 2)]  # party 1 dropped out
+    >>> sum_shares([masks.reveal(sent[0] + sent[1])]).statement.epsilon
+    1.0
+    """
+
+    def __init__(self, parties: int, threshold: int) -> None:
+        self.parties = PARTIES.check("PairwiseMasks", "parties", parties)
+        self.threshold = whole(2, self.parties).check("PairwiseMasks", "threshold", threshold)
+        self._group = [MaskingParty(each, parties, threshold) for each in range(self.parties)]
+        self.keys = {each.party: each.public_key for each in self._group}
+        self._mail = {each.party: each.send_secrets(self.keys) for each in self._group}
+
+    def hide(self, share: NoisyShare) -> NoisyShare:
+        """One party's share under its masks: round 3."""
+        _check_parties("PairwiseMasks", self.parties, share)
+        party = share.members[0]
+        inbox = {other: mail[party] for other, mail in self._mail.items() if other != party}
+        return self._group[party].hide(share, inbox)
+
+    def reveal(self, total: NoisyShare, answering: Iterable[int] | None = None) -> NoisyShare:
+        """The sum without its masks: round 4, for one set of survivors and no other.
+
+        Parameters
+        ----------
+        total : NoisyShare
+            The sum of the hidden shares of the survivors.
+        answering : iterable of int, optional
+            The survivors that are still there to answer, `threshold` or more; all unless given.
+        """
+        if not total.masked:
+            raise ValueError("PairwiseMasks: there are no masks on this sum.")
+        there = total.members if answering is None else sorted(set(answering) & set(total.members))
+        answers = {party: self._group[party].answer(total.members) for party in there}
+        return unmask(total, self.keys, answers, threshold=self.threshold)
+
+
+def split(secret: int, threshold: int, points: Iterable[int], prime: int = PRIME) -> dict[int, int]:
+    """Shamir's shares of a secret: values at these points of a random polynomial through it at 0.
+
+    Guarantee: any `threshold` of them tell the secret; fewer have the same distribution whatever
+    the secret is. Points must differ and be neither 0 nor multiples of the prime.
+    """
+    coefficients = [*(_below(prime) for _ in range(threshold - 1)), secret]
+    shares = {}
+    for point in points:
+        value = 0
+        for coefficient in coefficients:  # Horner
+            value = (value * point + coefficient) % prime
+        shares[point] = value
+    return shares
+
+
+def rebuild(told: Mapping[int, Mapping[int, int]], prime: int = PRIME) -> dict[int, int]:
+    """The secrets of which shares are told at so many points: Lagrange's polynomials at 0.
+
+    Parameters: told, by point, and there by owner of the secret; as many points as the threshold.
+    """
+    secrets = dict.fromkeys(next(iter(told.values())), 0)
+    for point, shares in told.items():
+        above, below = 1, 1
+        for other in told:
+            if other != point:
+                above, below = above * other % prime, below * (other - point) % prime
+        weight = above * pow(below, -1, prime) % prime
+        for owner in secrets:
+            secrets[owner] = (secrets[owner] + weight * shares[owner]) % prime
+    return secrets
+
+
+def _check_parties(owner: str, parties: int, share: NoisyShare) -> None:
+    if share.terms["parties"] != parties:
+        raise ValueError(
+            f"{owner}: parties is {parties} here and {share.terms['parties']} in the terms of the "
+            "share."
+        )
+
+
+def _below(prime: int) -> int:
+    """A uniform number below the prime, from the operating system, by rejection."""
+    bits = prime.bit_length()
+    while True:
+        drawn = int.from_bytes(os.urandom((bits + 7) // 8), "big") & ((1 << bits) - 1)
+        if drawn < prime:
+            return drawn
+
+
+def _public(private: bytes) -> bytes:
+    return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+
+
+def _agreed(private: bytes, public: bytes, purpose: bytes = b"mask") -> bytes:
+    """The key that two parties derive, each from its private and the other's public key."""
+    secret = X25519PrivateKey.from_private_bytes(private).exchange(
+        X25519PublicKey.from_public_bytes(public)
+    )
+    return HKDF(SHA256(), KEY, salt=None, info=b"sfumato secure sum: " + purpose).derive(secret)
+
+
+def _mask(key: bytes, share: NoisyShare) -> dict[str, np.ndarray]:
+    """A number modulo 2**64 for every cell, from the key stream of AES in counter mode."""
+    # Every key serves one sum, so the counter may start at 0.
+    stream = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+    masks = {}
+    for name, array in sorted(share.cells.items()):
+        drawn = np.frombuffer(stream.update(bytes(array.nbytes)), "<u8")
+        masks[name] = drawn.reshape(array.shape).astype(np.uint64)
+    return masks

@@ -1,0 +1,1 @@
+"""Linear regression from noisy moments or from counts of angles."""

@@ -1,0 +1,148 @@
+"""The bytes of an estimator: class, version, parameters, what it learned; nothing unpickled."""
+
+import os
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from sfumato.core.file_format import (
+    Packed,
+    SketchFormatError,
+    damaged,
+    kind_of_file,
+    pack,
+    packed_file,
+    write_whole,
+)
+from sfumato.core.storage import Cells, Stored
+from sfumato.privacy.release import Release
+
+if TYPE_CHECKING:
+    from sfumato.density.base import KernelEstimator
+
+__all__ = ["holds_model", "load", "read", "to_bytes", "write_whole"]
+
+E = TypeVar("E", bound="KernelEstimator")
+RELEASED = {  # what answers from a release
+    "ReleasedClassColumns": "SketchClassifier",
+    "ReleasedClassKernels": "SketchClassifier",
+    "ReleasedKernelFourier": "SketchDensity",
+    "ReleasedKernelGrid": "SketchDensity",
+    "ReleasedKernelSlices": "SketchDensity",
+    "ReleasedMoments": "SketchRegressor",
+    "ReleasedRace": "SketchDensity",
+    "ReleasedSliceTable": "SketchAnomalyDetector",
+}
+PAYING = ("ledger", "dataset", "release_id")  # of a fit that is over; the statement names them
+
+
+def to_bytes(model: "KernelEstimator") -> bytes:
+    """The estimator as bytes with magic, version, parameters, state, parts and checksum."""
+    held = model._parts()
+    if model.epsilon is not None and any(
+        isinstance(part, Stored) and not isinstance(part, Release) for part in held.values()
+    ):
+        raise ValueError(
+            f"{type(model).__name__}: epsilon is set, but what was learned is not private; fit "
+            "again before it is saved."
+        )
+    if not all(isinstance(part, Stored) for part in held.values()):
+        raise ValueError(
+            f"{type(model).__name__}: a combination of releases has no file; save each of them."
+        )
+    parameters = {name: _plain(value) for name, value in model.get_params(deep=False).items()}
+    parts = {name: np.frombuffer(part.to_bytes(), np.uint8) for name, part in held.items()}
+    header = {
+        "kind": type(model).__name__,
+        "version": model.version,
+        "parameters": {**parameters, **dict.fromkeys(PAYING)},
+        "state": {"learned": model._state(), "parts": list(parts)},
+    }
+    return pack(header, parts)
+
+
+def read(data: Any, wanted: type[E]) -> E:
+    """The estimator of the wanted class in these bytes; SketchFormatError where there is none."""
+    packed = Packed(data)
+    kind = _class_of(packed.kind)
+    if kind is None or not issubclass(kind, wanted):
+        raise SketchFormatError(f"{_reader(wanted)}: the bytes hold a {_what(packed.kind)}.")
+    if packed.version != kind.version:
+        raise SketchFormatError(
+            f"{packed.kind}: version {packed.version} of the format cannot be read, only "
+            f"{kind.version}; use the sfumato that wrote it, or fit the estimator anew."
+        )
+    with damaged(packed.kind):
+        return _restored(kind, packed)
+
+
+def _reader(wanted: type[Any]) -> str:
+    """Whom errors name: the estimator that was asked for, or the room where any would do."""
+    from sfumato.density.base import KernelEstimator
+
+    return "density.load" if wanted is KernelEstimator else wanted.__name__
+
+
+def _what(kind: str) -> str:
+    """The kind in a file, and how it is read if it is no estimator."""
+    import sfumato.sketch  # so that every kind of sketch is known
+    from sfumato import density
+
+    model = RELEASED.get(kind)
+    if model is not None:
+        getattr(density, model)  # so that its releases are known, to sketch.load as well
+    stored = Stored.KINDS.get(kind)
+    if stored is None:
+        return repr(kind)
+    what = "release" if issubclass(stored, Release) else "sketch"
+    remedy = f" and take {model}.from_release(release)" if model else ""
+    return f"{kind!r}, a {what}; read it with {sfumato.sketch.__name__}.load{remedy}"
+
+
+def _class_of(kind: str) -> type[Any] | None:
+    """The estimator of this name, imported now if it was not before."""
+    from sfumato import density
+    from sfumato.density.base import KernelEstimator
+
+    if kind in density.__all__:
+        getattr(density, kind)
+    return KernelEstimator.KINDS.get(kind)
+
+
+def _restored(kind: type[E], packed: Packed) -> E:
+    model = kind(**packed.parameters)
+    plain = model._check()
+    layout = {str(name): Cells(np.uint8, (-1,)) for name in packed.state["parts"]}
+    parts = {
+        name: Stored.from_bytes(cells.tobytes()) for name, cells in packed.arrays(layout).items()
+    }
+    if plain["epsilon"] is not None and not all(isinstance(p, Release) for p in parts.values()):
+        raise ValueError("a private estimator holds releases only.")
+    model._restore_state(packed.state["learned"])
+    model._restore_parts(parts)
+    return model
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON: arrays as lists; a source of random numbers is not kept."""
+    if isinstance(value, np.random.RandomState | np.random.Generator):
+        return None
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return value
+
+
+def holds_model(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is by its header that of an estimator of this room; it may be damaged."""
+    return _class_of(kind_of_file(path)) is not None
+
+
+def load(source: Any) -> Any:
+    """Any estimator of this room, from its bytes or from a file's path."""
+    from sfumato.density.base import KernelEstimator
+
+    if isinstance(source, str | os.PathLike):
+        source = packed_file(source)
+    return KernelEstimator.from_bytes(source)

@@ -1,0 +1,250 @@
+"""How the operations on lanes become LLVM code: what Numba's intrinsics answer, and its parts."""
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.errors import TypingError
+
+from sfumato.kernels.lane_types import (
+    F32,
+    F64,
+    FLOATS,
+    MASKS,
+    NUMBERS,
+    U32,
+    U64,
+    agreed,
+    among,
+    compare,
+    fill,
+    indices,
+    joins,
+    spread,
+)
+
+__all__ = [
+    "LINE",
+    "broadcast",
+    "call",
+    "emit",
+    "expect",
+    "expect_whole",
+    "extreme",
+    "lanewise",
+    "llvm",
+    "load",
+    "mask",
+    "narrow",
+    "pick",
+    "prefetch",
+    "reduce",
+    "select",
+    "store",
+    "unpack",
+    "versioned",
+    "widen",
+]
+
+LINE = 64  # bytes: one cache line, and one AVX-512 register
+_LANES_OF = {lanes.scalar: lanes for lanes in NUMBERS} | {types.int32: U32, types.int64: U64}
+
+
+def expect(holds, owner, wanted, *given):
+    """Refuse to compile a call with arguments of the wrong types."""
+    if not holds:
+        raise TypingError(f"{owner}: wants {wanted}, not {', '.join(map(str, given))}.")
+
+
+def expect_whole(owner, *given):
+    """Refuse to compile a call with anything but whole numbers, which convert to uint64."""
+    expect(all(isinstance(each, types.Integer) for each in given), owner, "whole numbers", *given)
+
+
+def call(builder, name, answer, values, fastmath=()):
+    """Call an LLVM intrinsic by its full name."""
+    kind = ir.FunctionType(answer, [each.type for each in values])
+    function = cgutils.get_or_insert_function(builder.module, kind, name)
+    return builder.call(function, values, fastmath=fastmath)
+
+
+def versioned(name, lanes):
+    """The full name of the version of an LLVM intrinsic for a lane type."""
+    return f"{name}.v{lanes.count}{'f' if lanes in FLOATS else 'i'}{lanes.scalar.bitwidth}"
+
+
+def emit(signature, operation):
+    """What an intrinsic answers: its signature, and operation(builder, *values) to compile it."""
+    return signature, lambda context, builder, signature, values: operation(builder, *values)
+
+
+def lanewise(owner, accepted, operation, *given):
+    """The same for operation(builder, lanes, *values) from lanes of one type to that type."""
+    arguments = agreed(accepted, *given)
+    expect(arguments, owner, f"equal lanes of {' or '.join(map(str, accepted))}", *given)
+    lanes = among(arguments)
+
+    def spread_operation(builder, *values):
+        return operation(builder, lanes, *spread(builder, lanes, values))
+
+    return emit(lanes(*arguments), spread_operation)
+
+
+def _address(owner, array, offset):
+    """A function that gives the address of element `offset` as an LLVM value."""
+    known = isinstance(array, types.Array) and array.layout == "C"
+    expect(known, owner, "a C-contiguous array", array)
+    expect_whole(owner, offset)
+
+    def address(context, builder, array_value, offset_value):
+        data = context.make_array(array)(context, builder, array_value).data
+        element = context.get_data_type(array.dtype)
+        return builder.gep(data, [offset_value], source_etype=element)
+
+    return address
+
+
+def _lanes_of(owner, array, aligned):
+    expect(array.dtype in _LANES_OF, owner, "an array of 32-bit or 64-bit numbers", array)
+    lanes = _LANES_OF[array.dtype]
+    return lanes, LINE if aligned else lanes.scalar.bitwidth // 8
+
+
+def load(owner, array, offset, aligned):
+    """Read lanes from memory."""
+    address = _address(owner, array, offset)
+    lanes, alignment = _lanes_of(owner, array, aligned)
+
+    def lower(context, builder, signature, values):
+        place = address(context, builder, *values)
+        return builder.load(place, align=alignment, typ=lanes.vector)
+
+    return lanes(array, types.intp), lower
+
+
+def store(owner, array, offset, value, aligned):
+    """Write lanes to memory."""
+    address = _address(owner, array, offset)
+    lanes, alignment = _lanes_of(owner, array, aligned)
+    expect(value == lanes and array.mutable, owner, "a writable array of its lanes", array, value)
+
+    def lower(context, builder, signature, values):
+        place = address(context, builder, *values[:2])
+        place = builder.bitcast(place, lanes.vector.as_pointer())
+        builder.store(values[2], place, align=alignment)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, value), lower
+
+
+def prefetch(owner, array, offset, write):
+    """Hint that a cache line is wanted."""
+    address = _address(owner, array, offset)
+
+    def lower(context, builder, signature, values):
+        # After write or read: keep in all cache levels (3), as data and not instructions (1).
+        settings = [ir.Constant(ir.IntType(32), each) for each in (write, 3, 1)]
+        place = address(context, builder, *values)
+        call(builder, "llvm.prefetch.p0", ir.VoidType(), [place, *settings])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), lower
+
+
+def broadcast(lanes, number):
+    """Put a plain number in all lanes."""
+    expect(joins(number, lanes), lanes.name, "a number that its lanes can hold", number)
+    return emit(lanes(lanes.scalar), lambda builder, value: fill(builder, lanes, value))
+
+
+def llvm(name, *constants):
+    """An operation for `lanewise` that is one LLVM intrinsic."""
+
+    def operation(builder, lanes, *values):
+        return call(builder, versioned(name, lanes), lanes.vector, [*values, *constants])
+
+    return operation
+
+
+def pick(symbol):
+    """An operation for `lanewise`: a where `a symbol b`, else b."""
+
+    def operation(builder, lanes, a, b):
+        return builder.select(compare(symbol)(builder, lanes, a, b), a, b)
+
+    return operation
+
+
+def select(mask, a, b):
+    """Choose lanes by a mask."""
+    arguments = agreed(NUMBERS, a, b)
+    lanes = among(arguments)
+    known = lanes is not None and mask == MASKS[lanes.count]
+    expect(known, "select", "a mask and two equal lanes of its length", mask, a, b)
+
+    def choose(builder, mask, *values):
+        return builder.select(mask, *spread(builder, lanes, values))
+
+    return emit(lanes(mask, *arguments), choose)
+
+
+def unpack(builder, count, number):
+    """The low `count` bits of a uint64 as a mask."""
+    return builder.bitcast(builder.trunc(number, ir.IntType(count)), MASKS[count].vector)
+
+
+def mask(count, bits):
+    """Make a mask from a whole number."""
+    expect_whole(f"mask{count}", bits)
+    return emit(MASKS[count](types.uint64), lambda builder, n: unpack(builder, count, n))
+
+
+def narrow(low, high):
+    """Join sixteen lanes from the halves of sixteen wide ones."""
+    expect(low == high and low in (F64, U64), "narrow", "two f64x8 or two u64x8", low, high)
+    lanes, method = (F32, "fptrunc") if low == F64 else (U32, "trunc")
+
+    def join(builder, *values):
+        half = ir.VectorType(lanes.vector.element, 8)
+        halves = [getattr(builder, method)(each, half) for each in values]
+        return builder.shuffle_vector(*halves, indices(range(16)))
+
+    return emit(lanes(low, high), join)
+
+
+def widen(owner, a, chosen):
+    """Double the width of the chosen eight of sixteen lanes."""
+    expect(a in (F32, U32), owner, "f32x16 or u32x16", a)
+    lanes, method = (F64, "fpext") if a == F32 else (U64, "zext")
+
+    def stretch(builder, value):
+        half = builder.shuffle_vector(value, value, indices(chosen))
+        return getattr(builder, method)(half, lanes.vector)
+
+    return emit(lanes(a), stretch)
+
+
+def reduce(owner, a, name, start=(), fastmath=()):
+    """Reduce lanes to a number by one of LLVM's reductions."""
+    expect(a in NUMBERS, owner, "lanes of numbers", a)
+
+    def fold(builder, value):
+        full_name = versioned(f"llvm.vector.reduce.{name}", a)
+        return call(builder, full_name, a.vector.element, [*start, value], fastmath)
+
+    return emit(a.scalar(a), fold)
+
+
+def extreme(owner, a, float_name, whole_name):
+    """Reduce lanes to the smallest or largest of those that are not NaN."""
+    if a not in FLOATS:
+        return reduce(owner, a, whole_name)
+
+    def fold(builder, value):
+        # LLVM's own reduction that ignores NaN goes lane by lane; halving goes by registers.
+        while (half := value.type.count // 2) > 0:
+            low = builder.shuffle_vector(value, value, indices(range(half)))
+            high = builder.shuffle_vector(value, value, indices(range(half, 2 * half)))
+            name = f"llvm.{float_name}.v{half}f{a.scalar.bitwidth}"
+            value = call(builder, name, low.type, [low, high])
+        return builder.extract_element(value, ir.Constant(ir.IntType(32), 0))
+
+    return emit(a.scalar(a), fold)

@@ -1,0 +1,233 @@
+"""The k codes nearest to each query by Hamming distance, from one pass over blocks of codes.
+
+A block holds BLOCK codes, word after word: blocks[b, w, i] is word w of code BLOCK * b + i. One
+query runs at the speed of memory; many visit a tile of blocks while it is in the first cache. A
+block costs one branch unless one of its distances is below the limit, the k-th smallest so far.
+"""
+
+import math
+
+import numpy as np
+
+from sfumato.kernels.jit import inline, kernel
+from sfumato.kernels.lanes import bits, count_trailing_zeros, load, popcount, store, u64x8
+
+__all__ = [
+    "BLOCK",
+    "ONE",
+    "ROOM",
+    "STRIDE",
+    "TILE",
+    "allowed",
+    "first_rank",
+    "frozen",
+    "hamming_nearest",
+    "marks",
+]
+
+BLOCK = 64  # codes whose distances stay in eight registers; one word of `alive`
+TILE = 1 << 15  # bytes of blocks that all queries visit in turn
+ROOM = 1 << 23  # bytes of candidates in one batch of queries
+# One block of so many is looked at first, to guess the limit; int would be compiled as literals.
+ONE, STRIDE = np.int64(1), np.int64(64)
+TOP = np.uint64(1 << 63)
+PLACE = np.uint64(47)  # a candidate is its distance, then 47 bits of its row
+ROW = np.uint64(2**47 - 1)
+
+
+def hamming_nearest(
+    blocks: np.ndarray, count: int, alive: np.ndarray | None, queries: np.ndarray, k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows int64 and distances int32 (q, k) of the nearest codes, nearest first, ties by row.
+
+    Guarantee: what sorting all distances would give, whatever else is asked in the same call.
+    Where fewer than k rows may be found, row and distance are -1.
+    Parameters: blocks, uint64 (B, words, BLOCK), C-contiguous, that hold rows 0 to count - 1;
+    alive, None or uint64 of ceil(count / 64) words whose bit i % 64 of word i // 64 lets row i be
+    found; queries, uint64 (q, words); k, from 1 up.
+
+    >>> blocks = np.zeros((1, 1, BLOCK), np.uint64)
+    >>> blocks[0, 0, :3] = 7, 1, 0
+    >>> hamming_nearest(blocks, 3, None, np.array([[1]], np.uint64), 2)
+    (array([[1, 2]]), array([[0, 1]], dtype=int32))
+    """
+    rows = np.full((len(queries), k), -1, np.int64)
+    distances = np.full((len(queries), k), -1, np.int32)
+    kept = min(k, count)
+    if kept > 0:
+        blocks, alive, queries = frozen(blocks), marks(alive), frozen(queries)
+        cells, size = 64 * queries.shape[1] + 1, min(2 * kept, count) + BLOCK
+        step = max(1, min(ROOM // (8 * size + 4 * cells), len(queries)))
+        tallies, found = np.empty((step, cells), np.int32), np.empty((step, size), np.uint64)
+        for start in range(0, len(queries), step):
+            part, rank = slice(start, start + step), first_rank(kept, count)
+            nearest(
+                blocks, count, alive, queries[part], kept, rank, tallies, found,
+                rows[part], distances[part],
+            )  # fmt: skip
+    return rows, distances
+
+
+def frozen(array: np.ndarray) -> np.ndarray:
+    """A plain contiguous array that is not written, so that kernels are compiled once for all."""
+    view = np.ascontiguousarray(array)[:]
+    view.flags.writeable = False
+    return view
+
+
+def marks(alive: np.ndarray | None) -> np.ndarray:
+    """The bits of rows that may be found; no words at all where every row may be."""
+    return frozen(np.empty(0, np.uint64) if alive is None else alive)
+
+
+def first_rank(kept: int, count: int) -> int:
+    """Which distance of the sample is the first limit: seldom too few lie below it."""
+    expected = kept / STRIDE
+    return int(expected + 4 * math.sqrt(expected)) if 256 <= kept <= count // STRIDE else 0
+
+
+@inline
+def _beyond(blocks, at, queries, q, limit):
+    """Distances of a block's codes from query q, less the limit."""
+    a = b = c = d = e = f = g = h = u64x8(np.uint64(0) - np.uint64(limit))
+    for word in range(queries.shape[1]):
+        code = u64x8(queries[q, word])
+        a += popcount(load(blocks, at) ^ code)
+        b += popcount(load(blocks, at + 8) ^ code)
+        c += popcount(load(blocks, at + 16) ^ code)
+        d += popcount(load(blocks, at + 24) ^ code)
+        e += popcount(load(blocks, at + 32) ^ code)
+        f += popcount(load(blocks, at + 40) ^ code)
+        g += popcount(load(blocks, at + 48) ^ code)
+        h += popcount(load(blocks, at + 56) ^ code)
+        at += 64
+    return a, b, c, d, e, f, g, h
+
+
+@inline
+def _below(beyond):
+    """Whether any of the numbers is below 0."""
+    a, b, c, d, e, f, g, h = beyond
+    return bits((a | b | c | d | e | f | g | h) >= TOP)
+
+
+@inline
+def _spill(beyond, near):
+    """Write the numbers out, and say which of them are below 0."""
+    hits = np.uint64(0)
+    for i, each in enumerate(beyond):
+        store(near, 8 * i, each)
+        hits |= bits(each >= TOP) << np.uint64(8 * i)
+    return hits
+
+
+@inline
+def allowed(alive, count, b):
+    """Bit i is set where code i of block b may be found."""
+    word = alive[b] if alive.size else ~np.uint64(0)
+    rest = count - 64 * b
+    return word if rest >= 64 else word & ((np.uint64(1) << np.uint64(rest)) - np.uint64(1))
+
+
+@inline
+def _take(hits, row, near, kept, tally, found, limit, below, size):
+    """Add hits to the candidates; the limit falls so that fewer than `kept` are below it."""
+    scanned = limit
+    while hits:
+        i = count_trailing_zeros(hits)
+        hits &= hits - np.uint64(1)
+        distance = scanned + np.int64(near[i])
+        if distance < limit:
+            found[size] = (np.uint64(distance) << PLACE) | np.uint64(row + i)
+            tally[distance] += 1
+            below, size = below + 1, size + 1
+            while below >= kept:
+                limit -= 1
+                below -= tally[limit]
+    return limit, below, size
+
+
+@inline
+def _cut(kept, found, limit, below, size):
+    """Keep the candidates below the limit and the first of those at it; how many they are."""
+    equal, end = kept - below, 0
+    for i in range(size):
+        distance = np.int64(found[i] >> PLACE)
+        found[end] = found[i]  # without a branch: nothing could predict it
+        end += (distance < limit) | ((distance == limit) & (equal > 0))
+        equal -= distance == limit
+    return end
+
+
+@inline
+def _offer(blocks, first, last, count, alive, queries, q, kept, tally, found, near, state):
+    """Offer blocks first to last - 1 to the candidates of query q."""
+    limit, below, size = state[0], state[1], state[2]
+    for b in range(first, last):
+        if alive.size and alive[b] == 0:
+            continue
+        beyond = _beyond(blocks, b * queries.shape[1] * 64, queries, q, limit)
+        if _below(beyond):
+            hits = _spill(beyond, near) & allowed(alive, count, b)
+            limit, below, size = _take(
+                hits, 64 * b, near, kept, tally, found, limit, below, size
+            )  # fmt: skip
+            if size + 64 > found.size:
+                size = _cut(kept, found, limit, below, size)
+    state[0], state[1], state[2] = limit, below, size
+
+
+@kernel
+def sweep(blocks, count, alive, queries, kept, width, stride, tallies, found, states):
+    """Offer `width` blocks of every `stride` to all queries, whose candidates go on."""
+    last, near = (count + 63) // 64, np.empty(64, np.uint64)
+    for first in range(0, last, stride):
+        for q in range(queries.shape[0]):
+            _offer(
+                blocks, first, min(first + width, last), count, alive, queries, q, kept,
+                tallies[q], found[q], near, states[q],
+            )  # fmt: skip
+
+
+@inline
+def _restart(limit, tally, state):
+    """No candidates yet, and those to come are below the limit."""
+    state[0], state[1], state[2] = limit, 0, 0
+    tally[:] = 0
+
+
+@inline
+def _sorted(kept, tally, found, state, rows, distances):
+    """Counting sort: candidates came in the order of rows, which those of one distance keep."""
+    start = 0
+    for distance in range(min(state[0] + 1, tally.size)):
+        start, tally[distance] = start + tally[distance], start
+    for i in range(_cut(kept, found, state[0], state[1], state[2])):
+        distance = np.int64(found[i] >> PLACE)
+        place = tally[distance]
+        tally[distance] = place + 1
+        rows[place] = np.int64(found[i] & ROW)
+        distances[place] = distance
+
+
+@kernel
+def nearest(blocks, count, alive, queries, kept, rank, tallies, found, rows, distances):
+    """rows[q], distances[q] = the kept nearest codes of query q, as far as there are so many."""
+    asked, most = queries.shape[0], 64 * queries.shape[1]
+    tile, states = max(TILE // (8 * most), 1), np.empty((asked, 3), np.int64)
+    for q in range(asked):
+        _restart(most + 1, tallies[q], states[q])
+    if rank > 0:
+        sweep(blocks, count, alive, queries, rank, ONE, STRIDE, tallies, found, states)
+        for q in range(asked):
+            _restart(min(states[q, 0], most) + 1, tallies[q], states[q])
+    sweep(blocks, count, alive, queries, kept, tile, tile, tallies, found, states)
+    for q in range(asked):
+        if states[q, 2] < kept and states[q, 0] <= most:  # the guess was too low: without it
+            _restart(most + 1, tallies[q], states[q])
+            one = slice(q, q + 1)
+            sweep(
+                blocks, count, alive, queries[one], kept, tile, tile,
+                tallies[one], found[one], states[one],
+            )  # fmt: skip
+        _sorted(kept, tallies[q], found[q], states[q], rows[q], distances[q])

@@ -1,0 +1,127 @@
+"""The best of given rows by their true scores, summed as `top.best` sums them, bit for bit.
+
+Rows are taken sixteen abreast: their numbers are laid side by side, so that lane i sums row i in
+the order of the components, whichever rows stand beside it.
+
+The best of given codes by factor * (sum of weights, each + where its bit is set and else -).
+"""
+
+import numpy as np
+
+from sfumato.kernels.jit import inline, kernel
+from sfumato.kernels.lanes import f32x16, flip, fma, load, prefetch, store, total
+from sfumato.kernels.retrieve.hamming_scan import BLOCK
+from sfumato.kernels.top_k import offer, order
+
+__all__ = ["best", "nearest", "products"]
+
+AHEAD = 32  # rows that are asked for before their turn
+
+
+@inline
+def _abreast(vectors, rows, low, high, side):
+    """side[c, i] = component c of the i-th of the rows low to high - 1, at most sixteen."""
+    for i in range(high - low):
+        row = rows[low + i]
+        for c in range(vectors.shape[1]):
+            side[c, i] = vectors[row, c]
+
+
+@inline
+def _ask(vectors, rows, low, high):
+    width = vectors.shape[1]
+    for i in range(low, high):
+        for c in range(0, width, 16):
+            prefetch(vectors, rows[i] * width + c)
+
+
+@inline
+def _sums(side, size, queries, q, far):
+    """The products of query q with the vectors side by side, or their squared distances if far."""
+    both = f32x16(0.0)
+    for c in range(size):
+        if far:
+            apart = load(side, 16 * c) - f32x16(queries[q, c])
+            both = fma(apart, apart, both)
+        else:
+            both = fma(load(side, 16 * c), f32x16(queries[q, c]), both)
+    return both
+
+
+@inline
+def _ranked(vectors, queries, starts, rows, far, places, scores):
+    size = vectors.shape[1]
+    side, out = np.zeros((size, 16), np.float32), np.empty(16, np.float32)
+    for q in range(queries.shape[0]):
+        end = starts[q + 1]
+        for low in range(starts[q], end, 16):
+            high = min(low + 16, end)
+            _ask(vectors, rows, min(low + AHEAD, end), min(high + AHEAD, end))
+            _abreast(vectors, rows, low, high, side)
+            store(out, 0, _sums(side, size, queries, q, far))
+            for i in range(high - low):
+                offer(rows[low + i], -np.sqrt(out[i]) if far else out[i], places[q], scores[q])
+        order(places[q], scores[q])
+
+
+@kernel
+def products(vectors, queries, starts, rows, places, scores):
+    """scores[q], places[q] = the largest of queries[q] . vectors[r], r in rows[starts[q] : ...].
+
+    Lists begin as -1 and -inf and stay so where no row is left; equal scores go to the row that is
+    given first, rows ascend.
+    """
+    _ranked(vectors, queries, starts, rows, False, places, scores)
+
+
+@kernel
+def nearest(vectors, queries, starts, rows, places, scores):
+    """As `products`, for scores that are minus the Euclidean distance."""
+    _ranked(vectors, queries, starts, rows, True, places, scores)
+
+
+CODES_AHEAD = 16  # codes that are asked for before their turn
+
+
+@inline
+def _sum(blocks, block, place, weights):
+    """The weighted bits of one code; weights fill its words."""
+    even = odd = f32x16(0.0)  # two sums side by side hide the latency of adding
+    for w in range(blocks.shape[1]):
+        clear = ~blocks[block, w, place]
+        even += flip(load(weights, 64 * w), clear)
+        odd += flip(load(weights, 64 * w + 16), clear >> np.uint64(16))
+        even += flip(load(weights, 64 * w + 32), clear >> np.uint64(32))
+        odd += flip(load(weights, 64 * w + 48), clear >> np.uint64(48))
+    return total(even + odd)
+
+
+@inline
+def _prefetch_code(blocks, row):
+    words = blocks.shape[1]
+    at = (row // BLOCK) * words * BLOCK + row % BLOCK
+    for w in range(words):
+        prefetch(blocks, at + w * BLOCK)
+
+
+@kernel
+def best(blocks, factors, weights, starts, rows, places, scores):
+    """scores[q], places[q] = the largest factors[r] * weighted bits of code r, largest first.
+
+    r runs over rows[starts[q] : starts[q + 1]], which ascend; its word w is blocks[r // BLOCK, w,
+    r % BLOCK]. No factors at all stand for factors of 1. Lists begin as -1 and -inf, and equal
+    scores go to the row that is given first.
+    """
+    filled = np.zeros(64 * blocks.shape[1], np.float32)
+    for q in range(weights.shape[0]):
+        filled[: weights.shape[1]] = weights[q]
+        end = starts[q + 1]
+        for i in range(starts[q], end):
+            if i + CODES_AHEAD < end:
+                _prefetch_code(blocks, rows[i + CODES_AHEAD])
+            row = rows[i]
+            score = _sum(blocks, row // BLOCK, row % BLOCK, filled)
+            if factors.size:
+                score *= factors[row]
+            offer(row, score, places[q], scores[q])
+        order(places[q], scores[q])

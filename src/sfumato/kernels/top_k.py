@@ -1,0 +1,184 @@
+"""The n best items of each query, from panels of item vectors, without a matrix of all scores.
+
+A panel holds WIDE items, component after component: panels[b, l, i] is component l of item
+WIDE * b + i. A score is the sum of query[l] * item[l] in the order of l, each product and sum
+rounded once, so it does not depend on what else is asked with it, nor on the machine.
+
+The n largest of a stream of scores, kept in a heap whose first place holds the worst of them.
+"""
+
+import numpy as np
+
+from sfumato.kernels.jit import inline, kernel
+from sfumato.kernels.lanes import bits, count_trailing_zeros, f32x16, fma, load_aligned, store
+
+__all__ = ["largest", "offer", "order", "ordered"]
+
+WIDE = 32  # two cache lines: with four queries, eight sums in flight hide the latency of fma
+ABREAST = 4  # queries that share one reading of a panel; their number is a multiple of this
+
+
+@inline
+def abreast(panels, b, queries, u):
+    """The scores of queries u to u + 3 with panel b: eight times sixteen lanes."""
+    size = panels.shape[1]
+    a0 = a1 = b0 = b1 = c0 = c1 = d0 = d1 = f32x16(0.0)
+    at = b * size * 32
+    for i in range(size):
+        left, right = load_aligned(panels, at), load_aligned(panels, at + 16)
+        at += 32
+        q = f32x16(queries[u, i])
+        a0, a1 = fma(left, q, a0), fma(right, q, a1)
+        q = f32x16(queries[u + 1, i])
+        b0, b1 = fma(left, q, b0), fma(right, q, b1)
+        q = f32x16(queries[u + 2, i])
+        c0, c1 = fma(left, q, c0), fma(right, q, c1)
+        q = f32x16(queries[u + 3, i])
+        d0, d1 = fma(left, q, d0), fma(right, q, d1)
+    return a0, a1, b0, b1, c0, c1, d0, d1
+
+
+@inline
+def _above(low, high, worst):
+    """Bit i is set where lane i of the 32 is above the worst score that is kept."""
+    limit = f32x16(worst)
+    return bits(low > limit) | (bits(high > limit) << np.uint64(16))
+
+
+@inline
+def _insert(score, place, scores, places):
+    """Keep the score in its order, after those as large, and let the last one go."""
+    j = scores.size - 1
+    while j > 0 and scores[j - 1] < score:
+        scores[j], places[j] = scores[j - 1], places[j - 1]
+        j -= 1
+    scores[j], places[j] = score, place
+
+
+@inline
+def _offer(low, high, b, barred, scratch, scores, places):
+    """Take what is above the n-th best and not barred into the list."""
+    hits = _above(low, high, scores[scores.size - 1]) & ~np.uint64(barred)
+    if hits:
+        store(scratch, 0, low)
+        store(scratch, 16, high)
+        while hits:
+            i = count_trailing_zeros(hits)
+            hits &= hits - np.uint64(1)
+            if scratch[i] > scores[scores.size - 1]:
+                _insert(scratch[i], 32 * b + i, scores, places)
+
+
+@kernel
+def best(panels, queries, barred, places, scores):
+    """scores[u], places[u] = the largest scores of query u and where they stand, best first.
+
+    barred[u % rows, b]: bit i keeps item 32 b + i out. Lists start as -inf and -1, and stay so
+    where no item is left; equal scores go to the item that stands first.
+    """
+    scratch = np.empty(32, np.float32)
+    rows = barred.shape[0]
+    for u in range(0, queries.shape[0], 4):
+        for b in range(panels.shape[0]):
+            a0, a1, b0, b1, c0, c1, d0, d1 = abreast(panels, b, queries, u)
+            _offer(a0, a1, b, barred[u % rows, b], scratch, scores[u], places[u])
+            _offer(b0, b1, b, barred[(u + 1) % rows, b], scratch, scores[u + 1], places[u + 1])
+            _offer(c0, c1, b, barred[(u + 2) % rows, b], scratch, scores[u + 2], places[u + 2])
+            _offer(d0, d1, b, barred[(u + 3) % rows, b], scratch, scores[u + 3], places[u + 3])
+
+
+@kernel
+def every(panels, queries, out):
+    """out[u] = the scores of query u with all items, the filling of the last panel included."""
+    for u in range(0, queries.shape[0], 4):
+        for b in range(panels.shape[0]):
+            a0, a1, b0, b1, c0, c1, d0, d1 = abreast(panels, b, queries, u)
+            store(out, u * out.shape[1] + 32 * b, a0)
+            store(out, u * out.shape[1] + 32 * b + 16, a1)
+            store(out, (u + 1) * out.shape[1] + 32 * b, b0)
+            store(out, (u + 1) * out.shape[1] + 32 * b + 16, b1)
+            store(out, (u + 2) * out.shape[1] + 32 * b, c0)
+            store(out, (u + 2) * out.shape[1] + 32 * b + 16, c1)
+            store(out, (u + 3) * out.shape[1] + 32 * b, d0)
+            store(out, (u + 3) * out.shape[1] + 32 * b + 16, d1)
+
+
+@kernel
+def tally(groups, members, asked, shelved, starts):
+    """starts[g + 1] += how many rows of an asked group g have a member with a place."""
+    for i in range(groups.size):
+        if asked[groups[i]] and shelved[members[i]] >= 0:
+            starts[groups[i] + 1] += 1
+
+
+@kernel
+def gather(groups, members, asked, shelved, ends, out):
+    """out[starts[g] : starts[g + 1]] = the places of group g's members; ends begins as starts."""
+    for i in range(groups.size):
+        if asked[groups[i]] and shelved[members[i]] >= 0:
+            out[ends[groups[i]]] = shelved[members[i]]
+            ends[groups[i]] += 1
+
+
+@kernel
+def bar(starts, places, rows, barred):
+    """Set the bits of places[starts[r] : starts[r + 1]] in barred[u], r = rows[u], none if < 0."""
+    for u in range(rows.size):
+        if rows[u] >= 0:
+            for k in range(starts[rows[u]], starts[rows[u] + 1]):
+                barred[u, places[k] >> 5] |= np.uint32(1) << np.uint32(places[k] & 31)
+
+
+@inline
+def _worse(place, score, other_place, other_score):
+    return score < other_score or (score == other_score and place > other_place)
+
+
+@inline
+def _sink(place, score, size, places, scores):
+    """Put an entry in at the top and let it sink below all that are worse."""
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        other = child + 1
+        if other < size and _worse(places[other], scores[other], places[child], scores[child]):
+            child = other
+        if not _worse(places[child], scores[child], place, score):
+            break
+        places[at], scores[at] = places[child], scores[child]
+        at = child
+    places[at], scores[at] = place, score
+
+
+@inline
+def offer(place, score, places, scores):
+    """Keep the score if it is above the worst one; places are offered in rising order."""
+    if score > scores[0]:
+        _sink(place, score, scores.size, places, scores)
+
+
+@inline
+def order(places, scores):
+    """Turn the heap into a list, best first."""
+    for size in range(scores.size - 1, 0, -1):
+        place, score = places[size], scores[size]
+        places[size], scores[size] = places[0], scores[0]
+        _sink(place, score, size, places, scores)
+
+
+@kernel
+def ordered(places, scores):
+    """Every row, a heap, becomes a list, best first."""
+    for q in range(scores.shape[0]):
+        order(places[q], scores[q])
+
+
+@kernel
+def largest(values, places, scores):
+    """places[q], scores[q] = where the largest of values[q] stand, and these, largest first."""
+    for q in range(values.shape[0]):
+        for i in range(values.shape[1]):
+            offer(i, values[q, i], places[q], scores[q])
+        order(places[q], scores[q])

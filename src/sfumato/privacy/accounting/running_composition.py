@@ -1,0 +1,293 @@
+"""A product of privacy loss distributions that losses join one by one, for two transforms each.
+
+It is that of `_product`, on a grid whose step follows what was joined: coarser as the sum grows,
+and built anew where smaller losses need a finer one. Every error is counted, as there.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sfumato.privacy.accounting.losses import Loss, Sampled
+from sfumato.privacy.accounting.pld import (
+    FINEST,
+    GRID,
+    LARGEST,
+    TAIL,
+    TILTS,
+    Distribution,
+    Grid,
+    certain,
+    directions,
+    has_pair,
+    on_grid,
+    spread,
+    summed,
+    unfolded,
+)
+
+__all__ = ["Running"]
+
+# The tilts are kept while the deviation grows from that of few losses to that of many.
+WIDE_TILTS = np.append(0.5 ** np.arange(2, 9), TILTS)
+# Its step, per root mean square of the losses: a step of s adds up to s**2 / 8 to the rho of each.
+FINE, COARSE = 0.12, 0.25
+
+
+@dataclass(frozen=True)
+class Side:
+    """One direction of a running product: its transform, and what bounds its window and errors.
+
+    low, high: the range of the sum; above, below: its log moments at the tilts and at minus these;
+    logs: as `certain` of all laws; error: the L2 norm of what rounding did to the mass; tail: the
+    mass that may lie elsewhere than it should.
+    """
+
+    transform: np.ndarray
+    low: int
+    high: int
+    above: np.ndarray
+    below: np.ndarray
+    logs: tuple[float, float]
+    error: float
+    tail: float
+
+    def window(self, tilts: np.ndarray) -> tuple[int, int]:
+        """Where all but TAIL of the sum lies."""
+        high = min(self.high, math.ceil(((self.above - math.log(TAIL / 2)) / tilts).min()))
+        low = max(self.low, math.floor(((math.log(TAIL / 2) - self.below) / tilts).max()))
+        return low, max(low, high)
+
+
+@dataclass(frozen=True)
+class Running:
+    """A product of losses that grows, and is never changed: `joined` makes the next.
+
+    rho and uses choose the step only. Rounding: a use of a law with transform h, off by e at each
+    frequency, moves the product T h**n by n e |T| |h|**(n - 1); the roots of the mean squares of
+    these add up to at most the L2 norm of the error of the mass.
+    """
+
+    step: float
+    limit: float
+    tilts: np.ndarray
+    size: int
+    sides: tuple[Side, ...]
+    rho: float
+    uses: int
+
+    @classmethod
+    def of(cls, losses: Mapping[Loss, int]) -> "Running | None":
+        """The product of losses; None where one has no distribution, or the window is too wide."""
+        if not losses or not all(map(has_pair, losses)):
+            return None
+        rho = sum(spread(loss) * count for loss, count in losses.items())
+        uses = sum(directions(loss)[0].repeat * count for loss, count in losses.items())
+        step = _running_step(rho, uses, FINE)
+        variance = max(2 * rho / step**2, 1.0)
+        none = np.zeros(WIDE_TILTS.size)
+        one = Side(np.ones(2, complex), 0, 0, none, none, (0.0, 0.0), 0.0, TAIL)
+        start: Running | None = cls(
+            step, 100 * (1 + rho), WIDE_TILTS / math.sqrt(variance), 2, (one,), rho, uses
+        )
+        for loss, count in losses.items():
+            start = None if start is None else start._with(loss, count)
+        return start
+
+    def joined(self, loss: Loss) -> "Running | None":
+        """With one more loss; None where it is to be built anew, on a finer grid or with none."""
+        if not has_pair(loss):
+            return None
+        rho, uses = self.rho + spread(loss), self.uses + directions(loss)[0].repeat
+        if self.step > _running_step(rho, uses, COARSE):
+            return None
+        grown: Running | None = replace(self, rho=rho, uses=uses)
+        while grown is not None and 2 * grown.step <= _running_step(rho, uses, FINE):
+            grown = grown._coarser()
+        return None if grown is None else grown._with(loss, 1)
+
+    def epsilon(self, delta: float) -> float:
+        """The least epsilon at this delta, rounded up."""
+        return max(each.epsilon(delta) for each in self._distributions)
+
+    @cached_property
+    def _distributions(self) -> list[Distribution]:
+        found = []
+        for side, mass in zip(self.sides, self._masses, strict=True):
+            each = 2.0**-50 * math.log2(self.size)
+            error = side.error + each * _norm(side.transform)
+            low = side.window(self.tilts)[0]
+            whole = math.sqrt(self.size) * error + side.tail
+            found.append(summed(unfolded(mass, low), low, self.step, side.logs, whole))
+        return found
+
+    @cached_property
+    def _masses(self) -> list[np.ndarray]:
+        """As they are folded into the window."""
+        return [np.fft.irfft(side.transform, self.size) for side in self.sides]
+
+    def _with(self, loss: Loss, count: int) -> "Running | None":
+        sides = self.sides
+        if isinstance(loss, Sampled) and len(sides) == 1:  # all before are alike in both directions
+            sides = sides * 2
+        made = [on_grid(loss, k, self.step, self.limit) for k in range(len(sides))]
+        laws = [replace(law, times=law.times * count) for law in made if law is not None]
+        if len(laws) < len(made):
+            return None  # too many points for any grid
+        joined = [_reached(side, law, self.tilts) for side, law in zip(sides, laws, strict=True)]
+        spans = [high - low for low, high in (side.window(self.tilts) for side in joined)]
+        size = max(self.size, 1 << max(spans).bit_length())
+        if size > LARGEST:
+            return None
+        if size > self.size:
+            sides = tuple(_resized(side, self.size, size, self.tilts) for side in sides)
+        done = [
+            replace(after, **_times(before, law, size))
+            for before, after, law in zip(sides, joined, laws, strict=True)
+        ]
+        return replace(self, size=size, sides=tuple(done))
+
+    def _coarser(self) -> "Running":
+        """On a grid of twice the step; an odd point is split as `on_grid` would."""
+        share = math.expm1(-self.step) / math.expm1(-2 * self.step)
+        tilts, sides = 2 * self.tilts, []
+        for side, folded in zip(self.sides, self._masses, strict=True):
+            low = side.window(self.tilts)[0]
+            mass = unfolded(folded, low)
+            if low % 2:
+                low, mass = low - 1, np.concatenate([[0.0], mass])
+            mass = np.append(mass, np.zeros(2 + mass.size % 2))
+            half = mass[0::2].copy()
+            half += (1 - share) * mass[1::2]
+            half[1:] += share * mass[1:-1:2]
+            sides.append((low // 2, half, side))
+        size = 1 << max(half.size - 1 for _, half, _ in sides).bit_length()
+        each, done = 2.0**-50 * math.log2(self.size), []
+        for low, half, side in sides:
+            transform = np.fft.rfft(np.roll(np.append(half, np.zeros(size - half.size)), low))
+            done.append(
+                replace(
+                    side,
+                    transform=transform,
+                    low=side.low // 2,
+                    high=-(-side.high // 2),
+                    above=side.above + tilts / 2,
+                    below=side.below + tilts / 2,
+                    # Neighbours that are added up may both be off: by twice the norm at most.
+                    error=2 * (side.error + each * _norm(side.transform)) + each * _norm(transform),
+                    tail=side.tail + TAIL,
+                )
+            )
+        return replace(self, step=2 * self.step, tilts=tilts, size=size, sides=tuple(done))
+
+    def to_bytes(self) -> bytes:
+        """All of it, for a file that has its own checksum."""
+        header: dict[str, Any] = {
+            "step": self.step,
+            "limit": self.limit,
+            "tilts": self.tilts.tolist(),
+            "size": self.size,
+            "rho": self.rho,
+            "uses": self.uses,
+            "sides": [
+                [s.low, s.high, s.above.tolist(), s.below.tolist(), s.logs, s.error, s.tail]
+                for s in self.sides
+            ],
+        }
+        head = json.dumps(header).encode()
+        masses = b"".join(mass.astype("<f8").tobytes() for mass in self._masses)
+        return len(head).to_bytes(4, "little") + head + masses
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Running":
+        """What `to_bytes` wrote."""
+        end = 4 + int.from_bytes(data[:4], "little")
+        header = json.loads(data[4:end])
+        size, sides = header["size"], []
+        masses = np.frombuffer(data, "<f8", offset=end).reshape(-1, size)
+        each = 2.0**-50 * math.log2(size)
+        for mass, (low, high, above, below, logs, error, tail) in zip(
+            masses, header["sides"], strict=True
+        ):
+            transform = np.fft.rfft(mass)
+            error += 2 * each * _norm(transform)  # of this transform and of the one back
+            sides.append(
+                Side(
+                    transform,
+                    low,
+                    high,
+                    np.array(above),
+                    np.array(below),
+                    tuple(logs),
+                    error,
+                    tail,
+                )
+            )
+        tilts = np.array(header["tilts"])
+        return cls(
+            header["step"],
+            header["limit"],
+            tilts,
+            size,
+            tuple(sides),
+            header["rho"],
+            header["uses"],
+        )
+
+
+def _running_step(rho: float, uses: int, share: float) -> float:
+    """A step that adds little to the rho of so many uses, and is small beside their sum."""
+    most = rho + 9 * math.sqrt(2 * rho)
+    grid = GRID if share == FINE else GRID // 8
+    return 2.0 ** math.floor(
+        math.log2(max(min(most / grid, share * math.sqrt(rho / uses)), most / FINEST))
+    )
+
+
+def _norm(transform: np.ndarray) -> float:
+    """The root of the mean square over all frequencies, or more: that of the half we keep."""
+    return math.sqrt(float((transform.real**2 + transform.imag**2).mean())) * 1.01 + 1e-300
+
+
+def _reached(side: Side, law: Grid, tilts: np.ndarray) -> Side:
+    """The bounds of a side after a law, without its transform."""
+    held = np.flatnonzero(law.mass)
+    tilted = np.outer(np.append(tilts, -tilts), law.lowest + held)
+    most = tilted.max(axis=1)
+    tilted = np.exp(tilted - most[:, None])
+    above, below = (law.times * (most + np.log(tilted @ law.mass[held]))).reshape(2, -1)
+    kept, over = certain([law])
+    return replace(
+        side,
+        low=side.low + law.times * law.lowest,
+        high=side.high + law.times * (law.lowest + law.mass.size - 1),
+        above=side.above + above,
+        below=side.below + below,
+        logs=(side.logs[0] + kept, side.logs[1] + over),
+    )
+
+
+def _times(side: Side, law: Grid, size: int) -> dict[str, Any]:
+    """The transform after a law, and its error."""
+    one = np.fft.rfft(np.bincount(law.points % size, law.mass, size))
+    before = side.transform
+    if law.times > 1:
+        before = before * one ** (law.times - 1)
+    each = 2.0**-50 * math.log2(size)
+    error = side.error + (law.times + 1) * each * _norm(before)
+    return dict(transform=before * one, error=error, tail=side.tail)
+
+
+def _resized(side: Side, size: int, wider: int, tilts: np.ndarray) -> Side:
+    """The same in a wider window."""
+    low = side.window(tilts)[0]
+    mass = unfolded(np.fft.irfft(side.transform, size), low)
+    transform = np.fft.rfft(np.roll(np.append(mass, np.zeros(wider - size)), low))
+    each = 2.0**-50 * math.log2(wider)
+    error = side.error + each * (_norm(side.transform) + _norm(transform))
+    return replace(side, transform=transform, error=error, tail=side.tail + TAIL)

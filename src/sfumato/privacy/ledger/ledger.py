@@ -1,0 +1,510 @@
+"""The ledger: what a data set's budget was spent on, charged for good before anything is released.
+
+It holds losses, names, times and released bytes; never the data that they are about.
+"""
+
+import hashlib
+import os
+import sqlite3
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from sfumato.core.validation import between, one_of, positive
+from sfumato.privacy.accounting.losses import RELATIONS, as_loss
+from sfumato.privacy.ledger import entries as _entries
+from sfumato.privacy.ledger import store as _ledger_file
+from sfumato.privacy.ledger.budget import BudgetExceeded, Cost, DataSet, Spending
+from sfumato.privacy.ledger.entries import Book, Charge, Writer
+from sfumato.privacy.ledger.spending import Compositions, check_running
+from sfumato.privacy.ledger.store import LedgerDamaged
+from sfumato.privacy.statement import UNITS
+
+__all__ = [
+    "BudgetExceeded",
+    "Charge",
+    "Cost",
+    "DataSet",
+    "Ledger",
+    "LedgerDamaged",
+    "Verification",
+]
+
+
+@dataclass(frozen=True)
+class Verification:
+    """A ledger that was read from end to end and found whole.
+
+    entries: data sets, charges and stored releases; chain: the checksum over all of them; since:
+    how many entries came after the chain that was expected, None if none was given.
+    """
+
+    entries: int
+    chain: str
+    since: int | None = None
+
+
+class Ledger:
+    """A file of budgets that many processes and threads may charge at once.
+
+    Parameters
+    ----------
+    path : str or path
+        The file. Nothing is written before `create`, which makes the file of the first data set.
+        It may not lie on a network disk, where SQLite's locks do not hold.
+
+    Notes
+    -----
+    **Guarantee.** The losses charged to a data set and to its parts compose, by the `Accountant`,
+    to at most its budget (with a delta, where they were not themselves chosen by earlier answers).
+    `spent` is within one percent of the exact composition, never below it, and never goes down. A
+    charge is on the disk before `release` draws any noise, and the bytes are before they are
+    returned: a process killed between leaves the charge standing, and a retry with the same
+    release id returns the stored bytes or completes the release, and costs nothing.
+
+    **What is verified.** Every entry (data set, charge, hash of a stored release) carries a SHA-256
+    over itself and the entry before; the head of the file tells how many there are and the last of
+    these. The first use of a `Ledger` object, and of a file put in the place of another, checks
+    SQLite's pages and tables and the whole chain. Each later use checks the head, all entries that
+    are new since then, and the checksum of each running sum that it reads. Stored bytes are hashed
+    when they are returned. `verify` does all of it again, hashes all bytes, and composes all
+    charges anew. A ledger that fails raises `LedgerDamaged` and grants nothing. An older copy of a
+    ledger is whole in itself: only a `chain` noted elsewhere tells (`verify(expect=)`).
+
+    The connection stays open between calls: `close` it, or use the ledger in a `with` block,
+    before its file is copied (SQLite keeps the newest entries in a second file until then).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> ledger = Ledger(tempfile.mkdtemp() + "/shop.ledger")
+    >>> ledger.create("views", epsilon=1)
+    >>> ledger.release("views", 0.75, "a greeting", lambda release_id: b"hello", release_id="one")
+    b'hello'
+    >>> ledger.release("views", 0.75, "a greeting", lambda release_id: b"other", release_id="one")
+    b'hello'
+    >>> ledger.remaining("views").epsilon
+    0.25
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.path.abspath(os.fspath(path))
+        if not os.path.isdir(os.path.dirname(self.path)):
+            raise FileNotFoundError(f"Ledger: there is no folder for {os.fspath(path)}.")
+        if os.path.isdir(self.path):
+            raise IsADirectoryError(f"Ledger: {os.fspath(path)} is a folder; name a file in it.")
+        if not self.name.isprintable():  # statements tell it, on one line
+            raise ValueError(f"Ledger: path must have a printable name, not {self.name!r}.")
+        self._file = _ledger_file.LedgerFile(self.path)
+        self._book = Book(self.path)
+        self._checked: tuple[int, ...] | None = None  # the file whose pages were
+        self._view: tuple[int, sqlite3.Connection] | None = None  # of a file of version 1
+        self._compositions = Compositions()
+        if os.path.exists(self.path):
+            try:
+                with self._reading():
+                    pass
+            except BaseException:
+                self.close()
+                raise
+
+    @property
+    def name(self) -> str:
+        """What statements call this ledger: the file's name, without its folder."""
+        return os.path.basename(self.path)
+
+    @property
+    def chain(self) -> str:
+        """The checksum over all entries: noted elsewhere, it tells an older copy of the file."""
+        with self._reading() as (_, book):
+            return book.chain
+
+    def close(self) -> None:
+        """Close the file; the next call opens it again."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.path,)
+
+    def __repr__(self) -> str:
+        return f"Ledger({self.name!r})"
+
+    def create(
+        self,
+        dataset: str,
+        epsilon: float,
+        delta: float = 0,
+        unit: str | None = None,
+        relation: str | None = None,
+        parent: str | None = None,
+        *,
+        new_file: bool = False,
+    ) -> None:
+        """Give a data set its budget, once and for good; the first one makes the file.
+
+        Parameters
+        ----------
+        dataset : str
+            Its name, shown as it is written here. Width, case and spacing do not tell names apart,
+            and one that looks like another that is there is refused.
+        epsilon : float
+            Above 0.
+        delta : float, default=0
+            From 0 to 1; 0 takes pure losses only.
+        unit : str, default="event"
+            Whose presence is hidden.
+        relation : str, default="add/remove"
+            Or "replace".
+        parent : str, optional
+            The data set that this one is a split of: its budget is charged too. A split has the
+            unit and the relation of its parent; its own budget limits its own releases, not those
+            of the parent.
+        new_file : bool, default=False
+            Make a file also where a ledger was, and is gone: what it had spent is then forgotten.
+        """
+        name = _entries.new_name(dataset, ())
+        epsilon = float(positive.check("Ledger", "epsilon", epsilon))
+        delta = float(between(0, 1).check("Ledger", "delta", delta))
+        self._file.sweep()
+        if not os.path.exists(self.path):
+            if parent is not None:
+                raise ValueError(f"Ledger: there is no data set {parent!r}; create it first.")
+            _inherited("unit", unit, "event", UNITS, None)
+            _inherited("relation", relation, "add/remove", RELATIONS, None)
+            self._file.make(new_file)
+            self._book, self._compositions = Book(self.path), Compositions()
+        with self._writing() as (file, book):
+            above = None if parent is None else book.dataset(parent)
+            new = DataSet(
+                _entries.new_name(name, book.datasets),
+                epsilon,
+                delta,
+                _inherited("unit", unit, "event", UNITS, above),
+                _inherited("relation", relation, "add/remove", RELATIONS, above),
+                None if above is None else above.name,
+            )
+            writer = Writer(file, book.place, book.chain)
+            place = writer.add("dataset", *astuple(new), _now())
+            writer.spend(new.name, Spending(), place)
+            writer.close()
+
+    def charge(self, dataset: str, loss: Any, what: str, release_id: str | None = None) -> str:
+        """Spend a loss on a release that is kept elsewhere; its id, when the charge is on the disk.
+
+        Parameters: loss, a Loss, an epsilon or (epsilon, delta); what, a sentence about the
+        release, free of people's data; release_id, a new one unless given, unique in the ledger:
+        one that was charged before is refused, as its noise was perhaps drawn. BudgetExceeded where
+        it does not fit. Prefer `release`, whose retries are safe.
+        """
+        return self._charge(dataset, loss, what, release_id, stores=False)[0]
+
+    def release(
+        self,
+        dataset: str,
+        loss: Any,
+        what: str,
+        make: Callable[[str], bytes],
+        release_id: str | None = None,
+    ) -> bytes:
+        """Charge, then make, store and return the bytes of a release; or those already stored.
+
+        Parameters: as for `charge`; make, called with the release id after the charge is on the
+        disk. It must let nothing out but the bytes it returns. If it raises, the charge stands,
+        since that cannot be checked; a retry with the same release id calls it again.
+        """
+        if not callable(make):
+            raise TypeError("Ledger: make must be a function of the release id.")
+        release_id, stored = self._charge(dataset, loss, what, release_id, stores=True)
+        if stored is not None:
+            return stored
+        made = make(release_id)
+        if not isinstance(made, bytes):
+            raise TypeError(f"Ledger: make must return bytes, not {type(made).__name__}.")
+        try:
+            return self._store(release_id, made)
+        except OSError as error:
+            raise OSError(
+                f"Ledger: release {release_id!r} of {dataset!r} was charged, but its bytes could "
+                f"not be stored ({str(error).rstrip('.')}), and nothing of it was let out. Make "
+                f"room, then repeat with release_id={release_id!r}, which costs nothing more."
+            ) from error
+
+    def fetch(self, release_id: str) -> bytes:
+        """The stored bytes of a release; nothing is charged or drawn.
+
+        ValueError where there are none, which says how to have them.
+        """
+        with self._reading() as (file, _):
+            found = _found(file, _entries.text("release_id", release_id))
+            if found is None:
+                raise ValueError(f"Ledger: there is no release {release_id!r}.")
+            stored = self._stored(file, release_id) if found.stores else None
+        if stored is not None:
+            return stored
+        if not found.stores:
+            raise ValueError(
+                f"Ledger: the output of {release_id!r} was charged for and is kept elsewhere."
+            )
+        raise ValueError(
+            f"Ledger: release {release_id!r} of {found.dataset!r} was charged, but nothing of it "
+            f"was made or stored. Make it again with release_id={release_id!r} and the same data "
+            "set, loss and parameters: that draws its noise once and costs nothing more."
+        )
+
+    def find(self, release_id: str) -> Charge | None:
+        """The charge of this release id, if there is one."""
+        with self._reading() as (file, book):
+            wanted = _entries.text("release_id", release_id)
+            found = book.charges(file, None, wanted)
+        return found[0] if found else None
+
+    def dataset(self, dataset: str) -> DataSet:
+        """The budget, unit and relation of a data set."""
+        with self._reading() as (_, book):
+            return book.dataset(dataset)
+
+    def datasets(self) -> list[DataSet]:
+        """All data sets, in the order of their creation."""
+        with self._reading() as (_, book):
+            return list(book.datasets.values())
+
+    def spent(self, dataset: str) -> Cost:
+        """What the data set and its parts were charged, composed at the delta of the budget.
+
+        Its delta is 0 where epsilon is the plain sum of pure epsilons. It never goes down.
+        """
+        with self._reading() as (file, book):
+            budget = book.dataset(dataset)
+            return book.spending(file, budget.name).cost(budget)
+
+    def remaining(self, dataset: str) -> Cost:
+        """What is left, here and in every data set that this one is a part of."""
+        with self._reading() as (file, book):
+            left = [book.spending(file, each.name).left(each) for each in book.payers(dataset)]
+        return min(left, key=lambda cost: cost.epsilon)
+
+    def history(self, dataset: str) -> list[Charge]:
+        """The charges of the data set and its parts, oldest first."""
+        with self._reading() as (file, book):
+            return book.charges(file, book.dataset(dataset).name)
+
+    def counts(self, dataset: str) -> tuple[int, int]:
+        """How many charges the data set and its parts have, and how many wait for their output."""
+        with self._reading() as (file, book):
+            return book.counts(file, book.dataset(dataset).name)
+
+    def verify(self, expect: str | None = None) -> Verification:
+        """Read the ledger from end to end, with all stored bytes, and compose all charges anew.
+
+        Parameters
+        ----------
+        expect : str, optional
+            A `chain` noted earlier. A ledger that never reached it is another or an older copy.
+
+        Raises
+        ------
+        LedgerDamaged
+            Where anything is not as it was written.
+        """
+        with self._reading() as (file, book):
+            fresh = Book(self.path)
+            _ledger_file.check_tables(self.path, file)
+            fresh.follow(file)
+            for budget in fresh.datasets.values():
+                check_running(file, fresh, budget)
+            for (release_id,) in file.execute("SELECT release_id FROM stored").fetchall():
+                if self._view is None:
+                    self._stored(file, release_id)
+            since = None if expect is None else self._since(file, book, expect)
+        return Verification(book.place, book.chain, since)
+
+    @contextmanager
+    def _reading(self) -> Iterator[tuple[sqlite3.Connection, Book]]:
+        with self._file.transaction(write=False) as file:
+            yield self._verified(file)
+
+    @contextmanager
+    def _writing(self) -> Iterator[tuple[sqlite3.Connection, Book]]:
+        with self._file.transaction(write=True) as file:
+            if _ledger_file.version(file) == 1:
+                _entries.upgrade(Book(self.path), file, file)
+            yield self._verified(file)
+
+    def _verified(self, file: sqlite3.Connection) -> tuple[sqlite3.Connection, Book]:
+        """The file, or what it will be when a file of version 1 is first written to."""
+        if _ledger_file.version(file) == 1:
+            return self._old(file)
+        if self._view is not None:
+            self._view, self._book = None, Book(self.path)
+        there = self._file.identity
+        if self._checked is None or self._checked != there:
+            _ledger_file.check_tables(self.path, file)
+        self._book.follow(file)
+        self._checked = there
+        return file, self._book
+
+    def _old(self, file: sqlite3.Connection) -> tuple[sqlite3.Connection, Book]:
+        version = file.execute("PRAGMA data_version").fetchone()[0]
+        if self._view is None or self._view[0] != version:
+            memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+            _entries.upgrade(Book(self.path), file, memory)
+            self._book = Book(self.path)
+            self._book.follow(memory)
+            self._view = version, memory
+        return self._view[1], self._book
+
+    def _charge(
+        self, dataset: str, loss: Any, what: str, release_id: str | None, *, stores: bool
+    ) -> tuple[str, bytes | None]:
+        """The release id, and its bytes if they are stored."""
+        what = _entries.text("what", what, 2000)
+        identity = (
+            uuid.uuid4().hex if release_id is None else _entries.text("release_id", release_id)
+        )
+        try:
+            return self._charged(dataset, loss, what, identity, stores=stores)
+        except OSError as error:
+            if error.filename is not None or isinstance(error, FileNotFoundError):
+                raise
+            raise OSError(f"{error} {self._standing(identity)}") from None
+
+    def _charged(
+        self, dataset: str, loss: Any, what: str, identity: str, *, stores: bool
+    ) -> tuple[str, bytes | None]:
+        with self._writing() as (file, book):
+            payers = book.payers(dataset)
+            known = as_loss("Ledger", loss, payers[0].relation)
+            entry = (payers[0].name, _entries.to_text(known), what, int(stores))
+            found = _found(file, identity)
+            if found is not None:
+                _check_same(identity, astuple(found), entry)
+                if not stores:
+                    raise ValueError(
+                        f"Ledger: release {identity!r} was charged already; draw no fresh noise "
+                        "for it. A new release needs a new release_id."
+                    )
+                return identity, self._stored(file, identity)
+            after = [self._compositions.after(file, book, payer, known) for payer in payers]
+            writer = Writer(file, book.place, book.chain)
+            place = writer.add("charge", identity, *entry, _now())
+            for payer, (spending, _, _) in zip(payers, after, strict=True):
+                writer.spend(payer.name, spending, place)
+            grown = self._compositions.save(file, writer, payers, after)
+            writer.close()
+        self._compositions.known |= grown
+        return identity, None
+
+    def _store(self, release_id: str, made: bytes) -> bytes:
+        """What is stored: if two processes made the same release, the first one's, for both."""
+        digest = hashlib.sha256(made).hexdigest()
+        with self._writing() as (file, book):
+            stored = self._stored(file, release_id)
+            if stored is not None:
+                return stored
+            small = len(made) <= _ledger_file.BLOB
+            if not small:
+                beside = file.execute("SELECT digest FROM stored WHERE bytes IS NULL")
+                known = {each for (each,) in beside}
+                _ledger_file.write_blob(self._file.blobs, made, known)
+            writer = Writer(file, book.place, book.chain)
+            values = (release_id, _now(), len(made), digest)
+            writer.add("stored", *values, data=made if small else None)
+            writer.close()
+        if not small:
+            _ledger_file.settle_blob(self._file.blobs, digest)
+        return made
+
+    def _stored(self, file: sqlite3.Connection, release_id: str) -> bytes | None:
+        """The bytes of a release, if they have the hash of their entry."""
+        row = file.execute(
+            "SELECT digest, nbytes, bytes FROM stored WHERE release_id = ?", (release_id,)
+        ).fetchone()
+        if row is None:
+            return None
+        digest, size, data = row
+        if data is None:
+            return _ledger_file.read_blob(self._file.blobs, digest, size, release_id)
+        return _ledger_file.checked_bytes(bytes(data), digest, release_id, self.name)
+
+    def _standing(self, release_id: str) -> str:
+        """What became of a charge that could not be written."""
+        try:
+            with self._reading() as (file, _):
+                found = _found(file, release_id) is not None
+        except (OSError, ValueError):
+            return (
+                f"Whether release {release_id!r} was charged cannot be read; nothing was drawn. "
+                "Look with `sfumato budget history`, then repeat with this release id."
+            )
+        if found:
+            return (
+                f"Release {release_id!r} was charged and nothing was drawn; repeat with this "
+                "release id, which costs nothing more."
+            )
+        return f"Release {release_id!r} was not charged, and nothing was drawn."
+
+    def _since(self, file: sqlite3.Connection, book: Book, expect: str) -> int:
+        """How many entries came after the one with this chain."""
+        wanted = str(expect).strip().lower()
+        for kind in ("dataset", "charge", "stored"):
+            row = file.execute(f"SELECT place FROM {kind} WHERE chain = ?", (wanted,)).fetchone()
+            if row is not None:
+                return book.place - int(row[0])
+        raise LedgerDamaged(
+            f"Ledger: {self.path} never had the chain {wanted!r}: it is another ledger, or an "
+            "older copy of the one that had it."
+        )
+
+
+@dataclass(frozen=True)
+class _Found:
+    dataset: str
+    loss: str
+    what: str
+    stores: int
+
+
+def _found(file: sqlite3.Connection, release_id: str) -> _Found | None:
+    row = file.execute(
+        "SELECT dataset, loss, what, stores FROM charge WHERE release_id = ?", (release_id,)
+    ).fetchone()
+    return None if row is None else _Found(*row)
+
+
+def _check_same(release_id: str, found: tuple, entry: tuple) -> None:
+    for name, there, here in zip(("dataset", "loss", "what"), found, entry, strict=False):
+        if there != here:
+            raise ValueError(
+                f"Ledger: release {release_id!r} was charged with another {name}; "
+                "a new release needs a new release_id."
+            )
+    if found[3] != entry[3]:
+        raise ValueError(
+            f"Ledger: release {release_id!r} was made by the other of charge and release; "
+            "a new release needs a new release_id."
+        )
+
+
+def _inherited(
+    name: str, given: str | None, usual: str, choices: tuple[str, ...], above: DataSet | None
+) -> str:
+    wanted = usual if above is None else getattr(above, name)
+    value = one_of(choices).check("Ledger", name, wanted if given is None else given)
+    if above is not None and value != wanted:
+        raise ValueError(
+            f"Ledger: {name} of a split must be that of its parent, {wanted!r}, not {value!r}."
+        )
+    return value
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

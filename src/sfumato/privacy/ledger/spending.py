@@ -1,0 +1,132 @@
+"""What the charges of a data set compose to, carried on in memory and saved in the file."""
+
+import hashlib
+import math
+import sqlite3
+from collections import Counter
+from fractions import Fraction
+
+from sfumato.privacy.accounting import composition as _compose
+from sfumato.privacy.accounting.composition import Composition
+from sfumato.privacy.accounting.losses import Loss
+from sfumato.privacy.ledger import budget as _budget
+from sfumato.privacy.ledger.budget import BudgetExceeded, Cost, DataSet, Spending
+from sfumato.privacy.ledger.entries import Book, Writer, sealed
+
+__all__ = ["After", "Compositions", "check_running"]
+
+SAVED = 64  # charges after which a running composition is written to the file
+PENDING = 256  # losses that one is caught up with one by one; more are composed anew
+# Of a payer: what it will have spent, what its losses then compose to, how much is not saved.
+After = tuple[Spending, Composition | None, int]
+
+
+class Compositions:
+    """Of each data set: up to which entry, what that composes to, and how much is not saved."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, tuple[int, Composition, int]] = {}
+
+    def after(self, file: sqlite3.Connection, book: Book, payer: DataSet, loss: Loss) -> After:
+        """What a payer will have spent, and on what grounds; BudgetExceeded if that is too much."""
+        if loss.relation != payer.relation:
+            raise ValueError(
+                f"Ledger: the loss is under {loss.relation!r}, and data set {payer.name!r} under "
+                f"{payer.relation!r}; state it under that relation."
+            )
+        before = book.spending(file, payer.name)
+        if payer.delta == 0:
+            after, composition, unsaved = before.with_loss(loss), None, 0
+        else:
+            composition, unsaved = self._composed(file, book, payer.name, loss)
+            tight = composition.epsilon(payer.delta)
+            after = before.with_loss(loss, tight)
+            if not after.fits(payer):
+                after = before.with_loss(loss, min(tight, _tighter(file, book, payer, loss)))
+        if not after.fits(payer):
+            alone, all_of_it = _budget.alone(loss, payer), Cost(payer.epsilon, payer.delta)
+            raise BudgetExceeded(payer.name, before.left(payer), all_of_it, alone)
+        return after, composition, unsaved
+
+    def _composed(
+        self, file: sqlite3.Connection, book: Book, name: str, loss: Loss
+    ) -> tuple[Composition, int]:
+        """All losses of a data set and one more, from what is known of them; how many are new."""
+        place, known, unsaved = self.known.get(name) or _saved(file, book, name)
+        new = book.losses(file, name, place) if place < book.last[name] else Counter[str]()
+        if known is not None and new.total() <= PENDING:
+            pending = [*book.read(new).elements(), loss]
+            grown: Composition | None = known
+            for each in pending:
+                grown = None if grown is None else grown.joined(each)
+            if grown is not None:
+                return grown, unsaved + len(pending)
+        losses = book.read(book.losses(file, name))
+        return Composition.of(losses + Counter({loss: 1})), losses.total() + 1
+
+    def save(
+        self, file: sqlite3.Connection, writer: Writer, payers: list[DataSet], after: list[After]
+    ) -> dict[str, tuple[int, Composition, int]]:
+        """What is known after this charge; written to the file now and then."""
+        grown = {}
+        for payer, (_, composition, unsaved) in zip(payers, after, strict=True):
+            if composition is None:
+                continue
+            if unsaved >= SAVED:
+                body = composition.to_bytes()
+                seal = _product_seal(payer.name, writer.place, writer.chain, body)
+                file.execute(
+                    "INSERT OR REPLACE INTO product VALUES (?, ?, ?, ?)",
+                    (payer.name, writer.place, seal, body),
+                )
+                unsaved = 0
+            grown[payer.name] = (writer.place, composition, unsaved)
+        return grown
+
+
+def check_running(file: sqlite3.Connection, book: Book, budget: DataSet) -> None:
+    """What is said to be spent against a composition from nothing."""
+    stored, losses = book.spending(file, budget.name), book.losses(file, budget.name)
+    read = book.read(losses)
+    sums = [Fraction(loss.epsilon) * n for loss, n in read.items() if loss.epsilon < math.inf]
+    pure = sum(sums, Fraction(0)) if len(sums) == len(read) else None
+    if stored.pure != pure:
+        raise book.damaged(f"the charges of {budget.name!r} do not add up to what it has spent")
+    if budget.delta and losses:
+        tight = Composition.of(read).epsilon(budget.delta)
+        least = min(tight, budget.epsilon, stored.pure_epsilon) / 1.05  # both are near the exact
+        if stored.epsilon < least:
+            raise book.damaged(f"the charges of {budget.name!r} cost more than it has spent")
+    place, composition, _ = _saved(file, book, budget.name)
+    if composition is not None and composition.epsilon(budget.delta) > 1.05 * max(
+        stored.epsilon, budget.epsilon
+    ):
+        raise book.damaged(f"the saved composition of {budget.name!r} is not that of {place}")
+
+
+def _tighter(file: sqlite3.Connection, book: Book, payer: DataSet, loss: Loss) -> float:
+    """The composition without a running grid, where there are few kinds of losses."""
+    losses = book.losses(file, payer.name)
+    if len(losses) >= _compose.MANY:
+        return math.inf
+    all_of_them = book.read(losses) + Counter({loss: 1})
+    return _compose.epsilon_at(all_of_them, payer.delta, "pld")
+
+
+def _saved(file: sqlite3.Connection, book: Book, name: str) -> tuple[int, Composition | None, int]:
+    """The composition that the file holds, and up to which entry; (0, None, 0) if none."""
+    row = file.execute(
+        "SELECT place, seal, body, chain FROM product LEFT JOIN charge USING (place) "
+        "WHERE product.dataset = ?",
+        (name,),
+    ).fetchone()
+    if row is None:
+        return 0, None, 0
+    place, seal, body, chain = row
+    if seal != _product_seal(name, place, chain, body):
+        raise book.damaged(f"the saved composition of {name!r} was altered")
+    return place, Composition.from_bytes(body), 0
+
+
+def _product_seal(name: str, place: int, chain: str, body: bytes) -> str:
+    return sealed("product", (name, place, chain, hashlib.sha256(body).hexdigest()))

@@ -1,0 +1,46 @@
+"""Every mechanism in one place: each with its domain, relation, sensitivity and proved cost."""
+
+from sfumato.privacy.mechanisms.additive import Gaussian, Laplace
+from sfumato.privacy.mechanisms.base import Mechanism
+from sfumato.privacy.mechanisms.binary_tree import BinaryTreeCounter
+from sfumato.privacy.mechanisms.contribution_bounding import (
+    ContributionBound,
+    ContributionSample,
+    bound_contributions,
+)
+from sfumato.privacy.mechanisms.inputs import FixedPoint
+from sfumato.privacy.mechanisms.pan_private import PanPrivateCounter, PanPrivateDistinct
+from sfumato.privacy.mechanisms.posterior_sampling import (
+    BetaBernoulli,
+    DirichletMultinomial,
+    GaussianMean,
+    PosteriorSample,
+)
+from sfumato.privacy.mechanisms.randomized_response import BinaryResponse, KaryResponse
+from sfumato.privacy.mechanisms.sample_and_aggregate import SampleAndAggregate
+from sfumato.privacy.mechanisms.selection import Exponential, PermuteAndFlip, ReportNoisyMax
+from sfumato.privacy.mechanisms.smooth_sensitivity import SmoothMedian
+
+__all__ = [
+    "BetaBernoulli",
+    "BinaryResponse",
+    "BinaryTreeCounter",
+    "ContributionBound",
+    "ContributionSample",
+    "DirichletMultinomial",
+    "Exponential",
+    "FixedPoint",
+    "Gaussian",
+    "GaussianMean",
+    "KaryResponse",
+    "Laplace",
+    "Mechanism",
+    "PanPrivateCounter",
+    "PanPrivateDistinct",
+    "PermuteAndFlip",
+    "PosteriorSample",
+    "ReportNoisyMax",
+    "SampleAndAggregate",
+    "SmoothMedian",
+    "bound_contributions",
+]

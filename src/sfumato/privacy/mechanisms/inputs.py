@@ -1,0 +1,267 @@
+"""Private numbers: read cell by cell by a public rule, so that no row raises or changes another.
+
+What cannot be a number is left out, or counts as 0 where the length of a column is public; what is
+beyond the limits is clipped to them. Clipping moves no two values further apart, so sensitivities
+stand. Only what is wrong with a value as a whole (its shape, its type), which the query decides and
+not a row, is refused.
+
+Bounded real numbers as whole numbers on a grid: clip, round toward zero, exact sensitivities.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.core.row_values import cells_of, number_of, numbers_of
+from sfumato.core.validation import checked, number, one_of, power_of_two, whole
+from sfumato.privacy.accounting.losses import RELATIONS
+from sfumato.privacy.noise.discrete import ROOM
+
+__all__ = [
+    "LARGEST",
+    "FixedPoint",
+    "clipped_column",
+    "count_column",
+    "entries",
+    "one_column",
+    "plain",
+    "real_column",
+    "whole_column",
+    "whole_numbers",
+]
+
+LARGEST = ROOM - 1  # so that a number and its noise fit 64 bits
+MOST = 2**63 - 1
+
+
+def plain(owner: str, name: str, value: Any) -> Any:
+    """The value, unless it is a masked array, whose mask would be lost without a word."""
+    if isinstance(value, np.ma.MaskedArray):
+        wanted = "must not be a masked array; drop or fill what is masked"
+        raise ValueError(f"{owner}: {name} {wanted}.")
+    return value
+
+
+def one_column(owner: str, name: str, column: Any) -> Any:
+    """The column, unless it is none: one value, a table, or an array of more dimensions."""
+    several = hasattr(column, "columns") or getattr(column, "ndim", 1) != 1
+    if several or isinstance(column, str | bytes | dict) or not hasattr(column, "__len__"):
+        kind = type(column).__name__
+        raise ValueError(f"{owner}: {name} must be one column of numbers, not {kind}.")
+    return column
+
+
+def whole_column(owner: str, name: str, column: Any) -> np.ndarray:
+    """Whole numbers as int64: cut toward zero, clipped to 64 bits, without what is no number."""
+    return _whole(one_column(owner, name, column), None)
+
+
+def count_column(owner: str, name: str, column: Any) -> np.ndarray:
+    """Counts as int64, from 0 to 2**31 - 1, so that no sum of a column wraps; 0 for no number."""
+    return clipped_column(owner, name, column, 0, 2**31 - 1)
+
+
+def clipped_column(owner: str, name: str, column: Any, low: int, high: int) -> np.ndarray:
+    """Whole numbers as int64, cut toward zero and clipped to the limits; 0 for no number."""
+    return np.asarray(np.clip(_whole(one_column(owner, name, column), 0), low, high))
+
+
+def real_column(owner: str, name: str, column: Any) -> np.ndarray:
+    """Real numbers as float64, infinite ones among them, without what is no number."""
+    values = numbers_of(one_column(owner, name, column))
+    return np.asarray(values[~np.isnan(values)])
+
+
+def whole_numbers(owner: str, value: Any, low: int = -LARGEST, high: int = LARGEST) -> np.ndarray:
+    """The value as a fresh int64 array, clipped to low and high; its type must be whole numbers."""
+    wanted = f"{owner}: value must be whole numbers from {low} to {high}"
+    plain(owner, "value", value)
+    try:
+        numbers = np.asarray(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{wanted}, in one regular array.") from None
+    if numbers.size and numbers.dtype == object and all(map(_is_integer, numbers.flat)):
+        numbers = np.array([min(max(int(n), low), high) for n in numbers.flat]).reshape(
+            numbers.shape
+        )
+    if numbers.size and numbers.dtype.kind not in "iu":
+        raise ValueError(f"{wanted}, not of type {numbers.dtype}.")
+    clipped = np.clip(_signed(numbers), low, high) if numbers.size else numbers
+    return np.array(clipped, np.int64, order="C")
+
+
+def entries(owner: str, value: Any, high: int) -> np.ndarray:
+    """Whole numbers from 0 to high, in the shape of the value; what is no number is 0."""
+    try:
+        array = np.asanyarray(value)
+    except (TypeError, ValueError, OverflowError):
+        array = np.empty(len(value), object)  # one entry is no number but a list
+        array[:] = value
+    if array.dtype.kind == "V":
+        raise ValueError(f"{owner}: value must be an array of whole numbers from 0 to {high}.")
+    whole = _whole(array.reshape(-1), 0).reshape(array.shape)
+    return np.clip(whole, 0, high)
+
+
+def _signed(values: np.ndarray) -> np.ndarray:
+    """Integers as int64; of all their types only uint64 has numbers beyond, which are clipped."""
+    if values.dtype.kind == "u" and values.dtype.itemsize == 8:
+        values = np.minimum(values, np.uint64(MOST))
+    return values.astype(np.int64)
+
+
+def _is_integer(number: Any) -> bool:
+    spans = bool | np.timedelta64  # NumPy counts a span of time as an integer
+    return isinstance(number, int | np.integer) and not isinstance(number, spans)
+
+
+def _whole(column: Any, absent: int | None) -> np.ndarray:
+    """Whole numbers of a column; what is no number is `absent`, or left out where that is None."""
+    if isinstance(column, pa.ChunkedArray):
+        parts = [_whole(chunk, absent) for chunk in column.chunks]
+        return np.concatenate([np.empty(0, np.int64), *parts])
+    if isinstance(column, pa.Array) and pa.types.is_integer(column.type) and not column.null_count:
+        column = column.to_numpy(zero_copy_only=False)
+    plain_array = isinstance(column, np.ndarray) and not isinstance(column, np.ma.MaskedArray)
+    if plain_array and column.dtype.kind in "iu":
+        return _signed(column)
+    if plain_array and column.dtype.kind == "f":
+        missing = np.isnan(column)
+        # 2**63 itself is no int64, and as a float has no neighbour below it that matters.
+        edge = np.clip(np.where(missing, 0, np.trunc(column)), -(2.0**63), 2.0**63)
+        whole = np.where(edge >= 2.0**63, MOST, np.where(edge < 2.0**63, edge, 0).astype(np.int64))
+        return whole[~missing] if absent is None else np.where(missing, absent, whole)
+    cells = [_whole_cell(cell) for cell in cells_of(column)]
+    kept = [absent if cell is None else cell for cell in cells]
+    return np.array([cell for cell in kept if cell is not None], np.int64)
+
+
+def _whole_cell(cell: Any) -> int | None:
+    """One cell as a whole number within 64 bits, or None: integers stay exact, unlike floats."""
+    if isinstance(cell, int | np.integer) and not isinstance(cell, np.timedelta64):
+        return min(max(int(cell), -MOST - 1), MOST)
+    if isinstance(cell, str | bytes) and len(cell) < 40:
+        try:
+            return min(max(int(cell), -MOST - 1), MOST)
+        except ValueError:
+            pass
+    number = number_of(cell)
+    if math.isnan(number):
+        return None
+    if math.isinf(number):
+        return MOST if number > 0 else -MOST - 1
+    return min(max(int(number), -MOST - 1), MOST)
+
+
+MAX_STEPS = 2**31  # steps to a bound, and rows, so that sums of them fit 64 bits
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedPoint:
+    """Real numbers from low to high as whole multiples of a step, and back.
+
+    Guarantee: `encode` is monotone and exact, clip(x) / step rounded toward zero, so a number that
+    one unit holds is at most `change("add/remove")` from 0, which stands for its absence, and at
+    most `change("replace")` from any other; sums of encoded rows then have the sensitivities `l1`
+    and `l2_squared`. Floats are only scaled by a power of two, cut toward zero and clipped to whole
+    numbers below 2**31, none of which rounds; up to 2**31 rows are taken, so no sum can wrap.
+    Parameters: low and high, public bounds within 2**53; step, a power of two, fewer than 2**31 of
+    which reach a bound; coordinates, how many numbers one unit holds at most. Infinite numbers are
+    clipped; NaN and what is no number count as 0, as if they were not there. Each number is read by
+    itself, whatever the type of the others.
+
+    >>> grid = FixedPoint(low=-1, high=1, step=2**-10, coordinates=2)
+    >>> people = grid.encode([[0.5, -0.25], [9.0, 0.0], [-0.1, 0.3]])
+    >>> from sfumato.privacy.mechanisms.additive import Laplace
+    >>> noisy = Laplace(grid.l1("add/remove"), epsilon=1, cells=2).run(people.sum(axis=0))
+    >>> grid.decode(people.sum(axis=0))
+    array([1.40039062, 0.04980469])
+    """
+
+    low: Any
+    high: Any
+    step: Any
+    coordinates: int = field(default=1)
+    LIMITS: ClassVar[dict[str, Any]] = {
+        "low": number,
+        "high": number,
+        "step": power_of_two,
+        "coordinates": whole(1, 2**53),
+    }
+
+    def __post_init__(self) -> None:
+        checked(self, self.LIMITS)
+        if self.low >= self.high:
+            raise ValueError(f"FixedPoint: low must be below high ({self.high}), not {self.low}.")
+        if self._lowest == self._highest:
+            raise ValueError(
+                f"FixedPoint: step must be smaller than {self.step}: all numbers would be one."
+            )
+        if max(abs(self._lowest), abs(self._highest)) >= MAX_STEPS:
+            raise ValueError(
+                f"FixedPoint: step must be larger than {self.step}: a bound is 2**31 steps away, "
+                "or more."
+            )
+
+    @property
+    def _lowest(self) -> int:
+        return int(self.low / self.step)  # int cuts toward zero
+
+    @property
+    def _highest(self) -> int:
+        return int(self.high / self.step)
+
+    def encode(self, numbers: Any) -> np.ndarray:
+        """Each number's multiple of the step, as int64: clipped, then rounded toward zero."""
+        reals = _reals(numbers)
+        if len(np.atleast_1d(reals)) > MAX_STEPS:
+            raise ValueError("FixedPoint: numbers must be at most 2**31 rows, or sums might wrap.")
+        # Whole numbers past 2**53 may round to floats, but stay past it, where no bound is.
+        with np.errstate(over="ignore", under="ignore"):  # to infinity, clipped; to below 1, cut
+            steps = np.ldexp(np.where(np.isnan(reals), 0.0, reals), -self._exponent)
+        # Rounding toward zero is monotone, so to clip after it is to clip before it.
+        whole_steps = np.clip(np.trunc(steps), self._lowest, self._highest)
+        return np.asarray(whole_steps, np.int64)
+
+    def decode(self, steps: Any) -> Any:
+        """The real numbers of whole ones, noisy or not: a float, or an array of them."""
+        steps = np.asarray(plain("FixedPoint", "steps", steps))
+        if steps.dtype.kind not in "iu":
+            raise ValueError(f"FixedPoint: steps must be whole numbers, not {steps.dtype}.")
+        return np.ldexp(steps.astype(np.float64), self._exponent)[()]
+
+    def change(self, relation: str) -> int:
+        """The most that one unit changes a sum of encoded numbers by, in steps."""
+        if one_of(RELATIONS).check("FixedPoint", "relation", relation) == "replace":
+            return self._highest - self._lowest
+        return max(abs(self._lowest), abs(self._highest))
+
+    def l1(self, relation: str) -> int:
+        """The L1 sensitivity of a sum of encoded rows, in steps."""
+        return self.coordinates * self.change(relation)
+
+    def l2_squared(self, relation: str) -> int:
+        """The square of the L2 sensitivity of a sum of encoded rows, in steps."""
+        return int(self.coordinates * self.change(relation) ** 2)
+
+    @property
+    def _exponent(self) -> int:
+        return int(self.step.numerator.bit_length() - self.step.denominator.bit_length())
+
+
+def _reals(numbers: Any) -> np.ndarray:
+    """Each number by itself, in the shape that was given; NaN where it is none."""
+    if isinstance(numbers, np.ndarray):
+        return numbers_of(numbers)
+    try:
+        array = np.asanyarray(numbers)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError("FixedPoint: numbers must be in one regular array.") from None
+    if array.ndim == 0:
+        return np.asarray(number_of(numbers))
+    if array.ndim == 1:
+        return numbers_of(numbers)
+    return np.stack([_reals(row) for row in numbers])

@@ -1,0 +1,203 @@
+"""Sample and aggregate: any function of a table, made private by running it on separate blocks."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sfumato.core.hashing import KeyColumn
+from sfumato.core.row_values import numbers_of
+from sfumato.core.validation import number, one_of, rational, whole
+from sfumato.privacy.accounting.losses import LaplaceNoise, Loss
+from sfumato.privacy.mechanisms.base import Mechanism
+from sfumato.privacy.mechanisms.contribution_bounding import numbered
+from sfumato.privacy.mechanisms.smooth_sensitivity import SmoothMedian
+from sfumato.privacy.noise.discrete import LARGEST, discrete_laplace, uniform
+from sfumato.privacy.random_source import Source, SystemSource
+
+__all__ = ["SampleAndAggregate"]
+
+
+@dataclass(frozen=True)
+class SampleAndAggregate(Mechanism):
+    """The mean or the median of what a function says about random blocks of the rows.
+
+    Guarantee: pure epsilon-differential privacy, add/remove or replace, of one row; with `units`
+    (a column that names the unit of each row) of one unit with all its rows. Each unit goes to one
+    block by fresh random bits that do not depend on the data. Neighbours whose other units lie
+    alike differ in one block, so in one of the `blocks` answers, by at most high - low. The mean
+    takes discrete Laplace noise for that, the median is a `SmoothMedian` of the answers.
+    A block on which the function fails, or says what is no number, counts as `low`; how long it
+    takes is not hidden.
+    Parameters: function, of an array of some of the rows (perhaps none), which must depend on them
+    alone: it may not remember other blocks; epsilon above 0, from 1/1024 for the median; blocks;
+    low and high, public bounds of the answers, whole multiples of step; step, to which answers are
+    rounded toward zero; aggregate, "mean" or "median".
+
+    >>> typical = SampleAndAggregate(np.median, epsilon=1, blocks=50, low=0, high=120)
+    >>> 0 <= typical.run(np.arange(1000) % 100) <= 120
+    True
+
+    Nissim, Raskhodnikova and Smith 2007, section 4; Smith 2011 for the mean.
+    """
+
+    function: Callable[[np.ndarray], Any]
+    epsilon: Any
+    blocks: int
+    low: Any
+    high: Any
+    step: Any = Fraction(1)
+    aggregate: str = "mean"
+    domain = "an array of numbers, taken as float64; rows along the first axis, finite ones count"
+    LIMITS = {
+        "epsilon": rational,
+        "blocks": whole(1, 2**20),
+        "low": number,
+        "high": number,
+        "step": rational,
+        "aggregate": one_of(("mean", "median")),
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not callable(self.function):
+            kind = type(self.function).__name__
+            raise TypeError(f"SampleAndAggregate: function must be callable, not a {kind}.")
+        for name in ("low", "high"):
+            self._check_steps(name)
+        if self.high <= self.low:
+            raise ValueError(
+                f"SampleAndAggregate: high must be above low ({self.low}), not {self.high}."
+            )
+        if self.aggregate == "median":
+            SmoothMedian.LIMITS["epsilon"].check("SampleAndAggregate", "epsilon", self.epsilon)
+        if self._scale > LARGEST:
+            raise ValueError(
+                f"SampleAndAggregate: epsilon must be at least {self.sensitivity} steps / 2**40, "
+                f"not {self.epsilon}; or give a larger step."
+            )
+
+    @property
+    def sensitivity(self) -> int:
+        """By how many steps one unit changes the sum of the answers at most."""
+        return int((self.high - self.low) / self.step)
+
+    def run(self, value: Any, *, units: Any = None, source: Source | None = None) -> float:
+        return float(self.sample(value, 1, units=units, source=source)[0])
+
+    def sample(
+        self, value: Any, trials: int, *, units: Any = None, source: Source | None = None
+    ) -> np.ndarray:
+        rows, trials, source = _rows(value), self._trials(trials), source or SystemSource()
+        rows, of_unit = _finite(rows, _units(rows, units))
+        count = int(of_unit.max(initial=-1)) + 1
+        places = uniform(self.blocks, trials * count, source=source).reshape(trials, count)
+        lots, which = _alike(places)
+        answers = [self._answers(rows, lot[of_unit]) for lot in lots]
+        if self.aggregate == "mean":
+            sums = np.array([sum(each) for each in answers])[which]
+            noisy = sums + discrete_laplace(self._scale, trials, source=source)
+            return np.asarray(noisy * float(self.step / self.blocks))
+        middles = np.empty(trials, np.int64)
+        for lot, same in enumerate(_groups(which, len(answers))):
+            middles[same] = self._median.sample(answers[lot], same.size, source=source)
+        return np.asarray(middles * float(self.step))
+
+    def _hides(self, how: dict[str, Any]) -> str | None:
+        return "event" if how.get("units") is None else None
+
+    def _loss(self) -> Loss:
+        if self.aggregate == "median":
+            return self._median.loss()
+        return LaplaceNoise(self._scale, self.sensitivity, relation=self.relation)
+
+    def _sentence(self) -> str:
+        noise = f"discrete Laplace noise, scale {float(self._scale):.6g} steps on their sum"
+        if self.aggregate == "median":
+            noise = "discrete Cauchy noise of smooth sensitivity"
+        return (
+            f"{self.aggregate} of {self.blocks} answers from {float(self.low):g} to "
+            f"{float(self.high):g} about disjoint random blocks, in steps of {float(self.step):g}; "
+            f"{noise}"
+        )
+
+    @property
+    def _scale(self) -> Fraction:
+        return Fraction(self.sensitivity) / Fraction(self.epsilon)
+
+    @cached_property
+    def _median(self) -> SmoothMedian:
+        low, high = int(self.low / self.step), int(self.high / self.step)
+        # One unit replaces one answer; the number of answers is public.
+        return SmoothMedian(float(self.epsilon), low, high, relation=self.relation)
+
+    def _check_steps(self, name: str) -> None:
+        bound = getattr(self, name)
+        if (bound / self.step).denominator != 1 or abs(bound / self.step) >= 2**40:
+            wanted = f"a whole number of steps of {self.step}, fewer than 2**40"
+            raise ValueError(f"SampleAndAggregate: {name} must be {wanted}, not {bound}.")
+
+    def _answers(self, rows: np.ndarray, block: np.ndarray) -> list[int]:
+        """What the function says about each block, in steps within the bounds."""
+        return [self._ask(rows[part]) for part in _groups(block, self.blocks)]
+
+    def _ask(self, rows: np.ndarray) -> int:
+        low, high = int(self.low / self.step), int(self.high / self.step)
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")  # a warning would tell of the rows of a block
+                said = float(self.function(rows))
+            if said in (float("inf"), float("-inf")):
+                return high if said > 0 else low
+            return min(max(int(Fraction(said) / self.step), low), high)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # whatever fails must look like an answer
+            return low
+
+
+def _groups(codes: np.ndarray, size: int) -> list[np.ndarray]:
+    """The places of each code from 0 to size - 1, in their order."""
+    ends = np.cumsum(np.bincount(codes, minlength=size))
+    return np.split(np.argsort(codes, kind="stable"), ends[:-1])
+
+
+def _alike(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The different rows and which one each row is: an audit repeats few rows very often."""
+    if places.shape[1] > 64 or not places.size:
+        return places, np.arange(places.shape[0])
+    rows, which = np.unique(places, axis=0, return_inverse=True)
+    return rows, which.reshape(-1)
+
+
+def _rows(value: Any) -> np.ndarray:
+    """Rows of float64, each number read by itself, NaN where it is none."""
+    if isinstance(value, list | tuple) and any(not hasattr(row, "__len__") for row in value):
+        return numbers_of(list(value))
+    try:
+        rows = np.asanyarray(value)
+    except (TypeError, ValueError, OverflowError):
+        rows = np.asarray(None)
+    if rows.ndim == 0:
+        raise ValueError("SampleAndAggregate: value must be an array of rows of numbers.")
+    return numbers_of(rows)
+
+
+def _finite(rows: np.ndarray, of_unit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows whose numbers are all there and finite, and their units; the others count nowhere."""
+    kept = np.isfinite(rows).all(axis=tuple(range(1, rows.ndim)))
+    return rows[kept], of_unit[kept]
+
+
+def _units(rows: np.ndarray, units: Any) -> np.ndarray:
+    """The number of each row's unit, from 0 up."""
+    if units is None:
+        return np.arange(rows.shape[0])
+    named = KeyColumn(units, name="SampleAndAggregate: units")
+    if named.size != rows.shape[0]:
+        raise ValueError("SampleAndAggregate: units must name one unit for each row.")
+    return numbered(named)

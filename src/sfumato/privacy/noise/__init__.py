@@ -1,0 +1,33 @@
+"""Exact discrete noise, and shares of it that parties draw apart."""
+
+from sfumato.privacy.noise.discrete import (
+    PARTIES,
+    InsecureSeededSource,
+    ShareSource,
+    add_gaussian,
+    add_laplace,
+    add_laplace_share,
+    coins,
+    discrete_gaussian,
+    discrete_laplace,
+    flips,
+    gaussian_gap,
+    laplace_share,
+    uniform,
+)
+
+__all__ = [
+    "PARTIES",
+    "InsecureSeededSource",
+    "ShareSource",
+    "add_gaussian",
+    "add_laplace",
+    "add_laplace_share",
+    "coins",
+    "discrete_gaussian",
+    "discrete_laplace",
+    "flips",
+    "gaussian_gap",
+    "laplace_share",
+    "uniform",
+]

@@ -1,0 +1,1 @@
+"""Exact distributions of noise in integers: no float is used in this folder."""

@@ -1,0 +1,214 @@
+"""Fast and exact samplers: a table answers almost every draw, whole-number arithmetic the rest."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from sfumato.kernels import noise as kernels
+from sfumato.privacy.noise.exact import reference as _cks
+from sfumato.privacy.noise.exact.laws import (
+    Digit,
+    HalfGaussian,
+    Law,
+    SignedDigit,
+    SizeOfLaplace,
+    exp_bounds,
+)
+from sfumato.privacy.random_source import Source
+
+__all__ = [
+    "CHUNK",
+    "GaussianSampler",
+    "LaplaceSampler",
+    "Table",
+    "gaussian_sampler",
+    "laplace_sampler",
+    "parts",
+]
+
+CHUNK = 1 << 14  # draws at a time: their words and numbers stay in the second cache
+BITS = 63  # of a word that choose an outcome; the lowest is a sign
+DIRECT = 1024  # the largest Laplace scale, and
+STRIPS = 4096  # Gaussian sigma, with a table entry for every number
+DIGIT = 10  # bits of a Laplace digit
+
+
+class Table:
+    """The floors of a law, and where to start looking for each stretch of equal leading bits."""
+
+    def __init__(self, law: Law) -> None:
+        self.law = law
+        self.floors = np.array(law.floors(BITS), np.uint64)
+        leading = min(max(self.floors.size.bit_length() + 2, 8), 16)
+        self.shift = BITS - leading
+        starts = np.arange(1 << leading, dtype=np.uint64) << np.uint64(self.shift)
+        self.guide = np.searchsorted(self.floors, starts).astype(np.uint32)
+
+    @property
+    def looked_up(self) -> tuple[np.ndarray, np.ndarray, int]:
+        return self.floors, self.guide, self.shift
+
+    def resolve(self, word: int, bits: _cks.Bits) -> int:
+        return self.law.resolve(int(word) >> 1, BITS, bits)
+
+
+class LaplaceSampler:
+    """Whole numbers with chance proportional to exp(-|k| / scale).
+
+    A small scale takes one table. A large one takes a table for each digit, since the digits of a
+    geometric number are independent.
+    """
+
+    def __init__(self, scale: Fraction) -> None:
+        rate = 1 / scale
+        if scale <= DIRECT:
+            self._tables = [Table(SizeOfLaplace(rate))]
+            return
+        lower = -(-(scale / 128).__ceil__().bit_length() // DIGIT)
+        base = 1 << DIGIT
+        self._tables = [Table(SignedDigit(rate, base))]
+        for place in range(1, lower):
+            self._tables.append(Table(Digit(rate * base**place, base)))
+        self._tables.append(Table(Digit(rate * base**lower)))
+
+    def add(self, cells: np.ndarray, source: Source) -> None:
+        """Add noise to every number of a one-dimensional int64 array."""
+        bits = _cks.Bits(source)
+        words, left_open = np.empty(CHUNK, np.uint64), np.empty(CHUNK, np.int64)
+        digits = np.empty(CHUNK, np.int64)
+        for part in parts(cells):
+            if len(self._tables) == 1:
+                source.fill(words[: part.size])
+                self._direct(words[: part.size], left_open, bits, part)
+            else:
+                self._by_digits(words[: part.size], left_open, bits, digits[: part.size], source)
+                kernels.add_signed(digits[: part.size], part)
+
+    def _direct(
+        self, words: np.ndarray, left_open: np.ndarray, bits: _cks.Bits, out: np.ndarray
+    ) -> None:
+        (table,) = self._tables
+        missing = kernels.add_sizes(words, *table.looked_up, left_open, out)
+        for i in left_open[:missing]:
+            size = table.resolve(words[i], bits)
+            out[i] += -size if words[i] & np.uint64(1) else size
+
+    def _by_digits(
+        self,
+        words: np.ndarray,
+        left_open: np.ndarray,
+        bits: _cks.Bits,
+        out: np.ndarray,
+        source: Source,
+    ) -> None:
+        out[:] = 0
+        for number, table in enumerate(self._tables):
+            place = DIGIT * number + (number > 0)  # the lowest digit carries the sign below it
+            source.fill(words)
+            missing = kernels.add_digits(words, *table.looked_up, place, left_open, out)
+            for i in left_open[:missing]:
+                out[i] += table.resolve(words[i], bits) << place
+
+
+class GaussianSampler:
+    """Whole numbers with chance proportional to exp(-k**2 / (2 sigma**2)).
+
+    A small sigma takes a table of all sizes. A large one takes a table of strips, each as wide as a
+    power of two and as high as its highest point; a point of a strip is kept with the ratio of its
+    height to that. Points that are not kept are drawn afresh.
+    """
+
+    def __init__(self, variance: Fraction) -> None:
+        self._variance = variance
+        self._place = 0
+        while variance > (STRIPS << self._place) ** 2:
+            self._place += 1
+        narrow = variance / 4**self._place
+        self._table = Table(HalfGaussian(narrow, both=self._place == 0))
+        if self._place:
+            self._slopes = self._doubts()
+
+    def add(self, cells: np.ndarray, source: Source) -> None:
+        """Add noise to every number of a one-dimensional int64 array."""
+        bits = _cks.Bits(source)
+        words, left_open = np.empty((CHUNK, 2), np.uint64), np.empty(CHUNK, np.int64)
+        not_kept: list[int] = []
+        for number, part in enumerate(parts(cells)):
+            if self._place:
+                source.fill(words[: part.size])
+                again = self._by_strips(words[: part.size], left_open, bits, part)
+                not_kept += [number * CHUNK + i for i in again]
+            else:
+                flat = words.reshape(-1)[: part.size]
+                source.fill(flat)
+                missing = kernels.add_sizes(flat, *self._table.looked_up, left_open, part)
+                for i in left_open[:missing]:
+                    size = self._table.resolve(flat[i], bits)
+                    part[i] += -size if flat[i] & np.uint64(1) else size
+        if not_kept:
+            afresh = np.zeros(len(not_kept), np.int64)
+            self.add(afresh, source)
+            cells[not_kept] += afresh
+
+    def _by_strips(
+        self, words: np.ndarray, left_open: np.ndarray, bits: _cks.Bits, out: np.ndarray
+    ) -> list[int]:
+        """Add the points that are kept; where those are that are not."""
+        strips = *self._table.looked_up, self._place, self._slopes
+        missing = kernels.add_strips(words.reshape(-1), *strips, left_open, out)
+        not_kept = []
+        for i in left_open[:missing]:
+            point = self._point(int(words[i, 0]), int(words[i, 1]), bits)
+            if point is None:
+                not_kept.append(int(i))
+            else:
+                out[i] += point
+        return not_kept
+
+    def _point(self, first: int, second: int, bits: _cks.Bits) -> int | None:
+        """The number for two words, or None if it is not kept."""
+        strip = self._table.resolve(first, bits)
+        edge, inside = strip << self._place, second & ((1 << self._place) - 1)
+        size, known = edge + inside, 64 - self._place
+        gamma = (size**2 - edge**2) / (2 * self._variance)
+        minus = first & 1
+        if (size == 0 and minus) or not _below_exp(second >> self._place, known, gamma, bits):
+            return None
+        return -size if minus else size
+
+    def _doubts(self) -> np.ndarray:
+        """Of 2**64, how much more is doubtful for each step into a strip, rounded up.
+
+        A step r into strip k, at width k + r, is kept with chance exp(-g) >= 1 - g, where
+        g = r (2 width k + r) / (2 variance) <= r (width - 1 + 2 width k) / (2 variance).
+        """
+        width, unit = 1 << self._place, 2**64 / (2 * self._variance)
+        return np.array([((width - 1) * unit).__ceil__(), (2 * width * unit).__ceil__()], np.uint64)
+
+
+def _below_exp(prefix: int, known: int, gamma: Fraction, bits: _cks.Bits) -> bool:
+    """Is a uniform number with these leading bits below exp(-gamma)? Draws more as needed."""
+    while True:
+        low, high = exp_bounds(gamma, known)
+        if prefix + 1 <= low:
+            return True
+        if prefix >= high:
+            return False
+        prefix, known = prefix << 64 | bits.take(64), known + 64
+
+
+def parts(cells: np.ndarray) -> Iterator[np.ndarray]:
+    for start in range(0, cells.size, CHUNK):
+        yield cells[start : start + CHUNK]
+
+
+@lru_cache(16)
+def laplace_sampler(scale: Fraction) -> LaplaceSampler:
+    return LaplaceSampler(scale)
+
+
+@lru_cache(16)
+def gaussian_sampler(variance: Fraction) -> GaussianSampler:
+    return GaussianSampler(variance)

@@ -1,0 +1,62 @@
+"""Where random bits come from: AES in counter mode, keyed by the operating system for every use."""
+
+import hashlib
+import os
+from typing import Protocol
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from sfumato.core.validation import whole
+from sfumato.privacy.statement import INSECURE, SYSTEM
+
+__all__ = ["InsecureSeededSource", "Source", "SystemSource", "stated"]
+
+
+class Source(Protocol):
+    """Uniform, independent bits."""
+
+    def fill(self, out: np.ndarray) -> None:
+        """Overwrite a contiguous array with random bytes."""
+
+
+class _Counter:
+    """The key stream of AES-256 in counter mode, never the same part twice."""
+
+    def __init__(self, key: bytes, start: bytes) -> None:
+        self._stream = Cipher(algorithms.AES(key), modes.CTR(start)).encryptor()
+
+    def fill(self, out: np.ndarray) -> None:
+        view = memoryview(out.view(np.uint8).reshape(-1))  # type: ignore[arg-type]
+        self._stream.update_into(bytes(len(view)), view)
+
+
+class SystemSource(_Counter):
+    """Bits that nobody can compute again: key and start come from the operating system.
+
+    A process that forks gets keys of its own, so that no two draw the same bits.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(os.urandom(32), os.urandom(16))
+        self._process = os.getpid()
+
+    def fill(self, out: np.ndarray) -> None:
+        if self._process != os.getpid():
+            self.__init__()  # type: ignore[misc]
+        super().fill(out)
+
+
+class InsecureSeededSource(_Counter):
+    """For tests only: the same seed gives the same bits, and every statement says that it did."""
+
+    def __init__(self, seed: int) -> None:
+        seed = whole(0, 2**64 - 1).check("InsecureSeededSource", "seed", seed)
+        super().__init__(hashlib.sha256(b"insecure %d" % seed).digest(), bytes(16))
+
+
+def stated(source: Source | None) -> str:
+    """What a statement says of the bits: all but those of the operating system are insecure."""
+    if source is not None and not callable(getattr(source, "fill", None)):
+        raise ValueError("source must have a method fill(array); leave it out for secure bits.")
+    return SYSTEM if source is None or type(source) is SystemSource else INSECURE

@@ -1,0 +1,278 @@
+"""Releases: noisy cells, public parameters and a privacy statement; nothing else, and for good.
+
+Who pays for a release, and whose presence it hides: checked alike for sketches and answers.
+"""
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Self, TypedDict, TypeVar
+
+import numpy as np
+
+from sfumato.core.file_format import Packed
+from sfumato.core.storage import Stored
+from sfumato.core.validation import between, one_of, positive, whole
+from sfumato.privacy.accounting.losses import RELATIONS, Loss
+from sfumato.privacy.random_source import Source, SystemSource, stated
+from sfumato.privacy.statement import UNITS, PrivacyStatement
+
+__all__ = ["Options", "Plan", "Release", "Terms", "paid_by", "whose"]
+
+
+def paid_by(owner: str, options: Mapping[str, Any]) -> tuple[Any, str]:
+    """The ledger, given or at a path that is there, and its data set; (None, "") if nobody pays."""
+    ledger, dataset = options.get("ledger"), options.get("dataset") or ""
+    if (ledger is None) != (dataset == ""):
+        raise ValueError(f"{owner}: ledger and dataset go together; give both or neither.")
+    release_id = options.get("release_id")
+    if release_id is not None and (ledger is None or not isinstance(release_id, str)):
+        raise ValueError(f"{owner}: release_id must be a text, and needs a ledger to look in.")
+    if isinstance(ledger, str | os.PathLike):
+        from sfumato.privacy.ledger.ledger import Ledger
+
+        if not os.path.exists(ledger) or not os.path.getsize(ledger):
+            raise FileNotFoundError(f"{owner}: there is no ledger {os.fspath(ledger)}.")
+        ledger = Ledger(ledger)
+    if ledger is not None and not (hasattr(ledger, "release") and hasattr(ledger, "dataset")):
+        given = type(ledger).__name__
+        raise TypeError(f"{owner}: ledger must be a Ledger or its path, not {given}.")
+    return ledger, dataset
+
+
+def whose(
+    owner: str, ledger: Any, dataset: str, options: Mapping[str, Any], relation: str = "add/remove"
+) -> tuple[str, str]:
+    """Unit and relation: of the data set where there is a ledger, else as given, or usual."""
+    given = {name: options[name] for name in ("unit", "relation") if options.get(name) is not None}
+    unit = one_of(UNITS).check(owner, "unit", given.get("unit", "event"))
+    relation = one_of(RELATIONS).check(owner, "relation", given.get("relation", relation))
+    if ledger is None:
+        return unit, relation
+    known = ledger.dataset(dataset)
+    for name, value in (("unit", known.unit), ("relation", known.relation)):
+        if given.get(name, value) != value:
+            raise ValueError(
+                f"{owner}: {name} is {given[name]!r} here and {value!r} in the ledger for "
+                f"{dataset!r}."
+            )
+    return known.unit, known.relation
+
+
+class Release(Stored):
+    """A private copy of a sketch that may leave the curator.
+
+    It holds cells with noise, public parameters and its `statement`; it cannot be changed, and
+    everything it answers is computed from those alone, at no further cost.
+    """
+
+    statement: PrivacyStatement
+    _of: ClassVar[str] = ""  # the sketch that is released
+
+    @classmethod
+    def _make(
+        cls, parameters: dict[str, Any], arrays: dict[str, np.ndarray], statement: PrivacyStatement
+    ) -> Self:
+        release = cls.__new__(cls)
+        release._set_parameters(**parameters)
+        for name in release._layout():
+            setattr(release, name, arrays[name])
+        release._seal(statement)
+        return release
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if "statement" in self.__dict__:
+            raise AttributeError(f"{type(self).__name__}: a release cannot be changed.")
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__}: a release cannot be changed.")
+
+    def update(self, *args: Any, **options: Any) -> Any:
+        """Refused: a release is for good."""
+        raise TypeError(
+            f"{type(self).__name__}: a release cannot be changed; update the {self._of} and "
+            "release it again, which costs again."
+        )
+
+    merge = update
+
+    def copy(self) -> Self:
+        """The release itself, since it cannot be changed."""
+        return self
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Release):
+            return NotImplemented
+        return super().__eq__(other) is True and self.statement == other.statement
+
+    __hash__ = None
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()}\n{self.statement!r}"
+
+    def _state(self) -> dict[str, Any]:
+        return {"statement": self.statement.to_dict()}
+
+    def _restore(self, packed: Packed) -> None:
+        super()._restore(packed)
+        try:
+            statement = PrivacyStatement.from_dict(packed.state["statement"])
+        except RecursionError:
+            raise ValueError("the statement is nested too deep.") from None
+        self._seal(statement)
+
+    def _seal(self, statement: PrivacyStatement) -> None:
+        for array in self._arrays().values():
+            array.flags.writeable = False
+        self.statement = statement
+
+
+SINGLE = ("event", "item of a profile")  # units of one event each
+KEPT = 2**36  # bytes of cells; a ledger keeps large releases in files beside it
+
+
+class Options(TypedDict, total=False):
+    """What every `release` takes besides epsilon and delta; see `Terms`."""
+
+    ledger: Any
+    dataset: str | None
+    unit: str
+    relation: str
+    contributions: int
+    release_id: str | None
+    source: Source | None
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a caller asks of a release, checked before anything is charged.
+
+    epsilon, delta: what it may cost. ledger and dataset: who pays; unit and relation are then those
+    of the data set. contributions: the most events that one unit may have in the sketch (1 for an
+    event or an item). release_id: a name that makes a retry return the stored bytes. source: of the
+    noise, for tests only; otherwise fresh bits keyed by the operating system.
+    """
+
+    owner: str
+    epsilon: float
+    delta: float
+    ledger: Any
+    dataset: str
+    unit: str
+    relation: str
+    contributions: int
+    release_id: str | None
+    source: Source | None
+
+    @classmethod
+    def of(cls, owner: str, epsilon: float, delta: float, options: Options) -> Self:
+        """The terms, or ValueError naming what is wrong."""
+        strange = set(options) - set(Options.__annotations__)
+        if strange:
+            raise TypeError(f"{owner}: release takes no {strange.pop()!r}.")
+        ledger, dataset = paid_by(owner, options)
+        unit, relation = whose(owner, ledger, dataset, options)
+        stated(options.get("source"))
+        return cls(
+            owner,
+            positive.check(owner, "epsilon", epsilon),
+            between(0, 1).check(owner, "delta", delta),
+            ledger,
+            dataset,
+            unit,
+            relation,
+            _contributions(owner, unit, options),
+            options.get("release_id"),
+            options.get("source"),
+        )
+
+    @property
+    def events(self) -> int:
+        """How many events may differ between neighbours: replacing takes away and adds."""
+        return self.contributions * (2 if self.relation == "replace" else 1)
+
+    def check_room(self, nbytes: int) -> None:
+        """Raise where a ledger could not keep a release of this size."""
+        if self.ledger is not None and nbytes > KEPT:
+            raise ValueError(
+                f"{self.owner}: {nbytes} bytes of cells are more than a ledger keeps, at most "
+                f"{KEPT}; make it smaller, or charge the ledger and release without it."
+            )
+
+
+R = TypeVar("R", bound=Release)
+
+
+@dataclass(frozen=True)
+class Plan(Generic[R]):
+    """A release that is about to be made: its kind, its cost, and how its cells get their noise."""
+
+    kind: type[R]
+    parameters: dict[str, Any]
+    loss: Loss
+    mechanism: str
+    noisy: Callable[[Source], dict[str, np.ndarray]]
+    covers: str = "the whole file"
+
+    def publish(self, terms: Terms) -> R:
+        """The release: charged and stored first if there is a ledger, unaccounted if not."""
+        cost = self._cost(terms)
+        if terms.ledger is None:
+            return self._made(terms, cost, "")
+        data = terms.ledger.release(
+            terms.dataset,
+            self.loss,
+            f"{self.kind.__name__}: {self.mechanism}",
+            lambda release_id: self._made(terms, cost, release_id).to_bytes(),
+            release_id=terms.release_id,
+        )
+        return self.kind.from_bytes(data)
+
+    def _made(self, terms: Terms, cost: tuple[float, float], release_id: str) -> R:
+        source = terms.source or SystemSource()
+        budget = {}
+        if terms.ledger is not None:
+            budget = dict(dataset=terms.dataset, ledger=terms.ledger.name, release=release_id)
+        statement = PrivacyStatement(
+            unit=terms.unit,
+            relation=terms.relation,
+            mechanism=self.mechanism,
+            epsilon=cost[0],
+            delta=cost[1],
+            loss=self.loss.to_dict(),
+            covers=self.covers,
+            source=stated(source),
+            contributions=terms.contributions,
+            **budget,
+        )
+        return self.kind._make(self.parameters, self.noisy(source), statement)
+
+    def _cost(self, terms: Terms) -> tuple[float, float]:
+        """Epsilon and delta for the statement, known before anything is charged."""
+        if self.loss.epsilon < math.inf:
+            return self.loss.epsilon, 0.0
+        from sfumato.privacy.accounting.calibration import epsilon_of
+
+        epsilon = epsilon_of(self.loss, terms.delta)
+        if not epsilon < math.inf:
+            raise ValueError(f"{terms.owner}: delta must be above 0 for {self.mechanism}.")
+        return epsilon or terms.epsilon, terms.delta  # a large delta alone may cover it
+
+
+def _contributions(owner: str, unit: str, options: Options) -> int:
+    most: Any = options.get("contributions")
+    if most is None and unit in SINGLE:
+        return 1
+    if most is None:
+        raise ValueError(
+            f"{owner}: contributions must be given for unit {unit!r}: the most events of one unit "
+            "in the sketch."
+        )
+    return whole(1, 2**31).check(owner, "contributions", most)

@@ -1,0 +1,232 @@
+"""Profiles as sums of codewords with discrete Gaussian noise: how much noise, and what it costs.
+
+Codewords of items, made from their hashes alone, and the sums of those of whole profiles. What
+released sums of codewords share, whole or only their signs: codewords, noise and losses.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Annotated, Any, ClassVar, Self, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.core.validation import fraction, optional, positive, whole
+from sfumato.kernels import profile_codes as kernels
+from sfumato.kernels.sketch import codes as codebooks
+from sfumato.privacy.accounting.calibration import epsilon_of, gaussian_sigma_l2
+from sfumato.privacy.accounting.losses import Concentrated
+from sfumato.privacy.noise.discrete import LARGEST
+from sfumato.privacy.release import Terms
+from sfumato.privacy.rounding import round_up
+from sfumato.profile.mechanism import ProfileMechanism
+from sfumato.profile.released import ReleasedProfiles
+from sfumato.profile.similarity import PairwiseProfiles
+
+__all__ = [
+    "LENGTH",
+    "LENGTHS",
+    "SCALE",
+    "CodewordProfiles",
+    "GaussianMechanism",
+    "GaussianNoise",
+    "codewords",
+    "mean_square",
+    "sums",
+]
+
+# The longest codeword, in whole numbers: large enough that rounding toward zero takes little off,
+# 0.8 sqrt(length) / SCALE of the squared norm (0.15 % at 1,000 entries, 1.2 % at the most), small
+# enough that 2**16 codewords are summed in 32 bits.
+SCALE = 2**14
+LENGTH = 2**16  # entries of a codeword, at most
+TABLE = 2**24  # entries of codewords that are kept at a time: 64 MiB
+SUMS = 2**20  # entries of sums at a time: 8 MiB
+BLOCK = 2**16  # entries of normals that are made, rounded and dropped
+
+
+def codewords(hashes: np.ndarray, length: int, scale: int = SCALE) -> np.ndarray:
+    """A direction for each hash, uniform on the sphere, rounded toward zero to whole numbers.
+
+    Guarantee: the squares of a codeword, summed in integers, are at most scale**2, for every hash;
+    and it depends on its own hash, the length and the scale only, on every machine alike.
+
+    >>> word = codewords(np.array([7], np.uint64), 100)
+    >>> word.dtype, bool((word.astype(np.int64) ** 2).sum() <= SCALE**2)
+    (dtype('int32'), True)
+    """
+    panels = _panels(hashes, length, scale)
+    words = panels.transpose(1, 0, 2).reshape(hashes.size, len(panels) * codebooks.PANEL)
+    return np.ascontiguousarray(words[:, :length])
+
+
+@lru_cache(64)
+def mean_square(length: int, scale: int = SCALE) -> float:
+    """The mean squared norm of a codeword, from 64 of them, which differ by far less than 1 %."""
+    some = codewords(np.arange(64, dtype=np.uint64), length, scale).astype(np.float64)
+    return float((some**2).sum() / len(some))
+
+
+def sums(hashes: np.ndarray, starts: np.ndarray, length: int) -> Iterator[tuple[slice, np.ndarray]]:
+    """The sums of the codewords of each set, some sets at a time, as int64.
+
+    Each codeword is made once where those of all different items fit TABLE, else once for every
+    part; memory stays bounded either way. A sum of 2**31 codewords is below 2**45.
+    """
+    coded = pa.array(hashes).dictionary_encode()
+    items = np.asarray(coded.dictionary, np.uint64)
+    places = np.asarray(coded.indices, np.int32)
+    held = max(1, TABLE // length)
+    whole = _panels(items, length, SCALE) if items.size <= held else None
+    rows = max(1, (SUMS if whole is not None else 8 * SUMS) // length)
+    for first in range(0, starts.size - 1, rows):
+        bounds = starts[first : first + rows + 1]
+        out = np.zeros((bounds.size - 1, length), np.int64)
+        for at in range(0, items.size, held):
+            table = _panels(items[at : at + held], length, SCALE) if whole is None else whole
+            kernels.add(table, at, places, bounds, out)
+        yield slice(first, first + bounds.size - 1), out
+
+
+def _panels(hashes: np.ndarray, length: int, scale: int) -> np.ndarray:
+    """Codewords in an even number of panels of sixteen entries, filled up with zeros."""
+    count = 2 * -(-length // (2 * codebooks.PANEL))
+    out = np.empty((count, hashes.size, codebooks.PANEL), np.int32)
+    step = max(1, BLOCK // length)
+    for start in range(0, hashes.size, step):
+        part = slice(start, min(start + step, hashes.size))
+        normals = np.empty((count, part.stop - start, codebooks.PANEL))
+        codebooks.gaussian(hashes[part], normals)
+        kernels.round_inward(normals, length, scale, out[:, part])
+    return out
+
+
+FAINT = 1e-9  # what is stated where a delta alone covers the noise
+R = TypeVar("R", bound=ReleasedProfiles)
+
+
+@dataclass(frozen=True)
+class GaussianNoise:
+    """Noise of this sigma on whole numbers that one item moves by a vector of this squared norm."""
+
+    sigma: Fraction
+    norm_squared: int
+
+    @classmethod
+    def of(cls, terms: Terms, norm_squared: int, sigma: float | None) -> Self:
+        """The noise that was asked for, in codewords, or that the epsilon of the terms needs."""
+        if sigma is None:
+            asked = norm_squared * terms.events**2
+            exact = gaussian_sigma_l2(terms.epsilon, terms.delta, norm_squared=asked)
+        else:
+            exact = Fraction(math.ceil(Fraction(sigma) * SCALE))  # rounded to more noise
+        if exact > LARGEST:
+            raise ValueError(
+                f"{terms.owner}: the noise would be too large for 64 bits; raise epsilon, or "
+                "lower sigma or contributions."
+            )
+        return cls(exact, norm_squared)
+
+    def loss(self, items: int, relation: str) -> Concentrated:
+        """The cost of so many items: their codewords together are at most so many times as long.
+
+        Canonne, Kamath and Steinke 2020, theorem 14: rho = norm**2 / (2 sigma**2).
+        """
+        rho = Fraction(items**2 * self.norm_squared) / (2 * self.sigma**2)
+        return Concentrated(round_up(rho), relation=relation)
+
+    def epsilon(self, items: int, delta: float) -> float:
+        """The epsilon of so many items, added or removed; one that is exchanged counts as two."""
+        return epsilon_of(self.loss(items, "add/remove"), delta)
+
+
+class GaussianMechanism(ProfileMechanism[R]):
+    """The base of mechanisms that take an epsilon or a sigma, and a delta."""
+
+    LIMITS: ClassVar[dict[str, Any]] = {
+        "epsilon": optional(positive),
+        "delta": fraction,
+        "sigma": optional(positive),
+        **ProfileMechanism.LIMITS,
+    }
+    epsilon: float | None
+    delta: float
+    sigma: float | None
+
+    def _set_parameters(self, **given: Any) -> None:
+        owner, sigma = type(self).__name__, given["sigma"]
+        if given["epsilon"] is None and (sigma is None or (sigma == 0 and sigma is not False)):
+            raise ValueError(
+                f"{owner}: epsilon must be given, or sigma above 0; without noise the profiles "
+                "would not be private."
+            )
+        if given["epsilon"] is not None and sigma is not None:
+            raise ValueError(f"{owner}: epsilon or sigma must be given, not both.")
+        super()._set_parameters(**given)
+
+    def _asked(self) -> tuple[float, float]:
+        return FAINT if self.epsilon is None else self.epsilon, self.delta
+
+    def _sentence(self, terms: Terms, noise: GaussianNoise) -> str:
+        """The noise, and both losses: one item is hidden well, a whole profile hardly."""
+        told = self._told(terms, lambda items: noise.epsilon(items, terms.delta))
+        return (
+            f"discrete Gaussian noise of sigma {float(noise.sigma / SCALE):.6g} codewords on each "
+            f"number; at delta {terms.delta:g} {told}"
+        )
+
+
+LENGTHS = whole(1, LENGTH)
+
+
+class CodewordProfiles(PairwiseProfiles, in_files=False):
+    """The base of releases whose noise is discrete Gaussian, on sums of codewords.
+
+    A subclass says in `_length` how many numbers a codeword has, and in `_moved` how far one item
+    moves what gets the noise. scale is the norm of the longest codeword in the whole numbers that
+    are kept; sigma that of the noise in codewords, as the mechanism takes it.
+    """
+
+    version = 2  # before, sigma was in whole numbers
+    scale: Annotated[int, whole(1, SCALE)]
+    sigma: Annotated[float, positive]
+
+    @property
+    def grid_sigma(self) -> float:
+        """The sigma of the noise in the whole numbers that are kept: sigma times scale, exactly."""
+        return self.sigma * self.scale
+
+    def codewords(self, items: Any) -> np.ndarray:
+        """The codeword of each item, a row of whole numbers whose norm is at most `scale`."""
+        return codewords(self._hashed(items), self._length, self.scale)
+
+    def _loss(self, items: int) -> float:
+        """For any items: their codewords together are at most so many times as long as one.
+
+        Those of most profiles are nearly orthogonal, and then lose no more than the root of so
+        many.
+        """
+        noise = GaussianNoise(Fraction(self.sigma) * self.scale, self._moved)
+        return noise.epsilon(items, self.statement.delta)
+
+    @property
+    def _length(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def _moved(self) -> int:
+        """The most that one item moves what gets the noise, as a squared norm."""
+        return self.scale**2
+
+    @property
+    def _unit(self) -> float:
+        """The mean squared norm of a codeword, by which sums of squares become items."""
+        return mean_square(self._length, self.scale)
+
+    @property
+    def _items_of_noise(self) -> float:
+        """The noise of all numbers of a sum together, as so many items."""
+        return self._length * self.grid_sigma**2 / self._unit

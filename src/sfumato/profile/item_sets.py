@@ -1,0 +1,170 @@
+"""Profiles as they are built: for each user the set of items, as hashes in order, each once."""
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from sfumato.core.hashing import hash_column
+from sfumato.core.ids import distinct, ids_of, kind_of, places_by_text, texts
+from sfumato.data.interactions import Interactions, item_seed
+from sfumato.kernels import profile_sets as kernels
+
+__all__ = ["ProfileSets", "hashed_items", "public_users"]
+
+FEW = 1 << 16  # items that are not worth gathering with all others yet
+
+
+class _Sets(NamedTuple):
+    """Ids, where the set of each starts among the hashes and the last ends, and the hashes."""
+
+    users: np.ndarray
+    starts: np.ndarray
+    hashes: np.ndarray
+
+
+NOBODY = _Sets(np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.uint64))
+
+
+class ProfileSets:
+    """Users and the sets of their items; a row that comes again changes nothing.
+
+    Guarantee: the hashes of a profile rise, so one item more or less is one hash more or less,
+    whatever the order and number of the rows; 7 and "7" are one item, and one user. 8 bytes an
+    item of a profile; many small updates cost as much as a few large ones, up to a logarithm.
+    Parameters: seed, of the hashes.
+
+    >>> seen = Interactions([7, 8, 7, 7], ["tea", "tea", "milk", "tea"], [1, 1, 1, 1])
+    >>> sets = ProfileSets(seed=0).update(seen)
+    >>> sets.users, sets.sizes
+    (array([7, 8]), array([2, 1]))
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self._parts: list[_Sets] = []  # the first holds most; the others wait to be joined to it
+
+    def __len__(self) -> int:
+        return int(self.users.size)
+
+    @property
+    def users(self) -> np.ndarray:
+        """The ids of the users, in order of first appearance."""
+        return self._joined().users
+
+    @property
+    def starts(self) -> np.ndarray:
+        """Where each profile starts among the hashes, and where the last ends."""
+        return self._joined().starts
+
+    @property
+    def hashes(self) -> np.ndarray:
+        """The hashes of items, profile after profile."""
+        return self._joined().hashes
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """How many different items each profile has."""
+        return np.diff(self.starts)
+
+    @property
+    def kind(self) -> str:
+        """What the ids of the users are: "integers" or "text"."""
+        return kind_of(self.users)
+
+    def update(self, interactions: Interactions) -> Self:
+        """Add the items of these rows to the profiles of their users."""
+        coded = interactions.by_row().coded()
+        hashes = hashed_items(coded.item_ids, self.seed)
+        gathered = _gathered(coded.user_codes, coded.item_codes, hashes, coded.user_ids.size)
+        return self._take(_Sets(coded.user_ids, *gathered))
+
+    def merge(self, other: "ProfileSets") -> Self:
+        """Add the profiles of another collection, item by item."""
+        return self._take(other._joined())
+
+    def of_users(self, users: np.ndarray) -> "ProfileSets":
+        """Exactly these users, in this order: an empty set for one without items, no other user."""
+        return self._arranged(users, places_by_text(users, self.users))
+
+    def trimmed(self, most: int) -> "ProfileSets":
+        """Of each profile at most so many items, those of the least hashes."""
+        kept = np.minimum(self.sizes, most)
+        inside = np.arange(self.hashes.size) - np.repeat(self.starts[:-1], self.sizes)
+        starts = np.concatenate([[0], np.cumsum(kept)])
+        return self._made(self.users, starts, self.hashes[inside < most])
+
+    def _arranged(self, users: np.ndarray, order: np.ndarray) -> "ProfileSets":
+        """The profiles at these places, empty where a place is -1, under these names."""
+        sizes = np.where(order >= 0, np.append(self.sizes, 0)[order], 0)
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        hashes = np.empty(starts[-1], np.uint64)
+        kernels.arrange(self.starts, self.hashes, order, starts, hashes)
+        return self._made(users, starts, hashes)
+
+    def _made(self, *arrays: np.ndarray) -> "ProfileSets":
+        made = ProfileSets(self.seed)
+        made._parts.append(_Sets(*arrays))
+        return made
+
+    def _take(self, part: _Sets) -> Self:
+        if not part.users.size:
+            return self
+        self._parts.append(part)
+        first, *rest = (each.hashes.size for each in self._parts)
+        if sum(rest) > max(first, FEW):
+            self._joined()
+        return self
+
+    def _joined(self) -> _Sets:
+        """All parts as one, which takes their place."""
+        if len(self._parts) > 1:
+            users, codes = distinct(_together([part.users for part in self._parts]))
+            sizes = np.concatenate([np.diff(part.starts) for part in self._parts])
+            hashes = np.concatenate([part.hashes for part in self._parts])
+            rows = np.repeat(codes, sizes)
+            gathered = _gathered(rows, np.arange(rows.size), hashes, users.size)
+            self._parts = [_Sets(users, *gathered)]
+        return self._parts[0] if self._parts else NOBODY
+
+
+def hashed_items(items: np.ndarray, seed: int) -> np.ndarray:
+    """The hash of each item's text, so that no other row changes how an item is read.
+
+    >>> bool(hashed_items(np.array([7]), 0) == hashed_items(np.array(["7"], object), 0))
+    True
+    """
+    return hash_column(texts(items), item_seed(seed), name="items")
+
+
+def public_users(users: Any, owner: str) -> np.ndarray:
+    """A public column of users, each once, as ids; ValueError where none is given."""
+    if users is None:
+        raise ValueError(
+            f"{owner}: users must be given, a public column of ids: those of the interactions "
+            "would tell who has any. Where that is public too, give it: users=[...]."
+        )
+    column = ids_of(users, "users")
+    if len(texts(column).unique()) != column.size:
+        raise ValueError(f"{owner}: users must name each user once.")
+    return column
+
+
+def _together(users: list[np.ndarray]) -> np.ndarray:
+    """Ids one after the other; where some are texts, integers are as they are written."""
+    if len({each.dtype for each in users}) > 1:
+        users = [np.asarray(texts(each).to_numpy(zero_copy_only=False)) for each in users]
+    return np.concatenate(users)
+
+
+def _gathered(
+    rows: np.ndarray, places: np.ndarray, hashes: np.ndarray, users: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Starts and hashes of the sets: hashes[places[i]] is in that of user rows[i]."""
+    starts = np.zeros(users + 1, np.int64)
+    kernels.tally(rows, starts)
+    np.cumsum(starts, out=starts)
+    out = np.empty(rows.size, np.uint64)
+    kernels.gather(rows, places, hashes, starts[:-1].copy(), out)
+    kernels.settle(starts, out)
+    kept = int(starts[-1])
+    return starts, out if kept == out.size else out[:kept].copy()

@@ -1,0 +1,171 @@
+"""Similarities from what is counted once of each pair of rows, and neighbours ranked with noise.
+
+Cosine and Jaccard similarity from items in common and sizes, and how noise carries over.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sfumato.profile.released import ReleasedProfiles
+
+__all__ = ["Pairs", "PairwiseProfiles", "Spread", "best", "measured"]
+
+
+def measured(measure: str, inner: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The measure for each pair, as estimated: noise may put it below 0 or above 1.
+
+    left, right: sizes above 0, down and across. A union is never below the larger size.
+    """
+    if measure == "inner":
+        return inner
+    if measure == "cosine":
+        return np.asarray(inner / np.sqrt(left * right))
+    return np.asarray(inner / _union(inner, left, right))
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Variances of the items in common and of both sizes, and their covariances, for each pair."""
+
+    inner: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    inner_left: np.ndarray
+    inner_right: np.ndarray
+    left_right: np.ndarray
+
+    def of(
+        self, measure: str, inner: np.ndarray, left: np.ndarray, right: np.ndarray
+    ) -> np.ndarray:
+        """The variance of the measure by the delta method: its slopes at the estimates."""
+        if measure == "inner":
+            return self.inner
+        if measure == "cosine":
+            by_inner = 1 / np.sqrt(left * right)
+            by_left, by_right = (-inner * by_inner / (2 * size) for size in (left, right))
+        else:
+            union = _union(inner, left, right)
+            by_inner = (left + right) / union**2
+            by_left = by_right = -inner / union**2
+        told = (
+            by_inner**2 * self.inner
+            + by_left**2 * self.left
+            + by_right**2 * self.right
+            + 2 * by_inner * (by_left * self.inner_left + by_right * self.inner_right)
+            + 2 * by_left * by_right * self.left_right
+        )
+        return np.asarray(np.maximum(told, 0.0))
+
+
+def best(scores: np.ndarray, n: int) -> np.ndarray:
+    """The places of the n largest of each row, best first; of equal ones the first.
+
+    >>> best(np.array([[1.0, 3.0, 3.0, 2.0]]), 3)
+    array([[1, 2, 3]])
+    """
+    if n == 0:
+        return np.empty((len(scores), 0), np.int64)
+    last = np.partition(scores, -n, axis=1)[:, -n]
+    rows, places = np.nonzero(scores >= last[:, np.newaxis])
+    order = np.lexsort((places, -scores[rows, places], rows))
+    firsts = np.searchsorted(rows, np.arange(len(scores)))  # lexsort keeps rows together
+    return np.asarray(places[order[firsts[:, np.newaxis] + np.arange(n)]])
+
+
+def _union(inner: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    return np.asarray(np.maximum(left + right - inner, np.maximum(left, right)))
+
+
+BLOCK = 1 << 22  # similarities held at a time
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of a row here and a row there: what is known of each, and which rows they are.
+
+    counted: one number or a few for each pair, of shape (n, m) or (n, m, few); left, right: the
+    numbers of the rows, which broadcast to (n, m); there, the other release. What a row is to
+    itself is not told here: it shares its own noise.
+    """
+
+    counted: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    there: Any
+
+    def at(self, places: np.ndarray) -> "Pairs":
+        """Some places of each row."""
+        rows = np.arange(len(places))[:, np.newaxis]
+        return Pairs(self.counted[rows, places], self.left, places, self.there)
+
+
+class PairwiseProfiles(ReleasedProfiles, in_files=False):
+    """The base of releases that compare rows in two steps: count, then estimate.
+
+    A subclass counts in `_count`, and from that tells `_inner` (items in common), `_noisy` (how
+    alike the rows are with their noise), `_spread` (the variance of a measure), `estimate_size`
+    and `_size_variance`.
+    """
+
+    def _similarity(self, rows: np.ndarray, other: Any, measure: str) -> np.ndarray:
+        return self._estimate(self._pairs(rows, other), measure)
+
+    def _variance(self, rows: np.ndarray, other: Any, measure: str) -> np.ndarray:
+        return self._spread(self._pairs(rows, other), measure)
+
+    def _nearest(
+        self,
+        rows: np.ndarray,
+        own: np.ndarray,
+        there: Any,
+        measure: str,
+        found: np.ndarray,
+        near: np.ndarray,
+    ) -> None:
+        """Ranked with the noise: without it small profiles, of which it is most, would win."""
+        most = min(found.shape[1], len(there))
+        at_once = max(1, BLOCK // max(len(there), 1))
+        for start in range(0, rows.size, at_once):
+            part = slice(start, start + at_once)
+            pairs = self._pairs(rows[part], there)
+            scores = self._noisy(pairs, measure)
+            asked = np.flatnonzero(own[part] >= 0)
+            scores[asked, own[part][asked]] = -np.inf
+            places = best(scores, most)
+            told = self._estimate(pairs.at(places), measure)
+            known = np.take_along_axis(scores, places, 1) > -np.inf
+            found[part, :most] = np.where(known, places, -1)
+            near[part, :most] = np.where(known, told, -np.inf)
+
+    def _pairs(self, rows: np.ndarray, other: Any) -> Pairs:
+        left, right = rows[:, np.newaxis], np.arange(len(other))[np.newaxis]
+        return Pairs(self._count(rows, other), left, right, other)
+
+    def _estimate(self, pairs: Pairs, measure: str) -> np.ndarray:
+        return measured(measure, self._inner(pairs), *self._floored(pairs))
+
+    def _floored(self, pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
+        """Sizes to divide by: not below their own standard error, nor 1."""
+        return _floor(self)[pairs.left], _floor(pairs.there)[pairs.right]
+
+    def _count(self, rows: np.ndarray, other: Any) -> np.ndarray:
+        raise NotImplementedError
+
+    def _inner(self, pairs: Pairs) -> np.ndarray:
+        raise NotImplementedError
+
+    def _noisy(self, pairs: Pairs, measure: str) -> np.ndarray:
+        raise NotImplementedError
+
+    def _spread(self, pairs: Pairs, measure: str) -> np.ndarray:
+        raise NotImplementedError
+
+    def _size_variance(self) -> np.ndarray:
+        raise NotImplementedError
+
+
+def _floor(release: Any) -> np.ndarray:
+    least = np.maximum(np.sqrt(release._size_variance()), 1.0)
+    return np.asarray(np.maximum(release.estimate_size(), least))

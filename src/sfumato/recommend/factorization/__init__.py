@@ -1,0 +1,1 @@
+"""Factor models trained by stochastic gradient descent, dense and sketched."""

@@ -1,0 +1,5 @@
+"""Differentially private recommenders."""
+
+from sfumato.recommend.private.factorization import PrivateFactorization
+
+__all__ = ["PrivateFactorization"]

@@ -1,0 +1,373 @@
+"""PrivateFactorization: factors that hide whether any one rating, or any one user, was there.
+
+A private model in a file: noisy vectors, public lists, the parameters and their statement. Which
+steps a private model takes for its unit and cover, and how a statement names them.
+"""
+
+from copy import copy
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from sfumato.core import ids as _ids
+from sfumato.core.ids import distinct, kind_of
+from sfumato.core.storage import Cells
+from sfumato.core.validation import Limit, flag, fraction, one_of, optional, positive, whole
+from sfumato.data.interactions import Interactions
+from sfumato.privacy.random_source import Source
+from sfumato.privacy.statement import PrivacyStatement
+from sfumato.recommend.base import BOUNDS
+from sfumato.recommend.catalogue import Catalogue
+from sfumato.recommend.factorization.base import Factorization
+from sfumato.recommend.private.als import Alternation, Learned, item_means, own_vectors
+from sfumato.recommend.private.inputs import (
+    STEPS,
+    Accounts,
+    Budget,
+    accounts_of,
+    bounded,
+    events_of,
+    published,
+    shelf_of,
+    terms,
+)
+from sfumato.recommend.private.noisy_statistics import NoisySums
+from sfumato.sketch.base import SEED
+
+__all__ = ["MOST_ROWS", "PrivateFactorization", "PrivateFile", "centred", "learn", "sentence"]
+
+MOST_ROWS = 2**26
+
+
+class PrivateFile(Factorization, in_files=False):
+    """The learned state of `PrivateFactorization`, and how it goes into a file and comes back.
+
+    Guarantee: a file tells the parameters that its statement was made with, whatever `set_params`
+    did later; users' own vectors are in none.
+    """
+
+    unit: str
+    covers: str
+    epsilon: float
+    delta: float
+    residual_: float
+    user_bias_: float
+    joint_: bool
+    user_vectors_: np.ndarray
+    item_vectors_: np.ndarray
+    _accounts: Accounts
+    _kind: str
+    _fitted: dict[str, Any]  # the parameters of what was learned
+    _statement: PrivacyStatement | None = None
+
+    @property
+    def statement(self) -> PrivacyStatement | None:
+        return self._statement
+
+    def to_bytes(self) -> bytes:
+        self._check_fitted()
+        self._check_releasable()
+        released = copy(self)
+        released.__dict__.update(self._fitted)
+        return Factorization.to_bytes(released)
+
+    def _check_releasable(self) -> None:
+        """Raise for a personal copy, of which nothing may be published."""
+        if self.joint_ and len(self._accounts):
+            raise ValueError(
+                "PrivateFactorization: a personal copy holds users' own vectors and is not saved "
+                "or sketched; take the model that it was made from."
+            )
+
+    def _layout(self) -> dict[str, Cells]:
+        wide = Cells(np.float32, (-1, -1))
+        return {
+            **_ids.id_layout("users", self._kind),
+            "user_vectors": wide,
+            "item_vectors": wide,
+        }
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        ids = _ids.id_arrays("users", self._accounts.ids)
+        return {**ids, "user_vectors": self.user_vectors_, "item_vectors": self.item_vectors_}
+
+    def _restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        ids = _ids.ids_from("users", arrays)
+        self._accounts = Accounts(ids, self._accounts.shared, self._accounts.seed)
+        self.user_vectors_, self.item_vectors_ = arrays["user_vectors"], arrays["item_vectors"]
+        fits = (
+            self.user_vectors_.shape == (len(self._accounts), self.item_vectors_.shape[1])
+            and self.item_vectors_.shape[0] == len(self.catalogue_)
+            and self.item_vectors_.shape[1] >= 2
+            and np.isfinite(self.user_vectors_).all()
+            and np.isfinite(self.item_vectors_).all()
+        )
+        if not fits:
+            raise ValueError("the vectors do not fit the lists of users and items.")
+
+    def _state(self) -> dict[str, Any]:
+        assert self._statement is not None
+        return {
+            **super()._state(),
+            "users": self._kind,
+            "rows": self._accounts.shared,
+            "seed": self._accounts.seed,
+            "joint": self.joint_,
+            "residual": self.residual_,
+            "user_bias": self.user_bias_,
+            "statement": self._statement.to_dict(),
+        }
+
+    def _restore_state(self, state: dict[str, Any]) -> None:
+        super()._restore_state(state)
+        owner = type(self).__name__
+        self._fitted = self.get_params()
+        self._kind, self.joint_ = state["users"], flag.check(owner, "joint", state["joint"])
+        shared = whole(0, MOST_ROWS).check(owner, "rows", state["rows"])
+        seed = SEED.check(owner, "seed", state["seed"])
+        self._accounts = Accounts(np.empty(0, np.int64), shared, seed)
+        self.residual_ = positive.check(owner, "residual", state["residual"])
+        self.user_bias_ = positive.check(owner, "user_bias", state["user_bias"])
+        try:
+            self._statement = PrivacyStatement.from_dict(state["statement"])
+        except RecursionError:
+            raise ValueError("the statement is nested too deep.") from None
+        self._check_statement(self._statement)
+
+    def _check_statement(self, told: PrivacyStatement) -> None:
+        asked = (self.unit, self.covers == "joint", self.delta)
+        if asked != (told.unit, self.joint_, told.delta) or told.epsilon > self.epsilon:
+            raise ValueError("the statement is not one of these parameters.")
+
+
+def learn(plain: dict[str, Any], sums: NoisySums) -> Learned:
+    """Everything learned, for the whole budget of the sums."""
+    if plain["unit"] == "user":
+        return item_means(sums)
+    return Alternation(sums, _steps(plain), plain["factors"], plain["seed"]).run()
+
+
+def centred(learned: Learned) -> Learned:
+    """The same predictions, the rows of users having mean 0: a stranger who shares one reads noise.
+
+    What they had in common moves to the mean and to the items' biases.
+    """
+    common = learned.users.mean(axis=0)
+    items = learned.items.copy()
+    items[:, 0] += items[:, 1:] @ common[1:]
+    mean = learned.mean + float(common[0])
+    return replace(learned, mean=mean, users=learned.users - common, items=items)
+
+
+def sentence(plain: dict[str, Any]) -> str:
+    """The mechanism as a statement tells it."""
+    steps = f"{_steps(plain)} steps of alternating least squares"
+    parts = "item means in turn with users' own" if plain["unit"] == "user" else steps
+    return f"discrete Gaussian noise on sums of clipped residuals, {parts}"
+
+
+def _steps(plain: dict[str, Any]) -> int:
+    return STEPS if plain["covers"] == "file" else STEPS - 1  # items come last where users stay
+
+
+WIDEST = 33
+
+
+class PrivateFactorization(PrivateFile):
+    """Factors of users and items, private by proof, with no setting left to be tuned on the data.
+
+    Guarantee: everything in the file is (epsilon, delta)-differentially private for one unit more
+    or less. Ratings meet the model only as sums of clipped whole numbers with discrete Gaussian
+    noise (alternating least squares on noisy sufficient statistics); biases, components, their
+    number and the mean are computed from those sums. unit "event" hides one rating; "user" all
+    ratings of a user, of whom per_user are used. covers "file": all of the file may be published.
+    "joint": the file holds items only, and `personal` gives users vectors from their own ratings,
+    which they alone may see (joint differential privacy; what others are told hides theirs).
+    Nothing tells whether a user was in the data; one who was not is told the items' biases.
+    Parameters: epsilon, above 0, and delta, between 0 and 1, without defaults; bounds, lowest and
+    highest rating, public; unit; covers; factors, components and a bias, from 1 (means alone) to
+    33, or None for a public rule of epsilon, delta, the numbers of users and items and a noisy
+    number of ratings; per_user, ratings of different items that a user has at most, for unit
+    "user"; rows, for unit "event" without a public list of accounts: so many rows that users share
+    by a hash, better several times as many as there are users; seed, of that hash, of the public
+    start and of the sample of a user's ratings.
+
+    >>> from sfumato.data import generate_world
+    >>> world = generate_world(users=60, items=40, ratings=900, seed=1).interactions
+    >>> model = PrivateFactorization(epsilon=8, delta=1e-6, bounds=(1, 5))
+    >>> model.fit(world, users=range(60), catalogue=range(40)).predict(3, [1, 2]).shape
+    (2,)
+    >>> model.statement.unit, model.statement.epsilon <= 8
+    ('event', True)
+
+    McSherry and Mironov 2009 (private factors); Chien et al. 2021 (noisy alternating least squares,
+    joint privacy). The accounting is in `_private_plan`, the bound on each event in `_noisy_sums`.
+    """
+
+    version = 2  # a key has one hash, whatever its type
+    LIMITS: ClassVar[dict[str, Limit]] = {
+        "epsilon": positive,
+        "delta": fraction,
+        "bounds": BOUNDS,
+        "unit": one_of(("event", "user")),
+        "covers": one_of(("file", "joint")),
+        "factors": optional(whole(1, WIDEST)),
+        "per_user": optional(whole(1, 2**20)),
+        "rows": optional(whole(1, MOST_ROWS)),
+        "seed": SEED,
+    }
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        delta: float,
+        bounds: tuple[float, float],
+        unit: str = "event",
+        covers: str = "file",
+        factors: int | None = None,
+        per_user: int | None = None,
+        rows: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.epsilon, self.delta, self.bounds = epsilon, delta, bounds
+        self.unit, self.covers, self.factors = unit, covers, factors
+        self.per_user, self.rows, self.seed = per_user, rows, seed
+
+    def fit(
+        self,
+        train: Interactions,
+        *,
+        catalogue: Any = None,
+        users: Any = None,
+        ledger: Any = None,
+        dataset: str | None = None,
+        release_id: str | None = None,
+        source: Source | None = None,
+    ) -> Self:
+        """Charge the budget, add the noise, learn; with a ledger the model is stored there too.
+
+        Parameters: train, whatever it holds: rows outside of the public lists are left out, ratings
+        beyond the bounds are clipped, none is fine, and nothing is said of it (the curator may ask
+        `Interactions.outside`); make it with invalid="drop" and, where it is read from a file,
+        duplicates="keep", since of rows that put each other out one more would change two;
+        catalogue, the public ids of items, and users, for unit "event" the public ids of accounts
+        (or None where `rows` is given): never taken from train, whose ids they meet as texts, 7 as
+        "7"; ledger (or its path) and dataset, who pays; release_id, whose retry with the same
+        parameters returns the stored model and costs nothing; source, of the noise, for tests only.
+        """
+        plain = self._check()
+        self._check_train(train, empty=True)
+        shelf, accounts = shelf_of(catalogue), accounts_of(plain, train, users)
+        agreed = terms(
+            plain,
+            dict(ledger=ledger, dataset=dataset, release_id=release_id, source=source),
+            type(self).__name__,
+        )
+        budget = Budget.of(plain["epsilon"], plain["delta"])
+        events = events_of(train, shelf, accounts, plain["bounds"])
+        if plain["unit"] == "user":
+            events = bounded(events, accounts, plain["per_user"], plain["seed"])
+        sums = NoisySums(events, budget, agreed.contributions, source)
+        stored = len(shelf) + (len(accounts) if plain["covers"] == "file" else 0)
+        agreed.check_room(4 * WIDEST * stored)
+
+        def made(statement: PrivacyStatement) -> Any:
+            learned = learn(plain, sums)
+            file = plain["covers"] == "file"
+            known = centred(learned) if accounts.shared and file else learned
+            return self._made(plain, known, shelf, accounts, statement)
+
+        new = published(agreed, budget.loss, sentence(plain), plain, type(self), made)
+        self.__dict__.update(new.__dict__)
+        self._changed()
+        return self
+
+    def personal(self, own: Interactions) -> Self:
+        """A copy that knows these users by their own ratings, for covers "joint".
+
+        What it tells a user may depend on that user's ratings, and hides those of all others;
+        `save` refuses it.
+        """
+        self._check_fitted()
+        if not self.joint_:
+            raise ValueError(
+                "PrivateFactorization: personal is for covers='joint'; the users of this model "
+                "have noisy vectors of their own."
+            )
+        self._check_train(own, "own", empty=True)
+        twin = copy(self)
+        twin._accounts = Accounts(distinct(own.by_row().users)[0])
+        events = events_of(own, self.catalogue_, twin._accounts, (self.low_, self.high_))
+        twin.user_vectors_ = _as_stored(own_vectors(events, self._noisy()), self._half, self._half)
+        return twin
+
+    def _check_together(self, plain: dict[str, Any]) -> None:
+        if plain["unit"] == "user" and plain["covers"] == "file":
+            raise ValueError(
+                "PrivateFactorization: covers must be 'joint' for unit 'user': a user's vector in "
+                "a published file is that user's own data, and noise that hid it would leave none."
+            )
+        if plain["unit"] == "user" and plain["rows"] is not None:
+            raise ValueError(
+                "PrivateFactorization: rows must be None for unit 'user': its file has no users."
+            )
+        if (plain["unit"] == "user") != (plain["per_user"] is not None):
+            raise ValueError(
+                "PrivateFactorization: per_user must be given for unit 'user', and only for it: "
+                "the most ratings of a user that are used."
+            )
+
+    def _made(
+        self,
+        plain: dict[str, Any],
+        learned: Learned,
+        shelf: Catalogue,
+        accounts: Accounts,
+        statement: PrivacyStatement,
+    ) -> Self:
+        """A new model of what was learned, which is all noisy, and of public lists."""
+        new = type(self)(**self.get_params())
+        new._fitted = plain
+        new.low_, new.high_ = plain["bounds"]
+        half = new._half
+        new.mean_ = new.low_ + half * (1 + learned.mean)
+        new.residual_, new.user_bias_ = learned.residual, learned.user_bias
+        new.joint_ = plain["covers"] == "joint"
+        new._accounts = Accounts(np.empty(0, np.int64)) if new.joint_ else accounts
+        new._kind = kind_of(new._accounts.ids)
+        new.user_kind_ = new._kind if new._accounts.ids.size else ""  # of the public list alone
+        new.user_vectors_ = _as_stored(learned.users[: len(new._accounts)], half, half)
+        new.item_vectors_ = _as_stored(learned.items, half, 1.0)
+        new.catalogue_, new._statement = shelf, statement
+        return new
+
+    @property
+    def _half(self) -> float:
+        return (self.high_ - self.low_) / 2
+
+    def _noisy(self) -> Learned:
+        """What was learned of the items, in units of half the range."""
+        items = self.item_vectors_.astype(np.float64)
+        q = np.concatenate([items[:, -1:] / self._half, items[:, :-1]], axis=1)
+        mean = (self.mean_ - self.low_) / self._half - 1
+        return Learned(mean, q[:0], q, self.residual_, self.user_bias_)
+
+    def _user_vectors(self, ids: np.ndarray) -> np.ndarray:
+        return _rows(self.user_vectors_, self._accounts.places(ids))
+
+    def _item_vectors(self, ids: np.ndarray) -> np.ndarray:
+        return _rows(self.item_vectors_, self.catalogue_.places(ids))
+
+
+def _as_stored(vectors: np.ndarray, bias: float, component: float) -> np.ndarray:
+    """Components, at least one, and last the bias, in the units of ratings."""
+    parts = vectors[:, 1:] * component if vectors.shape[1] > 1 else np.zeros((len(vectors), 1))
+    return np.concatenate([parts, vectors[:, :1] * bias], axis=1).astype(np.float32)
+
+
+def _rows(vectors: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """The rows at these places, zeros for place -1."""
+    padded = np.concatenate([vectors, np.zeros((1, vectors.shape[1]), np.float32)])
+    return np.asarray(padded[at])

@@ -1,0 +1,169 @@
+"""The only place where a private factorization meets its data: noisy sums of clipped whole numbers.
+
+Each event adds to the row of its user, or of its item, a vector of whole numbers whose squared norm
+is bounded by construction: residuals are cut, and the more so the longer the public vector is that
+they multiply. Residuals are whole numbers too, computed from the event and from noisy numbers
+alone, so that no event changes what another one adds.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from sfumato.kernels.recommend import noisy_als as kernels
+from sfumato.privacy.noise.discrete import add_gaussian
+from sfumato.privacy.random_source import Source
+from sfumato.recommend.private.inputs import GRID, Budget, Events
+
+__all__ = ["Measured", "NoisySums", "on_grid"]
+
+ONE = 2**10  # steps of a vector's number 1
+CUT = 3 * 2**GRID // 4  # residuals are cut here: three quarters of half the range
+COUNTED = 2**GRID * ONE // 2  # what an event adds to the count of its row
+ENERGY = ONE // 5  # what the square of a residual is multiplied by, for units of one event
+UNIT = float(2**GRID * ONE)
+LARGEST = 2**46  # squared norm of what one event adds
+WIDEST = 2**40  # deviation of noise
+MOST_SQUARE = CUT * CUT >> GRID
+LONGEST = 2**22  # no number on a grid is larger, so that squares of 64 of them are exact floats
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A noisy step: sums (rows, 1 + vectors) of residual times (1, x), their x, and the variance.
+
+    counts: noisy numbers of events of each row, of variance count_variance, or None.
+    energy: the noisy sum of the squares of all cut residuals.
+    """
+
+    sums: np.ndarray
+    vectors: np.ndarray
+    variance: float
+    counts: np.ndarray | None
+    count_variance: float
+    energy: float
+
+
+def on_grid(numbers: np.ndarray, steps: int) -> np.ndarray:
+    """Numbers as whole multiples of 1 / steps, far within 64 bits."""
+    inside = np.clip(np.nan_to_num(numbers), -LONGEST, LONGEST)
+    return np.asarray(np.clip(np.trunc(inside * steps), -LONGEST, LONGEST), np.int64)
+
+
+class NoisySums:
+    """Noisy sums over events, each for a share of the budget that is given once.
+
+    Guarantee: all answers together cost at most `budget.loss` for one unit of at most `most` events
+    of different items.
+    Parameters: events; budget; most, events of a unit; source of the noise, for tests only.
+    """
+
+    def __init__(
+        self, events: Events, budget: Budget, most: int = 1, source: Source | None = None
+    ) -> None:
+        self.events, self.budget, self.most, self.source = events, budget, most, source
+        self.left = Fraction(1)
+        if budget.sigma(most**2 * LARGEST, Fraction(1, 16)) > WIDEST:
+            raise ValueError(
+                "NoisySums: epsilon must be larger for this delta and unit: the noise would leave "
+                "64 bits, and nothing of the data."
+            )
+
+    def total(self, share: Fraction) -> tuple[float, float]:
+        """The noisy number of events and the noisy sum of their ratings."""
+        cells = np.array([self.events.ratings.size << GRID, self.events.ratings.sum()], np.int64)
+        self._add_noise(cells, self.most**2 * 2 * 4**GRID, share)
+        number, rated = cells / 2.0**GRID
+        return float(number), float(rated)
+
+    def measure(
+        self,
+        side: str,
+        own: np.ndarray,
+        others: np.ndarray,
+        vectors: np.ndarray,
+        share: Fraction,
+        *,
+        length: float = 0.0,
+        counted: bool = False,
+    ) -> Measured:
+        """Sums of (residual of own and others) times (1, vector of the other), for each of side.
+
+        own, others: (rows, 1 + components) biases and components that ratings are compared with.
+        length: a vector of this norm takes residuals up to the cut; a longer one less.
+        """
+        x = on_grid(vectors, ONE)
+        most_product = int(CUT * length * ONE)
+        residual = self._residuals(side, own, others)
+        sums = self._collected(side, residual, x, most_product)
+        counts = self._counts(side) if counted else np.empty(0, np.int64)
+        cells = np.concatenate([sums.reshape(-1), counts, [self._energy(residual)]])
+        norm = self.most * sensitivity_squared(most_product, counted)
+        energy = self.most * (MOST_SQUARE * self._weight)
+        sigma = self._add_noise(cells, norm + energy**2, share)
+        return Measured(
+            cells[: sums.size].reshape(sums.shape) / UNIT,
+            x / float(ONE),
+            (sigma / UNIT) ** 2,
+            cells[sums.size : -1] / float(COUNTED) if counted else None,
+            (sigma / COUNTED) ** 2,
+            float(cells[-1]) / (2.0**GRID * self._weight),
+        )
+
+    @property
+    def _weight(self) -> int:
+        """Of squared residuals: a unit of many events changes their sum by all of them."""
+        return max(ENERGY // self.most, 1)
+
+    def _energy(self, residual: np.ndarray) -> int:
+        cut = np.clip(residual, -CUT, CUT)
+        return int((cut * cut >> GRID).sum()) * self._weight
+
+    def _counts(self, side: str) -> np.ndarray:
+        rows = np.bincount(self.events.of(side), minlength=self.events.sizes[side])
+        return np.asarray(rows * COUNTED, np.int64)
+
+    def _residuals(self, side: str, own: np.ndarray, others: np.ndarray) -> np.ndarray:
+        p, q = (own, others) if side == "users" else (others, own)
+        out = np.empty(self.events.ratings.size, np.int64)
+        kernels.residuals(
+            self.events.users,
+            self.events.items,
+            self.events.ratings,
+            on_grid(p, 2**GRID),
+            on_grid(q, 2**GRID),
+            GRID,
+            out,
+        )
+        return out
+
+    def _collected(
+        self, side: str, residual: np.ndarray, x: np.ndarray, most_product: int
+    ) -> np.ndarray:
+        other = "items" if side == "users" else "users"
+        out = np.zeros((self.events.sizes[side], 1 + x.shape[1]), np.int64)
+        own, others = self.events.of(side), self.events.of(other)
+        kernels.collect(own, others, residual, CUT, ONE, x, reaches(x, most_product), out)
+        return out
+
+    def _add_noise(self, cells: np.ndarray, norm_squared: int, share: Fraction) -> int:
+        if share > self.left:
+            raise ValueError("NoisySums: the shares of the budget exceed the whole.")
+        self.left -= share
+        sigma = self.budget.sigma(norm_squared, share)
+        add_gaussian(cells, sigma, source=self.source)
+        return sigma
+
+
+def sensitivity_squared(most_product: int, counted: bool) -> int:
+    """The largest squared norm of what one event adds to its row, in whole numbers."""
+    return int((CUT * ONE) ** 2 + most_product**2 + (COUNTED**2 if counted else 0))
+
+
+def reaches(x: np.ndarray, most_product: int) -> np.ndarray:
+    """How large a residual each vector takes, so that their product is never too long."""
+    squares = (x * x).sum(axis=1)
+    # The float root of a whole number is never below its whole part, so 1 more is above the root.
+    longer = np.floor(np.sqrt(squares.astype(np.float64))).astype(np.int64) + 1
+    return np.asarray(most_product // longer)

@@ -1,0 +1,333 @@
+"""Released neighbours: private counts of items and of pairs, and what follows from them.
+
+Neighbours from noisy counts: what stands out of the noise counts, popularity fills the rest.
+"""
+
+import math
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, Self
+
+import numpy as np
+
+from sfumato.core.file_format import packed_file
+from sfumato.core.hashing import hash_column
+from sfumato.core.ids import ids_of, is_one
+from sfumato.core.storage import Cells
+from sfumato.core.validation import flag, one_of, positive, whole
+from sfumato.kernels.sketch import counters
+from sfumato.privacy.noise import discrete as noise
+from sfumato.privacy.noise.distribution import LAWS, NoiseLaw
+from sfumato.recommend.catalogue import Catalogue
+from sfumato.sketch import Release
+from sfumato.sketch.base import SEED
+
+__all__ = ["Neighbours", "ReleasedNeighbours", "shrunk"]
+
+PAIR_BLOCK = 1 << 21  # pairs looked at a time
+SURE = 2.0  # deviations that the count of an item stands above 0 by, to be believed
+LIKELY = 4.0  # the largest variance of x that is believed
+TINY = 1e-12
+
+Rows = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """places: neighbours of each item, surest first; weights: how alike, 0 where there is none.
+
+    popular: what an item scores for everybody.
+    """
+
+    places: np.ndarray
+    weights: np.ndarray
+    popular: np.ndarray
+
+
+def shrunk(
+    counts: np.ndarray, deviation: float, pairs: Rows, variance: float, most: int
+) -> Neighbours:
+    """The neighbours of every item.
+
+    counts, noisy, of items, and the standard deviation of their noise; pairs, the noisy counts of
+    some items with all items, and the variance of their noise; most, neighbours of an item.
+    """
+    sure = np.where(counts > SURE * deviation, counts, 0.0)
+    sizes = np.maximum(sure, max(float(sure.mean()) / 10, TINY))
+    rate = _rate(sizes, pairs)
+    spread = _spread(sizes, pairs, rate, variance)
+    roots = np.sqrt(sizes)
+    most = min(most, counts.size - 1)
+    places = np.zeros((counts.size, most), np.int32)
+    weights = np.zeros((counts.size, most), np.float32)
+    for rows, seen, expected in _blocks(sizes, pairs, rate):
+        kept, chance = spread * expected**2, expected + variance + TINY
+        guess = (seen - expected) * kept / (kept + chance)
+        guess[(seen - expected < np.sqrt(chance)) | (expected == 0)] = 0.0
+        guess /= roots[rows, None] * roots
+        places[rows] = _strongest(guess, most)
+        weights[rows] = np.take_along_axis(guess, places[rows], axis=1)
+    return Neighbours(places, weights, rate * roots * float(roots.mean()))
+
+
+def _blocks(
+    sizes: np.ndarray, pairs: Rows, rate: float
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Some items, their noisy counts with all items, and what these would be by popularity."""
+    step = max(1, PAIR_BLOCK // sizes.size)
+    for start in range(0, sizes.size, step):
+        rows = np.arange(start, min(start + step, sizes.size))
+        expected = rate * sizes[rows, None] * sizes
+        expected[np.arange(rows.size), rows] = 0.0
+        yield rows, pairs(rows), expected
+
+
+def _rate(sizes: np.ndarray, pairs: Rows) -> float:
+    """B, by least squares of the counts of pairs on d_i d_j."""
+    both = squares = 0.0
+    for _, seen, product in _blocks(sizes, pairs, 1.0):
+        both += float((seen * product).sum())
+        squares += float((product**2).sum())
+    return max(both / squares, TINY) if squares else TINY
+
+
+def _spread(sizes: np.ndarray, pairs: Rows, rate: float, variance: float) -> float:
+    """t, from the squares of excesses less what noise and chance add to them, told on the low side.
+
+    A square of Laplace noise has variance 5 chance**2, and each pair is here twice. Two
+    deviations are taken off: without a signal, t is then mostly 0 and popularity decides.
+    """
+    over = squares = doubt = 0.0
+    for _, seen, expected in _blocks(sizes, pairs, rate):
+        chance = expected + variance + TINY
+        trust = (expected / chance) ** 2
+        over += float((trust * ((seen - expected) ** 2 - chance)).sum())
+        squares += float((trust * expected**2).sum())
+        doubt += float(((trust * chance) ** 2).sum())
+    return min(max((over - 2 * (10 * doubt) ** 0.5) / squares, 0.0), LIKELY) if squares else 0.0
+
+
+def _strongest(near: np.ndarray, most: int) -> np.ndarray:
+    """The places of the largest of each row, largest first, ties in order of place."""
+    found = np.argpartition(-near, most - 1, axis=1)[:, :most]
+    order = np.lexsort((found, -np.take_along_axis(near, found, axis=1)), axis=1)
+    return np.take_along_axis(found, order, axis=1)
+
+
+KINDS = ("integers", "text")
+N = whole(1, 2**20)
+BLOCK = 1 << 22  # scores held at a time
+
+
+class ReleasedNeighbours(Release):
+    """Item counts and pair counts that may leave the curator; made by `PrivateNeighbours.fit`.
+
+    Guarantee: as its statement says, for all cells together; what it answers is computed from
+    them, from the public catalogue and from what the asker tells, and costs nothing more. Nobody's
+    history is in it.
+    Parameters: items, of the catalogue, and kind, of their ids; weight, how many times the count of
+    an item is in its cell; width, depth, seed and sketched, of the table of pairs; neighbours, of
+    an item at most; noise and scale, the law of what was added to every cell.
+    """
+
+    items: Annotated[int, whole(2, 2**24)]
+    kind: Annotated[str, one_of(KINDS)]
+    weight: Annotated[int, whole(1, 2**31)]
+    width: Annotated[int, whole(1, 2**31)]
+    depth: Annotated[int, whole(1, 32)]
+    seed: Annotated[int, SEED]
+    sketched: Annotated[bool, flag]
+    neighbours: Annotated[int, whole(1, 2**20)]
+    noise: Annotated[str, one_of(LAWS)]
+    scale: Annotated[float, positive]
+    _cells: np.ndarray
+    catalogue: np.ndarray
+    catalogue_ends: np.ndarray
+    version = 2  # a key has one hash, whatever its type
+    _of = "PrivateNeighbours"
+
+    def _check_parameters(self) -> None:
+        if self.scale > noise.LARGEST:
+            raise ValueError("ReleasedNeighbours: scale must be at most 2**40.")
+        pairs = self.items * (self.items - 1) // 2
+        if not self.sketched and (self.width, self.depth) != (pairs, 1):
+            raise ValueError("ReleasedNeighbours: width must be that of all pairs, and depth 1.")
+
+    def _layout(self) -> dict[str, Cells]:
+        cells = Cells(np.int64, (self.items + self.depth * self.width,))
+        return {"_cells": cells, **Catalogue.layout(self.kind)}
+
+    def _check_state(self) -> None:
+        if len(self.catalogue_) != self.items:
+            raise ValueError("the catalogue has not as many items as are counted.")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The release in a file; SketchFormatError where it is not a whole, intact one."""
+        return cls.from_bytes(packed_file(path))
+
+    @cached_property
+    def catalogue_(self) -> Catalogue:
+        """The public ids of the items, in their order."""
+        return Catalogue.from_arrays(
+            {name: getattr(self, name) for name in list(self._layout())[1:]}
+        )
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise on one cell."""
+        return math.sqrt(NoiseLaw(self.noise, self.scale).variance)
+
+    def counts(self, items: Any) -> np.ndarray:
+        """How many users had each item, noisy, of the items that were kept of each user."""
+        return np.asarray(self._cells[self._places(items)] / self.weight)
+
+    def pair_counts(self, items: Any, others: Any) -> np.ndarray:
+        """How many users had both items, noisy, for each item and the one beside it."""
+        first, second = self._places(items), self._places(others)
+        if first.shape != second.shape or (first == second).any():
+            raise ValueError("ReleasedNeighbours: others must be another item for each item.")
+        return self._pairs(first, second)
+
+    def similar_items(self, items: Any, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
+        """The items most often had together with each item, beyond what popularity explains.
+
+        For a column of items arrays of items x n: ids, and weights above 0; a place without a
+        neighbour that stands out of the noise has weight -inf and id -1 or "". For one item columns
+        of what there is.
+        """
+        near, places = self._near, self._places(items)
+        n = N.check("ReleasedNeighbours", "n", n)
+        found = np.full((places.size, n), -1, np.int64)
+        weights = np.full((places.size, n), -np.inf)
+        most = min(n, near.places.shape[1])
+        strong = near.weights[places, :most].astype(np.float64)
+        found[:, :most] = np.where(strong > 0, near.places[places, :most], -1)
+        weights[:, :most] = np.where(strong > 0, strong, -np.inf)
+        return self._answer(found, weights, is_one(items))
+
+    def recommend(
+        self, users: Any, n: int = 10, *, exclude: Any, filter: Any = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The n best items of each user, from the user's own items, which are not listed again.
+
+        Parameters: users, a column of ids, or one; n, from 1 up; exclude, Interactions that hold
+        the users' own items (asked for each time, never kept; ratings play no part), a user who has
+        none there gets the most popular; filter, a mask over the catalogue. For a column arrays of
+        users x n, a place without an item having score -inf and item -1 or ""; for one user columns
+        of what is left.
+        """
+        asked = ids_of(users, "users")
+        rows = Catalogue(asked).places(exclude.users) if asked.size else np.empty(0, np.int64)
+        if asked.size and len(Catalogue(asked)) != asked.size:
+            raise ValueError("ReleasedNeighbours: users must be different ids.")
+        items = self.catalogue_.places(exclude.items)
+        known = (rows >= 0) & (items >= 0)
+        found, scores = self._best(rows[known], items[known], asked.size, n, filter)
+        return self._answer(found, scores, is_one(users))
+
+    def recommend_guest(
+        self, items: Any, n: int = 10, *, filter: Any = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The n best items for somebody who has these, which are not listed again."""
+        places = self.catalogue_.places(items)
+        places = places[places >= 0]
+        found, scores = self._best(np.zeros(places.size, np.int64), places, 1, n, filter)
+        return self._answer(found, scores, True)
+
+    @cached_property
+    def _near(self) -> Neighbours:
+        everything = np.arange(self.items)
+
+        def pairs(rows: np.ndarray) -> np.ndarray:
+            one, other = np.broadcast_arrays(rows[:, None], everything)
+            return self._pairs(one.reshape(-1), other.reshape(-1)).reshape(one.shape)
+
+        counts = self._cells[: self.items] / self.weight
+        own = self.deviation / self.weight
+        return shrunk(counts, own, pairs, self._pair_variance, self.neighbours)
+
+    @property
+    def _pair_variance(self) -> float:
+        """The variance of the error of a pair's count: noise and, in a sketch, other pairs."""
+        if not self.sketched:
+            return self.deviation**2
+        # The squares of a cell already hold both; what a pair itself adds is small among them.
+        return float(np.mean(np.square(self._cells[self.items :], dtype=np.float64))) / self.depth
+
+    def _pairs(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """The noisy counts of pairs of places; that of an item with itself is 0."""
+        low, high = np.minimum(first, second), np.maximum(first, second)
+        keys = high * (high - 1) // 2 + low
+        keys[low == high] = 0
+        table = self._cells[self.items :].reshape(self.depth, self.width)
+        if self.sketched:
+            told = np.empty(keys.size)
+            slots = np.empty(keys.size, np.uint32)
+            counters.mean(table, hash_column(keys, self.seed), slots, told)
+        else:
+            told = table[0, keys].astype(np.float64)
+        told[low == high] = 0.0
+        return told
+
+    def _best(
+        self, rows: np.ndarray, items: np.ndarray, users: int, n: int, allowed: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Places and scores of the best for users who have what pairs of (row, place) tell."""
+        from scipy.sparse import csr_array
+
+        n, closed = N.check("ReleasedNeighbours", "n", n), self._closed(allowed)
+        near = self._near
+        ends = np.arange(0, near.places.size + 1, near.places.shape[1])
+        weights = csr_array((near.weights.reshape(-1), near.places.reshape(-1), ends))
+        weights.resize((self.items, self.items))
+        own = csr_array((np.ones(rows.size, np.float32), (rows, items)), (users, self.items))
+        own.data[:] = 1.0  # an item had twice is had
+        found, scores = np.full((users, n), -1, np.int64), np.full((users, n), -np.inf)
+        step = max(1, BLOCK // self.items)
+        for start in range(0, users, step):
+            part = own[start : start + step]
+            told = (part @ weights).toarray() + near.popular
+            told[part.nonzero()] = -np.inf
+            told[:, closed] = -np.inf
+            _top(told, found[start : start + step], scores[start : start + step])
+        return found, scores
+
+    def _closed(self, allowed: Any) -> np.ndarray:
+        if allowed is None:
+            return np.zeros(self.items, np.bool_)
+        mask = np.asarray(allowed)
+        if mask.dtype != np.bool_ or mask.shape != (self.items,):
+            raise ValueError(
+                f"ReleasedNeighbours: filter must be a mask of {self.items} booleans, one for "
+                "each item of the catalogue."
+            )
+        return np.asarray(~mask)
+
+    def _answer(
+        self, found: np.ndarray, scores: np.ndarray, one: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        found = np.where(scores > -np.inf, found, -1)
+        if one:
+            left = found[0] >= 0
+            return self.catalogue_.take(found[0][left]), scores[0][left]
+        return self.catalogue_.take(found), scores
+
+    def _places(self, items: Any) -> np.ndarray:
+        places = self.catalogue_.places(items)
+        if (places < 0).any():
+            at = int(np.flatnonzero(places < 0)[0])
+            raise ValueError(f"ReleasedNeighbours: items: position {at} is not in the catalogue.")
+        return places
+
+
+def _top(scores: np.ndarray, found: np.ndarray, best: np.ndarray) -> None:
+    """The largest scores of each row and their places, largest first, ties in order of place."""
+    n = min(found.shape[1], scores.shape[1])
+    places = np.argpartition(-scores, n - 1, axis=1)[:, :n]
+    value = np.take_along_axis(scores, places, axis=1)
+    order = np.lexsort((places, -value), axis=1)
+    found[:, :n] = np.take_along_axis(places, order, axis=1)
+    best[:, :n] = np.take_along_axis(value, order, axis=1)

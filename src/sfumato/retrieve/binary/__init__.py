@@ -1,0 +1,1 @@
+"""Nearest neighbours by scans of binary codes."""

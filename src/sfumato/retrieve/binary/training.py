@@ -1,0 +1,146 @@
+"""What an index learns before it takes vectors: its encoder, and the space that is encoded."""
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from sfumato.retrieve.binary.store import Rows
+from sfumato.retrieve.encoders import factories as codes
+from sfumato.retrieve.encoders.base import Encoder
+from sfumato.retrieve.metric import Lift, Space
+
+__all__ = ["ENCODERS", "Fitted", "encoder_for"]
+
+OWNER = "BinaryIndex"
+NAMES = ("project_and_sign", "tight_frame", "anti_sparse", "optimal", "qolsh", "learned")
+ENCODERS: dict[str, Callable[..., Encoder]] = {name: getattr(codes, name) for name in NAMES}
+SAMPLE = 100_000  # rows that an encoder learns from
+PROBES = 64  # rows whose codes tell how many of their bits are plain signs
+NEARLY = 0.85  # with this share of plain signs, a Hamming short-list misses next to nothing
+BLOCK = 1 << 15  # rows encoded at a time
+
+
+class Fitted(NamedTuple):
+    """A fitted encoder, the space of the vectors, and the share of bits that are plain signs."""
+
+    encoder: Encoder
+    space: Space
+    signs: float
+
+    @classmethod
+    def learn(cls, encoder: Encoder, metric: str, vectors: np.ndarray, seed: int) -> Self:
+        """Fit a copy of the encoder to (a sample of) the vectors, unless it is fitted already.
+
+        Codes with a factor, or learned ones, tell lengths; for others and products, vectors are
+        lifted.
+        """
+        lifted = metric == "inner" and not encoder.tells_lengths
+        space = Space(metric, Lift.of(vectors) if lifted else None)
+        points = np.concatenate([space.points(part) for part in _blocks(_sample(vectors, seed))])
+        if not hasattr(encoder, "dimension_"):
+            encoder = copy.deepcopy(encoder).fit(points)
+        elif encoder.dimension_ != points.shape[1]:
+            raise ValueError(
+                f"{OWNER}: the encoder was fitted to {encoder.dimension_} columns, but vectors "
+                f"come to it with {points.shape[1]}; give an encoder that is not fitted."
+            )
+        else:  # a copy, since whoever gave it may fit it anew
+            encoder = Encoder.from_state(*encoder.state())
+        return cls(encoder, space, _share_of_signs(encoder, points[:PROBES]))
+
+    @property
+    def dimension(self) -> int:
+        """Numbers in a vector."""
+        return self.encoder.dimension_ - (self.space.lift is not None)
+
+    @property
+    def words(self) -> int:
+        """64-bit words of a code."""
+        return -(-self.encoder.bits // 64)
+
+    def scan_for(self, scan: str | None, rerank: str | None) -> str:
+        """The scan that was asked for, or else the one that suits the codes."""
+        angles = self.space.metric == "cosine" or self.space.lift is not None
+        if scan is None:
+            enough = self.signs >= (1 if rerank is None else NEARLY)
+            return "hamming" if angles and enough else "asymmetric"
+        if scan == "hamming" and not self.encoder.scaled and not self.encoder.short:
+            raise ValueError(
+                f"{OWNER}: scan 'hamming' finds nothing by learned bits; use scan='asymmetric', or "
+                "learned(..., short=True), which keeps signs for it."
+            )
+        if scan == "hamming" and not angles:
+            raise ValueError(
+                f"{OWNER}: scan 'hamming' ranks by angles, which tell no inner products here; use "
+                "scan='asymmetric', or build it with an encoder as tight_frame without a factor."
+            )
+        return scan
+
+    def no_rows(self, *, keep: bool) -> Rows:
+        """Rows for such codes, none yet, with room for vectors to `keep` or not."""
+        kept = self.dimension if keep else None
+        short, scaled = self.encoder.short, self.encoder.scaled
+        return Rows.empty(self.words, short=short, factored=scaled, dimension=kept)
+
+    def rows(
+        self, vectors: np.ndarray, *, keep: bool
+    ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None, np.ndarray | None]:
+        """Words, short words, factors and (to `keep`) targets of vectors, in bounded room."""
+        parts = zip(*(self._coded(block, keep) for block in _blocks(vectors)), strict=True)
+        words, short, factors, targets = (
+            None if part[0] is None else np.concatenate(part) for part in parts
+        )
+        assert words is not None
+        return words, short, factors, targets
+
+    def _coded(self, vectors: np.ndarray, keep: bool) -> tuple[Any, ...]:
+        points = self.space.points(vectors)
+        made = self.encoder.encode(points)
+        same = self.space.metric == "cosine"  # the points are the targets
+        kept = None if not keep else points if same else self.space.targets(vectors)
+        return made.words, made.short, self._factors(made, vectors), kept
+
+    def _factors(self, made: codes.Codes, vectors: np.ndarray) -> np.ndarray | None:
+        if not self.encoder.scaled:
+            return None
+        if made.factors.shape[1]:
+            return made.factors[:, 0]
+        scales, lift = self.encoder.scales(made.words), self.space.lift
+        return scales if lift is None else np.asarray(scales * lift.reach(vectors), np.float32)
+
+
+def encoder_for(encoder: Any, bits: int, seed: int) -> Encoder:
+    """The encoder that was named or given; by default qoLSH with a centre and a factor."""
+    if isinstance(encoder, Encoder):
+        return encoder
+    if encoder is None:
+        # Recall grows up to about 50 flips of 256 bits; learned codes need thousands of rows.
+        return codes.qolsh(bits, flips=50, seed=seed, center=True, factor="nearest")
+    if not isinstance(encoder, str) or encoder not in ENCODERS:
+        wanted = ", ".join(map(repr, ENCODERS))
+        raise ValueError(
+            f"{OWNER}: encoder must be None, an Encoder, or one of {wanted}, not {encoder!r}."
+        )
+    return ENCODERS[encoder](bits, seed=seed)
+
+
+def _sample(vectors: np.ndarray, seed: int) -> np.ndarray:
+    """Rows to learn from, in their order."""
+    if len(vectors) <= SAMPLE:
+        return vectors
+    picks = np.random.default_rng(seed).choice(len(vectors), SAMPLE, replace=False)
+    return np.asarray(vectors[np.sort(picks)])
+
+
+def _blocks(vectors: np.ndarray) -> Iterator[np.ndarray]:
+    return (vectors[at : at + BLOCK] for at in range(0, len(vectors), BLOCK))
+
+
+def _share_of_signs(encoder: Encoder, points: np.ndarray) -> float:
+    """How many bits of the codes that a Hamming scan reads are those of a query at that point."""
+    made = encoder.encode(points)
+    scanned = made.words if made.short is None else made.short
+    apart = np.bitwise_count(encoder.query_words(points) ^ scanned).sum()
+    return 1 - float(apart) / (len(points) * encoder.bits)

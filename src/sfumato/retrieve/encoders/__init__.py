@@ -1,0 +1,1 @@
+"""Vectors to binary codes: random, optimised and learned."""

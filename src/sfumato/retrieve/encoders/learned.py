@@ -1,0 +1,284 @@
+"""Codes whose atoms are learned: more bits where vectors vary more, and no error along a vector.
+
+Atoms learned from vectors: levels along their principal axes, then refitted to their codes.
+"""
+
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from sfumato.core.validation import Limit, between, flag, whole
+from sfumato.kernels import top_k as top
+from sfumato.kernels.lanes import aligned
+from sfumato.kernels.retrieve import sign_codes as sides
+from sfumato.kernels.retrieve import sign_search as successive
+from sfumato.retrieve.encoders.base import Codes, Encoder
+from sfumato.retrieve.encoders.linear import Batch, Product, batches, frame, matrix
+from sfumato.sketch.base import SEED
+
+__all__ = ["Learned", "Search", "learned", "levels", "refined"]
+
+BATCH = 1024
+# The uniform quantizer of 2**n levels for a Gaussian of variance 1, n from 0 to 8: squared error
+# and distance of levels (Max 1960, table II). Beyond, a bit halves the distance.
+ERRORS = (1.0, 0.3634, 0.1188, 0.03744, 0.01154, 0.003495, 0.001041, 0.0003035, 0.0000870)
+STEPS = (0.0, 1.596, 0.9957, 0.5860, 0.3352, 0.1881, 0.1041, 0.05687, 0.03076)
+
+
+class Search(NamedTuple):
+    """What choosing codes of given atoms needs: their inner products, laid out for the kernel."""
+
+    atoms: np.ndarray
+    gram: np.ndarray
+    products: Product
+
+    @classmethod
+    def of(cls, atoms: np.ndarray) -> Self:
+        """The search among atoms, float32 (bits, dimension), the longest first."""
+        wide = np.pad(atoms.astype(np.float64), ((0, -len(atoms) % top.WIDE), (0, 0)))
+        gram = aligned((len(wide), len(wide)), np.float32)
+        gram[...] = wide @ wide.T
+        return cls(atoms, gram, Product.of(atoms))
+
+    def codes(
+        self, products: np.ndarray, along: np.ndarray, missing: np.ndarray, flips: int
+    ) -> np.ndarray:
+        """Sides of the codes of vectors, from their products with the atoms; see the kernel."""
+        sides = aligned(products.shape, np.float32)
+        successive.settle(self.gram, products, along, missing, len(self.atoms), flips, sides)
+        return sides
+
+
+def levels(rows: np.ndarray, bits: int) -> np.ndarray:
+    """Atoms, float32 (bits, dimension), that quantize vectors axis by axis, the longest first.
+
+    Each bit goes to the principal axis whose squared error it lowers most, as for a Gaussian; an
+    axis of n bits has 2**n equally distant levels. Of few rows the variances are drawn together,
+    as if as many rows as there are dimensions had been alike in all directions.
+    """
+    squares, dimension = rows.T.astype(np.float64) @ rows, rows.shape[1]
+    ridge = np.trace(squares) / len(rows) * np.eye(dimension)
+    variances, axes = np.linalg.eigh((squares + ridge) / (len(rows) + dimension))
+    counts = _allocated(variances, bits)
+    axis = np.repeat(np.arange(dimension), counts)
+    place = np.arange(bits) - np.repeat(np.cumsum(counts) - counts, counts)
+    lengths = np.sqrt(variances[axis]) * _step(counts)[axis] * 2.0 ** (place - 1)
+    return _longest_first(axes.T[axis] * lengths[:, None])
+
+
+def refined(
+    rows: np.ndarray, atoms: np.ndarray, flips: int, rounds: int
+) -> tuple[np.ndarray, list[float]]:
+    """Atoms refitted by least squares to the codes that they give, and the errors on the way.
+
+    Guarantee: the errors, mean squares over every fifth row, fall, though atoms are fitted to the
+    other rows only; the first is that of the atoms given, the last that of the atoms returned. It
+    ends after `rounds` refits, or before one that would help no more.
+    """
+    judges = np.arange(len(rows)) % 5 == 0
+    held, others = rows[judges], rows[~judges]
+    errors, kept = [np.inf], atoms
+    for _ in range(rounds + 1):
+        search = Search.of(atoms)
+        error, _, _ = _coded(held, search, flips)
+        if error >= errors[-1]:
+            break
+        kept = atoms
+        errors.append(error)
+        _, gram, sums = _coded(others, search, flips)
+        # The old atoms weigh as much as one row a bit: atoms that few codes tell apart stay.
+        pull = len(atoms) * np.eye(len(atoms))
+        atoms = _longest_first(np.linalg.solve(gram + pull, sums + len(atoms) * atoms))
+    return kept, errors[1:]
+
+
+def _coded(rows: np.ndarray, search: Search, flips: int) -> tuple[float, np.ndarray, np.ndarray]:
+    """The mean squared error of rows, and the sums of b b^T and b r^T over their codes b."""
+    bits, dimension = search.atoms.shape
+    error, gram, sums = 0.0, np.zeros((bits, bits)), np.zeros((bits, dimension))
+    for start in range(0, len(rows), BATCH):
+        part = rows[start : start + BATCH]
+        filled = np.pad(part, ((0, -len(part) % top.ABREAST), (0, 0)))
+        products = search.products(filled)
+        nowhere = np.zeros(len(filled), np.float32)
+        sides = search.codes(products, np.zeros_like(products), nowhere, flips)
+        chosen = sides[: len(part), :bits]
+        error += float(np.square(part - chosen @ search.atoms, dtype=np.float64).sum())
+        gram += chosen.T @ chosen
+        sums += chosen.T @ part
+    return error / len(rows), gram, sums
+
+
+def _allocated(variances: np.ndarray, bits: int) -> np.ndarray:
+    """How many bits each axis gets."""
+    counts = np.zeros(len(variances), np.int64)
+    gains = variances * (_error(counts) - _error(counts + 1))
+    for _ in range(bits):
+        k = int(np.argmax(gains))
+        counts[k] += 1
+        n = counts[k : k + 1]
+        gains[k] = variances[k] * (_error(n) - _error(n + 1))[0]
+    return counts
+
+
+def _error(counts: np.ndarray) -> np.ndarray:
+    last = len(ERRORS) - 1
+    return np.asarray(
+        np.array(ERRORS)[np.minimum(counts, last)] / 4.0 ** np.maximum(counts - last, 0)
+    )
+
+
+def _step(counts: np.ndarray) -> np.ndarray:
+    last = len(STEPS) - 1
+    return np.asarray(
+        np.array(STEPS)[np.minimum(counts, last)] / 2.0 ** np.maximum(counts - last, 0)
+    )
+
+
+def _longest_first(atoms: np.ndarray) -> np.ndarray:
+    order = np.argsort(-np.square(atoms).sum(axis=1), kind="stable")
+    return np.ascontiguousarray(atoms[order], np.float32)
+
+
+SAMPLE = 50_000  # rows that atoms are learned from
+FEWEST = 8  # rows a bit; with fewer, atoms would be fitted to chance
+FARTHEST = 1e6  # a vector so many mean distances out has the code of one that is nearer
+
+
+def learned(
+    bits: int = 320,
+    *,
+    flips: int = 60,
+    rounds: int = 10,
+    along: float = 10.0,
+    short: bool = False,
+    seed: int = 0,
+) -> Encoder:
+    """Codes that stand for centre + (sum of b_j atom_j), with atoms learned from a sample.
+
+    Guarantee: with each round of learning the atoms' mean squared error falls on rows of the sample
+    that they are not fitted to; a code is found by signs of what is left, atom after atom, and then
+    turned bit by bit, each turn lowering |e|^2 + along * <e, x / |x|>^2 of the error e.
+    Parameters: bits of a code, from 1 to 4,096; flips, turns of a bit at most, from 0 to 65,536;
+    rounds of learning at most, from 0 to 1,000; along, from 0 to below 10,000, how much more an
+    error along the vector itself weighs: it is what most confuses the order of near neighbours;
+    short, whether `Codes.short` keeps signs along a tight frame, for a Hamming short-list (learned
+    bits tell little by their Hamming distance: search them by the asymmetric scan); seed, of the
+    sample of 50,000 rows and of that frame. There is no factor, so bits / 8 bytes are all that a
+    vector takes. It pays where some directions vary more than others; where all vary alike and
+    there are two bits a dimension or fewer, `qolsh` with 30 flips or more is as good. With fewer
+    than 8 rows a bit, atoms follow from the variances alone.
+
+    >>> x = np.random.default_rng(0).normal(size=(2000, 8)) * 0.5 ** np.arange(8)
+    >>> encoder = learned(32).fit(x)
+    >>> rebuilt = encoder.reconstruct(encoder.encode(x))
+    >>> bool(np.square(rebuilt - x).sum() < 0.01 * np.square(x).sum())
+    True
+
+    Additive quantization (Babenko and Lempitsky 2014) with codebooks of two; bits by variance:
+    Huang and Schultheiss 1963; along: Guo and others 2020 (anisotropic loss).
+    """
+    return Learned(bits=bits, flips=flips, rounds=rounds, along=along, short=short, seed=seed)
+
+
+class Learned(Encoder):
+    """Sums of learned atoms; `Encoder` with a centre, without a factor, for vectors as they are.
+
+    A zero vector, or the centre, is a vector like any other: its code stands for what is near it.
+    """
+
+    kind = "learned"
+    scaled = False
+    precision = 6  # atoms differ in length, and with four bits the short ones would be lost
+    LIMITS: ClassVar[dict[str, Limit]] = {
+        "bits": whole(1, 2**12),
+        "flips": whole(0, 2**16),
+        "rounds": whole(0, 1000),
+        "along": between(0, 1e4),
+        "short": flag,
+        "seed": SEED,
+    }
+    center = True
+    factor = None
+    flips: int
+    rounds: int
+    along: float
+
+    def encode(self, X: Any) -> Codes:
+        """The codes of rows."""
+        rows = matrix(self.kind, X, self._fitted())
+        words = np.empty((len(rows), self._words), np.uint64)
+        short = np.empty_like(words) if self.short else None
+        for batch in batches(self.kind, rows, self.centre_, self._basis.height):
+            sides.pack(self._codes(batch), words[batch.part])
+            if short is not None:
+                sides.pack(self._basis.start(batch.unit)[0], short[batch.part])
+        return Codes(words, np.empty((len(rows), 0), np.float32), short)
+
+    def reconstruct(self, codes: Codes) -> np.ndarray:
+        """What the codes stand for, float32 (n, dimension): approximations of the vectors."""
+        out = np.empty((len(codes.words), self._fitted()), np.float32)
+        for part, sums, _ in self._basis.sums(codes.words):
+            out[part] = self.centre_ + sums
+        return out
+
+    def scales(self, words: np.ndarray) -> np.ndarray:
+        """The factors of codes: all 1, since the atoms carry the lengths."""
+        self._fitted()
+        return np.ones(len(words), np.float32)
+
+    def _learn(self, rows: np.ndarray, centre: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if len(rows) > SAMPLE:
+            rng = np.random.default_rng(self.seed)
+            rows = rows[np.sort(rng.choice(len(rows), SAMPLE, replace=False))]
+        parts = list(batches(self.kind, rows, centre))
+        lengths = np.concatenate([part.lengths[: part.size] for part in parts])
+        reach = float(lengths.mean())
+        if reach == 0:
+            raise ValueError(
+                f"{self.kind}: fit needs rows that differ; all it was given are alike."
+            )
+        units = np.concatenate([part.unit[: part.size] for part in parts])
+        rests = units * _near(lengths / reach)[:, None]
+        atoms = levels(rests, self.bits)
+        if len(rests) >= FEWEST * self.bits:
+            atoms, _ = refined(rests, atoms, self.flips, self.rounds)
+        return self._signs(rows.shape[1]), (atoms * reach).astype(np.float32)
+
+    def _restore(
+        self, dimension: int, arrays: dict[str, np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return self._signs(dimension), np.ascontiguousarray(arrays["atoms"], np.float32)
+
+    def _check_learned(self, dimension: int, arrays: dict[str, np.ndarray]) -> None:
+        atoms = np.ascontiguousarray(arrays["atoms"], np.float32)
+        if atoms.shape != (self.bits, dimension) or not np.isfinite(atoms).all():
+            raise ValueError(f"{self.kind}: the state's atoms do not fit its bits and dimension.")
+
+    def _learned(self) -> dict[str, np.ndarray]:
+        return {"atoms": self.atoms_}
+
+    def _prepare(self) -> None:
+        # In units of reach_, so that vectors of any size have products that float32 can hold.
+        self._middle = self.centre_ / np.float32(self.reach_)
+        self._search = Search.of(self.atoms_ / np.float32(self.reach_))
+        self._slant = self._search.products(np.tile(self._middle, (4, 1)))[:1]
+
+    def _codes(self, batch: Batch) -> np.ndarray:
+        """The sides of a batch's codes."""
+        far = _near(batch.lengths / self.reach_)
+        products = self._search.products(batch.unit) * far[:, None]
+        # The vector is the centre + its rest, and so are its products with atoms and with the rest.
+        beside = np.multiply(batch.unit, self._middle, dtype=np.float64).sum(axis=1) * far
+        square = float(np.square(self._middle, dtype=np.float64).sum()) + 2 * beside + far * far
+        weight = np.sqrt(self.along / np.maximum(square, 1e-12))
+        along = (products + self._slant) * weight.astype(np.float32)[:, None]
+        missing = ((beside + far * far) * weight).astype(np.float32)
+        return self._search.codes(products, along, missing, self.flips)
+
+    def _signs(self, dimension: int) -> np.ndarray:
+        return frame("tight", self.bits, dimension, self.seed)
+
+
+def _near(ratios: np.ndarray) -> np.ndarray:
+    return np.asarray(np.minimum(ratios, FARTHEST), np.float32)

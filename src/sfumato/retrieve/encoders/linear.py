@@ -1,0 +1,203 @@
+"""The two matrices behind a code: signs along directions, and sums of atoms by those signs.
+
+Frames of directions made from a seed, and products with them that no batch changes. Rows of
+float32 in batches: checked, taken from a centre, made unit vectors.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from sfumato.core.arrays import rows as any_rows
+from sfumato.kernels import top_k as top
+from sfumato.kernels.lanes import aligned
+from sfumato.kernels.retrieve import sign_codes as sides
+from sfumato.sketch.projection.directions import MOST_ENTRIES, dense, directions
+
+__all__ = ["MOST_ENTRIES", "Basis", "Batch", "Product", "batches", "frame", "matrix", "padded"]
+
+
+def frame(kind: str, bits: int, dimension: int, seed: int) -> np.ndarray:
+    """The directions of a code, one a row, float32.
+
+    Guarantee: the same numbers on every machine. Those of "tight" satisfy (5.9): W W^T = I for W
+    with the directions as columns; where bits < dimension, no frame can, and orthonormal directions
+    take its place, as 5.1.1 advises.
+    Parameters: kind, "gaussian", "orthogonal", "super-bit" or "tight"; bits, how many; dimension;
+    seed.
+
+    >>> w = frame("tight", 6, 2, seed=0)
+    >>> np.round(w.T @ w, 6) + 0.0
+    array([[1., 0.],
+           [0., 1.]], dtype=float32)
+
+    Thesis (5.9).
+    """
+    if kind == "tight" and bits < dimension:
+        kind = "orthogonal"
+    return dense(directions(kind, bits, dimension, seed), bits).astype(np.float32)
+
+
+def padded(count: int, multiple: int) -> int:
+    """The smallest multiple that is at least the count."""
+    return -(-count // multiple) * multiple
+
+
+@dataclass(frozen=True)
+class Product:
+    """Inner products of vectors with the rows of a matrix, laid out for that once.
+
+    Guarantee: each is summed in one written order, so it depends on no other vector. Columns past
+    the matrix' rows, up to a multiple of 32, are 0.
+
+    >>> Product.of(np.eye(2, dtype=np.float32))(np.ones((4, 2), np.float32))[0, :3]
+    array([1., 1., 0.], dtype=float32)
+    """
+
+    panels: np.ndarray
+
+    @classmethod
+    def of(cls, rows: np.ndarray) -> Self:
+        """The product with these float32 rows."""
+        count, length = rows.shape
+        filled = np.zeros((padded(count, top.WIDE), length), np.float32)
+        filled[:count] = rows
+        panels = aligned((len(filled) // top.WIDE, length, top.WIDE), np.float32)
+        panels[...] = filled.reshape(-1, top.WIDE, length).transpose(0, 2, 1)
+        return cls(panels)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copied array would not start on a cache line, as the kernels need it.
+        rows = self.panels.transpose(0, 2, 1).reshape(-1, self.panels.shape[1])
+        return type(self).of, (np.ascontiguousarray(rows),)
+
+    def __call__(self, vectors: np.ndarray) -> np.ndarray:
+        """All products of each vector; how many vectors there are is a multiple of top.ABREAST."""
+        out = aligned((len(vectors), len(self.panels) * top.WIDE), np.float32)
+        top.every(self.panels, vectors, out)
+        return out
+
+
+ROOM = 2**18  # numbers of a batch and its products: they stay in the second cache
+
+
+class Basis:
+    """Directions, whose signs a code starts from, and atoms, which vectors are rebuilt from.
+
+    Sides are codes as float32 +1 and -1, with columns of 0 up to a multiple of 32; batches have
+    rows up to a multiple of 4. Nothing computed here depends on what else is in a batch.
+    Parameters: directions and atoms, float32 (bits, dimension) each, or one array as both.
+
+    >>> basis = Basis(np.eye(2, dtype=np.float32), np.eye(2, dtype=np.float32))
+    >>> starts, along = basis.start(np.full((4, 2), 0.5, np.float32))
+    >>> starts[0, :3]
+    array([1., 1., 0.], dtype=float32)
+    """
+
+    def __init__(self, directions: np.ndarray, atoms: np.ndarray) -> None:
+        self.directions, self.atoms = directions, atoms
+        self.bits, self.dimension = atoms.shape
+        self._along = Product.of(directions)
+        self.weigh = self._along if atoms is directions else Product.of(atoms)
+
+    @property
+    def height(self) -> int:
+        """How many rows make a batch."""
+        row = 3 * padded(self.bits, top.WIDE) + self.dimension
+        return padded(max(1, ROOM // row), top.ABREAST)
+
+    def start(self, unit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of unit vectors the sides along the directions, and the products with the atoms."""
+        along = self._along(unit)
+        starts = aligned(along.shape, np.float32)
+        sides.sides(along, self.bits, starts)
+        return starts, along if self.weigh is self._along else self.weigh(unit)
+
+    def sums(self, words: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """For each batch of packed codes: which they are, the sums W b, and their lengths.
+
+        A length is 0 where W b is nothing but what rounding left of 0. ValueError for words that
+        are none of such codes.
+        """
+        wide = -(-self.bits // 64)
+        if words.dtype != np.uint64 or words.ndim != 2 or words.shape[1] != wide:
+            raise ValueError(
+                f"Codes: words must be uint64 of shape (n, {wide}), as encode makes them, not "
+                f"{words.dtype} of shape {words.shape}."
+            )
+        for start in range(0, len(words), self.height):
+            part = np.ascontiguousarray(words[start : start + self.height])
+            codes = np.zeros((padded(len(part), top.ABREAST), padded(self.bits, top.WIDE)), "f4")
+            sides.unpack(part, self.bits, codes)
+            sums = self._sum(codes)[: len(part)]
+            squares = np.empty(len(part))
+            sides.products(sums, sums, squares)
+            squares[squares < self._nothing] = 0
+            yield slice(start, start + len(part)), sums[:, : self.dimension], np.sqrt(squares)
+
+    def squares(self, codes: np.ndarray) -> np.ndarray:
+        """|W b|^2 of sides."""
+        sums = self._sum(codes)
+        out = np.empty(len(codes))
+        sides.products(sums, sums, out)
+        return out
+
+    @cached_property
+    def _sum(self) -> Product:
+        return Product.of(np.pad(self.atoms.T, ((0, 0), (0, -self.bits % top.WIDE))))
+
+    @cached_property
+    def _nothing(self) -> float:
+        return float(np.square(self.atoms, dtype=np.float64).sum()) * 1e-11
+
+
+class Batch(NamedTuple):
+    """Rows `part` of a matrix as unit vectors (or zeros) and lengths; filled up with zero rows."""
+
+    part: slice
+    unit: np.ndarray
+    lengths: np.ndarray
+
+    @property
+    def size(self) -> int:
+        """How many rows, without the filling."""
+        return int(self.part.stop - self.part.start)
+
+
+def matrix(owner: str, values: Any, dimension: int | None = None) -> np.ndarray:
+    """A matrix of numbers, one vector a row, of the dimension asked for; arrays are not copied.
+
+    >>> matrix("example", [[1, 2], [3, 4]], 2).shape
+    (2, 2)
+    """
+    plain = isinstance(values, np.ndarray) and not isinstance(values, np.ma.MaskedArray)
+    if not plain or values.dtype.kind != "f" or values.ndim != 2:
+        values = any_rows(owner, values, dimension)
+    if dimension is not None and values.shape[1] != dimension:
+        raise ValueError(
+            f"{owner}: rows must have {dimension} columns, as those it was fitted to, not "
+            f"{values.shape[1]}."
+        )
+    return np.asarray(values)
+
+
+def batches(
+    owner: str, values: np.ndarray, centre: np.ndarray, height: int = 1024
+) -> Iterator[Batch]:
+    """The rows of a matrix from its first to its last, `height` at a time."""
+    for start in range(0, len(values), height):
+        with np.errstate(over="ignore"):  # what float32 cannot hold is found below
+            rows = np.ascontiguousarray(values[start : start + height], np.float32)
+        unit = np.zeros((padded(len(rows), top.ABREAST), len(centre)), np.float32)
+        lengths = np.zeros(len(unit))
+        sides.normalise(rows, centre, lengths, unit)
+        if not np.isfinite(lengths).all():
+            row, column = np.argwhere(~np.isfinite(rows))[0]
+            raise ValueError(
+                f"{owner}: numbers must be finite in float32; row {start + row}, column {column} "
+                f"is not. Drop or fill such rows first."
+            )
+        yield Batch(slice(start, start + len(rows)), unit, lengths)

@@ -1,0 +1,120 @@
+"""How the bits of a code are chosen: one small encoder for each way."""
+
+from typing import ClassVar
+
+import numpy as np
+
+from sfumato.core.validation import Limit, one_of, whole
+from sfumato.kernels.lanes import aligned
+from sfumato.kernels.retrieve import anti_sparse as antisparse
+from sfumato.kernels.retrieve import sign_codes as sides
+from sfumato.kernels.retrieve import sign_search as exhaustive
+from sfumato.kernels.retrieve import sign_search as flips
+from sfumato.retrieve.encoders.base import Encoder
+from sfumato.retrieve.encoders.linear import Product
+
+__all__ = ["AntiSparse", "Flips", "Optimal", "Signs", "TightFrame"]
+
+MOST_STEPS = 50  # for each bit of a spread representation; one for each dimension is usual
+
+
+class Signs(Encoder):
+    """Signs along directions that need not be a frame."""
+
+    kind = "project_and_sign"
+    LIMITS: ClassVar[dict[str, Limit]] = {
+        **Encoder.LIMITS,
+        "directions": one_of(("random", "orthogonal", "super-bit")),
+    }
+    directions: str
+
+    @property
+    def _frame(self) -> str:
+        return "gaussian" if self.directions == "random" else self.directions
+
+    def _check_dimension(self, dimension: int) -> None:
+        super()._check_dimension(dimension)
+        if self.directions == "orthogonal" and self.bits > dimension:
+            raise ValueError(
+                f"{self.kind}: only {dimension} directions can be orthogonal, not {self.bits}; use "
+                f"directions='super-bit'."
+            )
+
+
+class TightFrame(Encoder):
+    """Signs along a tight frame."""
+
+    kind = "tight_frame"
+
+
+class AntiSparse(Encoder):
+    """Signs of the spread representation of (5.8)."""
+
+    kind = "anti_sparse"
+    LIMITS: ClassVar[dict[str, Limit]] = {**Encoder.LIMITS, "bits": whole(1, 2**10)}
+
+    def _check_dimension(self, dimension: int) -> None:
+        super()._check_dimension(dimension)
+        if self.bits < dimension:
+            raise ValueError(
+                f"{self.kind}: bits must be at least the dimension {dimension}, not {self.bits}, "
+                f"for a vector to have a representation; use tight_frame."
+            )
+
+    def _prepare(self) -> None:
+        self._columns = np.ascontiguousarray(self.atoms_.T, np.float64)
+
+    def _choose(self, unit: np.ndarray, projections: np.ndarray, starts: np.ndarray) -> np.ndarray:
+        steps = np.empty(len(unit), np.int64)
+        antisparse.spread(self._columns, unit, MOST_STEPS * self.bits, steps, starts)
+        return starts
+
+
+class Optimal(Encoder):
+    """The best of all codes, (5.6)."""
+
+    kind = "optimal"
+    LIMITS: ClassVar[dict[str, Limit]] = {**Encoder.LIMITS, "bits": whole(1, 20)}
+
+    def _prepare(self) -> None:
+        if self.bits <= self.dimension_:
+            return  # directions are orthonormal, and signs the best code
+        halves = np.arange(2 ** (self.bits - 1), dtype=np.uint64)[:, None]
+        centroids = np.zeros((len(halves), self.dimension_), np.float32)
+        for part, sums, lengths in self._basis.sums(halves):
+            far = lengths > 0
+            centroids[part][far] = sums[far] / lengths[far, None]
+        self._centroids = Product.of(centroids)
+
+    def _choose(self, unit: np.ndarray, projections: np.ndarray, starts: np.ndarray) -> np.ndarray:
+        if self.bits > self.dimension_:
+            places = np.empty(len(unit), np.int64)
+            exhaustive.nearest(self._centroids.panels, unit, places)
+            sides.unpack(places.view(np.uint64)[:, None], self.bits, starts)
+        return starts
+
+
+class Flips(Encoder):
+    """Signs along a tight frame, then altered by (5.12)."""
+
+    kind = "qolsh"
+    LIMITS: ClassVar[dict[str, Limit]] = {
+        **Encoder.LIMITS,
+        "bits": whole(1, 2**12),  # the table of inner products takes 4 bits**2 bytes, twice
+        "flips": whole(0, 2**16),
+        "together": whole(1, 2),
+    }
+    flips: int
+    together: int
+
+    def _prepare(self) -> None:
+        atoms = np.pad(self.atoms_.astype(np.float64), ((0, -self.bits % 32), (0, 0)))
+        self._gram = aligned((len(atoms), len(atoms)), np.float32)
+        self._gram[...] = atoms @ atoms.T
+        self._products = Product.of(self._gram)
+
+    def _choose(self, unit: np.ndarray, projections: np.ndarray, starts: np.ndarray) -> np.ndarray:
+        products = self._products(starts)
+        pairs = self.together == 2
+        flips.improve(projections, products, self._gram, self.flips, pairs, starts)
+        return starts

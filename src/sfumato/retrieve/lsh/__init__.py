@@ -1,0 +1,1 @@
+"""Nearest neighbours by locality-sensitive hash tables."""

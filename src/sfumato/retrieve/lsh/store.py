@@ -1,0 +1,283 @@
+"""The rows of an index of tables: each change makes a new view, and readers keep theirs.
+
+Looking up in tables: the rows that share a bucket with a query, and the best of them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from sfumato.kernels.lanes import aligned
+from sfumato.kernels.retrieve import bucket_tables as tables
+from sfumato.kernels.retrieve import rerank
+from sfumato.kernels.retrieve.hamming_scan import frozen
+from sfumato.retrieve.binary.search import padding
+from sfumato.retrieve.binary.store import bits_of, check_ids, extended, mask_of, whole_ids
+from sfumato.retrieve.lsh.buckets import Buckets, Run, listed, words
+from sfumato.retrieve.lsh.hash_families import Bands, Hyperplanes, Lines
+from sfumato.retrieve.metric import Lift, Space
+
+__all__ = ["Asked", "Learned", "Tabled", "Without", "best", "candidates"]
+
+ROOM = 1 << 22  # hashes that are computed at a time
+MOST = 1 << 26  # numbers in all directions together: 512 MiB
+
+
+class Learned(NamedTuple):
+    """The hashes of the bands, and what is hashed of a vector: it, its direction, or it lifted."""
+
+    space: Space
+    lift: Lift | None
+    dimension: int
+    bands: Bands
+
+    @classmethod
+    def of(cls, parameters: dict[str, Any], lift: Lift | None, dimension: int) -> Self:
+        """The hashes that the parameters of an index ask for."""
+        bands, rows, seed = (parameters[name] for name in ("bands", "rows", "seed"))
+        if bands * rows * dimension > MOST:
+            raise ValueError(
+                f"LshIndex: bands times rows times the dimension must be at most 2**26, not "
+                f"{bands} * {rows} * {dimension}; take fewer bands or rows."
+            )
+        known = (bands, rows), dimension + (lift is not None), seed
+        if parameters["metric"] == "euclidean":
+            family: Any = Lines(*known, parameters["width"])
+        else:
+            family = Hyperplanes(*known, parameters["directions"])
+        space = Space("cosine" if parameters["metric"] == "cosine" else "inner")
+        return cls(space, lift, dimension, Bands(family, bands, rows, seed))
+
+    def keys(self, vectors: np.ndarray) -> np.ndarray:
+        """The keys of vectors, uint64 (n, bands), in bounded room."""
+        out = np.empty((len(vectors), self.bands.shape[0]), np.uint64)
+        points = self.targets if self.lift is None else self.lift.points
+        step = max(ROOM // max(self.hashes, vectors.shape[1]), 1)
+        for at in range(0, len(vectors), step):
+            part = slice(at, at + step)
+            out[part] = self.bands.keys(points(vectors[part]).astype(np.float64))
+        return out
+
+    def targets(self, vectors: np.ndarray) -> np.ndarray:
+        """The vectors that scores are computed from, float32."""
+        return self.space.targets(vectors)
+
+    def asked(self, targets: np.ndarray, probes: int) -> np.ndarray:
+        """The keys to look up for the targets of queries, uint64 (q, bands, probes)."""
+        exact = targets.astype(np.float64)
+        return self.bands.asked(exact if self.lift is None else self.lift.asked(exact), probes)
+
+    @property
+    def hashes(self) -> int:
+        """How many hashes a vector has."""
+        return self.bands.shape[0] * self.bands.shape[1]
+
+
+@dataclass(frozen=True)
+class Tabled:
+    """What a reader holds: `count` rows, of which those with a bit in `alive` can be found.
+
+    ids and vectors may be longer than `count`; alive is None where no row was removed.
+    """
+
+    learned: Learned
+    count: int
+    living: int
+    ids: np.ndarray
+    vectors: np.ndarray | None
+    alive: np.ndarray | None
+    by_id: Buckets
+    buckets: Buckets
+
+    @classmethod
+    def empty(cls, learned: Learned, *, keep: bool) -> Self:
+        """No rows yet."""
+        vectors = aligned((0, learned.dimension), np.float32) if keep else None
+        tables = learned.bands.shape[0]
+        return cls(learned, 0, 0, aligned(0, np.int64), vectors, None, Buckets(1), Buckets(tables))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of tables, ids and vectors, and of what finds ids."""
+        kept = [self.ids, self.vectors, self.alive]
+        arrays = sum(int(array.nbytes) for array in kept if array is not None)
+        return arrays + self.buckets.nbytes + self.by_id.nbytes
+
+    def rows(self) -> np.ndarray:
+        """The living rows, ascending."""
+        return np.flatnonzero(self._mask())
+
+    def places(self, ids: np.ndarray) -> np.ndarray:
+        """The living row of each id, -1 for one that is not there."""
+        out = np.full(ids.size, -1, np.int64)
+        at, rows = self.by_id.pairs(ids.astype(np.uint64)[:, None])
+        lives = self._mask()[rows]
+        out[at[lives]] = rows[lives]
+        return out
+
+    def appended(self, ids: np.ndarray, vectors: np.ndarray) -> "Tabled":
+        """With these rows behind the others; none of the ids lives."""
+        total, alive, kept = self.count + ids.size, self.alive, self.vectors
+        if alive is not None:
+            alive = bits_of(np.append(self._mask(), np.ones(ids.size, bool)))
+        if kept is not None:
+            kept = extended(kept, self.count, self.learned.targets(vectors))
+        return replace(
+            self,
+            count=total,
+            living=self.living + ids.size,
+            ids=extended(self.ids, self.count, ids),
+            vectors=kept,
+            alive=alive,
+            by_id=self.by_id.copy().add(ids.astype(np.uint64)[:, None]),
+            buckets=self.buckets.copy().add(self.learned.keys(vectors)),
+        )
+
+    def removed(self, rows: np.ndarray) -> "Tabled":
+        """Without these living rows, all different."""
+        mask = self._mask()
+        mask[rows] = False
+        return replace(self, alive=bits_of(mask), living=self.living - rows.size)
+
+    def compacted(self) -> "Tabled":
+        """The living rows alone, in memory of their own if any was removed."""
+        if self.alive is None:
+            return self
+        mask = self._mask()
+        return replace(
+            self,
+            count=self.living,
+            ids=self.ids[: self.count][mask],
+            vectors=None if self.vectors is None else self.vectors[: self.count][mask],
+            alive=None,
+            by_id=self.by_id.copy().compact(mask),
+            buckets=self.buckets.copy().compact(mask),
+        )
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All rows, none of them removed, as the arrays of a file."""
+        out = {"ids": self.ids[: self.count]}
+        if self.learned.lift is not None:
+            out["centre"] = self.learned.lift.centre
+        if self.vectors is not None:
+            out["vectors"] = self.vectors[: self.count]
+        return {**out, **self.buckets.whole()._asdict()}
+
+    @classmethod
+    def restored(
+        cls,
+        learned: Learned,
+        count: int,
+        arrays: dict[str, np.ndarray],
+        *,
+        keep: bool,
+        check: bool,
+    ) -> Self:
+        """The rows of a file; ValueError where its arrays do not go together."""
+        run = Run(*(arrays[name] for name in Run._fields))
+        run.check(learned.bands.shape[0], count, deep=check)
+        layout: dict[str, tuple[Any, tuple[int, ...]]] = {"ids": (np.int64, (count,))}
+        if keep:
+            layout["vectors"] = np.float32, (count, learned.dimension)
+        found = {name: arrays[name] for name in arrays.keys() - {*Run._fields, "centre"}}
+        if {name: (array.dtype, array.shape) for name, array in found.items()} != layout:
+            raise ValueError("an array is missing, or has the wrong type or shape.")
+        ids = found["ids"]
+        by_id = Buckets(1).add(ids.astype(np.uint64)[:, None])
+        buckets = Buckets.over(learned.bands.shape[0], count, (run,) if count else ())
+        if check:
+            check_ids(ids)
+        return cls(learned, count, count, ids, found.get("vectors"), None, by_id, buckets)
+
+    def _mask(self) -> np.ndarray:
+        if self.alive is None:
+            return np.ones(self.count, bool)
+        return mask_of(self.alive, self.count)
+
+
+MARK_BYTES = 1 << 19  # bytes of marks in one batch of queries, so that they stay in cache
+BATCH_HASHES = 1 << 21  # keys and hashes of one batch of queries
+
+
+class Without(NamedTuple):
+    """Rows that query q must not get: rows[starts[q] : starts[q + 1]]."""
+
+    starts: np.ndarray
+    rows: np.ndarray
+
+    @classmethod
+    def of(cls, owner: str, now: Tabled, queries: int, given: Any) -> "Without":
+        """From (starts, ids); ids that are not in the index are passed over."""
+        wanted = f"{queries + 1} starts that rise from 0 to the number of ids"
+        wrong = ValueError(f"{owner}: without must be (starts, ids): {wanted}.")
+        if not isinstance(given, tuple | list) or len(given) != 2:
+            raise wrong
+        starts, column = np.asarray(given[0]), whole_ids(owner, given[1])
+        if starts.shape != (queries + 1,) or starts.dtype.kind not in "iu":
+            raise wrong
+        starts = starts.astype(np.int64)
+        if starts[0] != 0 or starts[-1] != column.size or (np.diff(starts) < 0).any():
+            raise wrong
+        rows = now.places(column)
+        known = np.concatenate(([0], np.cumsum(rows >= 0)))
+        return cls(known[starts], rows[rows >= 0])
+
+
+class Asked(NamedTuple):
+    """Queries, as scores are computed from them, and the rows that all or each of them may get."""
+
+    learned: Learned
+    targets: np.ndarray
+    probes: int
+    alive: np.ndarray | None
+    without: Without | None = None
+
+    def batches(self, buckets: Buckets) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """Some queries at a time: which, where each one's rows start, and the rows, ascending."""
+        step = max(MARK_BYTES // (8 * words(buckets.count) or 1), 1)
+        for first, keys in self._keys():
+            for at in range(0, len(keys), step):
+                marks = buckets.marks(keys[at : at + step])
+                part = slice(first + at, first + at + len(marks))
+                if self.alive is not None:
+                    marks &= self.alive
+                if self.without is not None:
+                    tables.clear(*self.without, np.arange(part.start, part.stop), marks)
+                yield part, *listed(marks)
+
+    def _keys(self) -> Iterator[tuple[int, np.ndarray]]:
+        """The keys of some queries at a time, and the first of these."""
+        size = self.learned.bands.shape[0] * self.probes + self.learned.hashes
+        step = max(BATCH_HASHES // size, 1)
+        for first in range(0, len(self.targets), step):
+            yield first, self.learned.asked(self.targets[first : first + step], self.probes)
+
+
+def candidates(buckets: Buckets, asked: Asked) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of query q, ascending, at rows[starts[q] : starts[q + 1]]."""
+    starts, found = [np.zeros(1, np.int64)], [np.zeros(0, np.int64)]
+    for _, begins, rows in asked.batches(buckets):
+        starts.append(begins[1:] + starts[-1][-1])
+        found.append(rows)
+    return np.concatenate(starts), np.concatenate(found)
+
+
+def best(
+    buckets: Buckets, asked: Asked, vectors: np.ndarray, k: int, *, euclidean: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores and rows of the k best candidates, best first, padded by -inf and -1.
+
+    Scores are inner products with `vectors`, or minus the distances from them.
+    """
+    # A list longer than the rows there are would only be sorted in vain.
+    most = min(k, buckets.count)
+    scores, places = padding(len(asked.targets), most)
+    still = frozen(vectors[: buckets.count])
+    score = rerank.nearest if euclidean else rerank.products
+    for part, starts, rows in asked.batches(buckets):
+        score(still, asked.targets[part], starts, rows, places[part], scores[part])
+    all_scores, all_places = padding(len(asked.targets), k)
+    all_scores[:, :most], all_places[:, :most] = scores, places
+    return all_scores, all_places

@@ -1,0 +1,157 @@
+"""What an index encodes of a vector: its direction, itself, or itself lifted to a sphere.
+
+Lifting vectors to a sphere, so that angles rank them as inner products do.
+"""
+
+from numbers import Real
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from sfumato.core.arrays import rows
+from sfumato.core.validation import one_of
+
+__all__ = ["LEAN", "METRIC", "Lift", "Space", "check_vectors", "is_vector", "lengths", "matrix"]
+
+SAMPLE = 1 << 17  # rows whose lengths decide the radius
+BLOCK = 1 << 13  # rows that are measured at a time
+WITHIN = 0.99  # the share of vectors within the radius: a few long ones would flatten all the rest
+LEAN = 0.2  # measured on factors of films, for codes and bands alike
+
+
+class Lift(NamedTuple):
+    """A centre, and the radius m of the ball around it that holds 99 of 100 vectors.
+
+    Guarantee: for y = x - centre no longer than m, the cosine between (q, 0) and the unit vector
+    (y / m, sqrt(1 - |y|^2 / m^2)) is <q, x - centre> / (|q| m), and so rises with <q, x>. Of a
+    longer y the direction is taken, whose cosine is smaller than that, and still as large as any
+    vector's in the ball that points there. `asked` leans queries by LEAN away from the axis that
+    was added, towards long vectors: those with the largest products are near the sphere's equator,
+    and most others are not, so that fewer of these come as near.
+
+    >>> Lift(np.zeros(2), 5.0).points(np.array([[3.0, 0.0], [0.0, 9.0]]))
+    array([[0.6, 0. , 0.8],
+           [0. , 1. , 0. ]], dtype=float32)
+
+    Neyshabur and Srebro 2015, section 4 (simple-LSH); moving the vectors first changes all products
+    of a query alike, so a centre and a ball that suit most of them make the angles tell more.
+    """
+
+    centre: np.ndarray
+    radius: float
+
+    @classmethod
+    def of(cls, vectors: np.ndarray) -> Self:
+        """The lift for vectors like these; of equal ones the radius is their length, or else 1."""
+        centre = vectors.mean(0, dtype=np.float64)
+        some = vectors[:: -(-len(vectors) // SAMPLE)]
+        parts = range(0, len(some), BLOCK)
+        far = np.concatenate([lengths(some[at : at + BLOCK] - centre) for at in parts])
+        radius = float(np.quantile(far, WITHIN)) or float(lengths(centre[None])[0])
+        return cls(centre, radius or 1.0)
+
+    def points(self, vectors: np.ndarray) -> np.ndarray:
+        """Vectors lifted, float32, with one column more."""
+        moved = vectors - self.centre
+        far = lengths(moved)
+        out = np.empty((len(vectors), vectors.shape[1] + 1), np.float32)
+        out[:, :-1] = moved / np.maximum(far, self.radius)[:, None]
+        out[:, -1] = np.sqrt(1 - np.square(np.minimum(far / self.radius, 1)))
+        return out
+
+    def reach(self, vectors: np.ndarray) -> np.ndarray:
+        """What (q, 0) times a point is to be multiplied by for the product with x - centre."""
+        return np.asarray(np.maximum(lengths(vectors - self.centre), self.radius))
+
+    def along(self, queries: np.ndarray) -> np.ndarray:
+        """The products of queries with the centre, float64, in which no other row has a part."""
+        return np.asarray(np.multiply(queries, self.centre, dtype=np.float64).sum(axis=1))
+
+    def asked(self, queries: np.ndarray, lean: float = LEAN) -> np.ndarray:
+        """Queries as they meet lifted vectors."""
+        last = -lean * lengths(queries)[:, None]
+        return np.concatenate([queries, last.astype(queries.dtype)], axis=1)
+
+
+def lengths(vectors: np.ndarray) -> np.ndarray:
+    """The Euclidean length of each row in float64, summed in an order that no other row changes."""
+    return np.asarray(np.sqrt(np.square(vectors, dtype=np.float64).sum(axis=1)))
+
+
+METRIC = one_of(("cosine", "inner"))
+LONGEST = 1e15  # products of two numbers up to here, and sums of those, stay finite in float32
+
+
+class Space(NamedTuple):
+    """How vectors become what the encoder sees.
+
+    Fields: metric; lift, None where vectors are encoded as they are (of length 1 for "cosine").
+
+    >>> Space("cosine").targets(np.array([[3.0, 4.0]]))
+    array([[0.6, 0.8]], dtype=float32)
+    """
+
+    metric: str
+    lift: Lift | None = None
+
+    def points(self, vectors: np.ndarray) -> np.ndarray:
+        """What is encoded, float32: one column more than there are where vectors are lifted."""
+        return self.targets(vectors) if self.lift is None else self.lift.points(vectors)
+
+    def targets(self, vectors: np.ndarray) -> np.ndarray:
+        """The vectors whose products with those of queries are the true scores, float32."""
+        if self.metric == "inner":
+            return vectors.astype(np.float32)
+        exact = vectors.astype(np.float64)
+        if vectors.dtype != np.float32:  # squares of float64 may vanish or overflow
+            exact /= np.abs(exact).max(axis=1, keepdims=True)
+        exact /= lengths(exact)[:, None]
+        return np.asarray(exact, np.float32)
+
+
+def is_vector(values: Any) -> bool:
+    """True for one vector, False for a matrix of them.
+
+    >>> is_vector([1, 2]), is_vector([[1, 2]])
+    (True, False)
+    """
+    if isinstance(values, list | tuple):
+        return len(values) > 0 and isinstance(values[0], Real)
+    flat = getattr(values, "ndim", 0) == 1 and len(values) > 0
+    return flat and str(getattr(values, "dtype", "")) != "object"
+
+
+def matrix(owner: str, values: Any, dimension: int | None) -> np.ndarray:
+    """Vectors as rows of float32 (as given, without a copy) or float64, all of them finite."""
+    plain = isinstance(values, np.ndarray) and not isinstance(values, np.ma.MaskedArray)
+    if not plain or values.dtype != np.float32 or values.ndim != 2:
+        found = rows(owner, values, dimension)
+    elif dimension is not None and values.shape[1] != dimension:
+        raise ValueError(
+            f"{owner}: rows must have {dimension} columns (its dimension), not {values.shape[1]}."
+        )
+    else:
+        found = np.ascontiguousarray(values)
+        if found.size and not np.isfinite([found.min(), found.max()]).all():
+            row, column = np.argwhere(~np.isfinite(found))[0]
+            raise ValueError(f"{owner}: numbers must be finite; row {row}, column {column} is not.")
+    if len(found) and not found.shape[1]:
+        raise ValueError(f"{owner}: rows must have at least one column.")
+    return found
+
+
+def check_vectors(owner: str, metric: str, vectors: np.ndarray) -> None:
+    """Raise ValueError for a row that the metric has no answer for."""
+    if metric == "cosine":
+        zero = ~vectors.any(axis=1)
+        if zero.any():
+            raise ValueError(
+                f"{owner}: a vector of zeros has no direction; row {int(zero.argmax())} is one: "
+                "leave it out, or use metric='inner'."
+            )
+    elif vectors.size and not -LONGEST <= vectors.min() <= vectors.max() <= LONGEST:
+        row = int((np.abs(vectors).max(axis=1) > LONGEST).argmax())
+        raise ValueError(
+            f"{owner}: numbers must be at most {LONGEST:g} in size; row {row} "
+            "has a larger one: divide all vectors by one number."
+        )

@@ -1,0 +1,168 @@
+"""An index as header and arrays of its file, and back once they hold together.
+
+The file of an index of tables: written whole, mapped, and checked before kernels see it.
+"""
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from sfumato.core.file_format import damaged
+from sfumato.core.validation import positive, whole
+from sfumato.kernels.retrieve.hamming_scan import BLOCK
+from sfumato.retrieve import file_format as _index_file
+from sfumato.retrieve import file_format as files
+from sfumato.retrieve.binary.store import Held, check_ids
+from sfumato.retrieve.binary.training import Fitted
+from sfumato.retrieve.encoders.base import Encoder
+from sfumato.retrieve.file_format import IndexFormatError
+from sfumato.retrieve.lsh.store import Learned, Tabled
+from sfumato.retrieve.metric import Lift, Space
+
+__all__ = [
+    "KIND",
+    "LSH_KIND",
+    "VERSION",
+    "lift_from",
+    "restored",
+    "restored_lsh",
+    "save",
+    "save_lsh",
+]
+
+T = TypeVar("T")
+KIND, VERSION = "BinaryIndex", 2
+COUNT = whole(0, 2**47)
+
+
+def save(
+    path: str | os.PathLike[str], parameters: dict[str, Any], fitted: Fitted, held: Held
+) -> None:
+    """Write all that `restored` needs."""
+    (state, learned), lift = fitted.encoder.state(), fitted.space.lift
+    header = {
+        "kind": KIND,
+        "version": VERSION,
+        "parameters": parameters,
+        "encoder": state,
+        "radius": None if lift is None else lift.radius,
+        "signs": fitted.signs,
+        "count": held.count,
+    }
+    arrays = {f"encoder.{name}": array for name, array in learned.items()}
+    if lift is not None:
+        arrays["centre"] = lift.centre
+    _index_file.write(path, header, {**arrays, **held.arrays()})
+
+
+def restored(
+    path: str | os.PathLike[str], build: Callable[..., T], *, check: bool
+) -> tuple[T, Fitted, Held]:
+    """The index that `build` makes of its parameters, what was learned, and the rows, mapped."""
+    header, arrays = _index_file.opened(path, check=check)
+    _index_file.expect(header, KIND, VERSION)
+    with damaged(KIND, IndexFormatError):
+        given, fitted = _fitted(header, arrays)
+        index = build(**given)
+        held = _held(COUNT.check("file", "count", header["count"]), arrays, fitted, given)
+        if check:
+            check_ids(held.ids)
+    return index, fitted, held
+
+
+def _fitted(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[dict[str, Any], Fitted]:
+    learned = {
+        name.removeprefix("encoder."): arrays.pop(name).copy()
+        for name in list(arrays)
+        if name.startswith("encoder.")
+    }
+    encoder = Encoder.from_state(header["encoder"], learned)
+    given, signs = dict(header["parameters"]), header["signs"]
+    if isinstance(given["encoder"], dict):
+        given["encoder"] = encoder
+    lifted = given["metric"] == "inner" and not encoder.tells_lengths
+    lift = lift_from(header["radius"], arrays.pop("centre", None), encoder.dimension_ - lifted)
+    if (lift is not None) != lifted:
+        raise ValueError("the radius does not fit the metric.")
+    if not isinstance(signs, float) or not 0 <= signs <= 1 or encoder.bits != given["bits"]:
+        raise ValueError("the share of signs or the number of bits is wrong.")
+    return given, Fitted(encoder, Space(given["metric"], lift), signs)
+
+
+def lift_from(radius: Any, centre: np.ndarray | None, dimension: int) -> Lift | None:
+    """The lift that a file tells of, None where it tells of none."""
+    if radius is None and centre is None:
+        return None
+    if centre is None or centre.dtype != np.float64 or centre.shape != (dimension,):
+        raise ValueError("the centre has the wrong type or shape.")
+    if not np.isfinite(centre).all():
+        raise ValueError("the centre is not finite.")
+    return Lift(centre.copy(), positive.check("file", "radius", radius))
+
+
+def _held(count: int, arrays: dict[str, np.ndarray], fitted: Fitted, given: dict[str, Any]) -> Held:
+    """The rows, once each array has the type and shape that kernels rely on."""
+    blocks = (-(-count // BLOCK), fitted.words, BLOCK)
+    layout: dict[str, tuple[Any, tuple[int, ...]]] = {
+        "words": (np.uint64, blocks),
+        "ids": (np.int64, (count,)),
+    }
+    if fitted.encoder.scaled:
+        layout["factors"] = np.float32, (count,)
+    if fitted.encoder.short:
+        layout["short"] = np.uint64, blocks
+    if given["keep_vectors"]:
+        layout["vectors"] = np.float32, (count, fitted.dimension)
+    found = {name: (array.dtype, array.shape) for name, array in arrays.items()}
+    if found != {name: (np.dtype(dtype), shape) for name, (dtype, shape) in layout.items()}:
+        raise ValueError("an array is missing, or has the wrong type or shape.")
+    named = {name: arrays.get(name) for name in ("short", "factors", "vectors")}
+    return Held(
+        count=count, living=count, ids=arrays["ids"], words=arrays["words"],
+        alive=None, **named,
+    )  # fmt: skip
+
+
+LSH_KIND, LSH_VERSION = "LshIndex", 1
+LSH_COUNT, DIMENSION = whole(0, 2**31 - 1), whole(1, 2**24)
+Index = TypeVar("Index")
+
+
+def save_lsh(path: str | os.PathLike[str], parameters: dict[str, Any], now: Tabled) -> None:
+    """Write all that `restored` needs."""
+    lift = now.learned.lift
+    header = {
+        "kind": LSH_KIND,
+        "version": LSH_VERSION,
+        "parameters": parameters,
+        "count": now.count,
+        "dimension": now.learned.dimension,
+        "radius": None if lift is None else lift.radius,
+    }
+    files.write(path, header, now.arrays())
+
+
+def restored_lsh(
+    path: str | os.PathLike[str], make: Callable[..., Index], *, check: bool
+) -> tuple[Index, Tabled]:
+    """The index that `make` makes of the parameters, and its rows, mapped.
+
+    With `check` all of the file is read and verified.
+    """
+    header, arrays = files.opened(path, check=check)
+    files.expect(header, LSH_KIND, LSH_VERSION)
+    with damaged(LSH_KIND, IndexFormatError):
+        return make(**header["parameters"]), _rows(header, arrays, check)
+
+
+def _rows(header: dict[str, Any], arrays: dict[str, np.ndarray], check: bool) -> Tabled:
+    parameters = header["parameters"]
+    count = LSH_COUNT.check("file", "count", header["count"])
+    dimension = DIMENSION.check("file", "dimension", header["dimension"])
+    lift = lift_from(header["radius"], arrays.get("centre"), dimension)
+    if (lift is not None) != (parameters["metric"] == "inner"):
+        raise ValueError("the radius does not fit the metric.")
+    learned = Learned.of(parameters, lift, dimension)
+    return Tabled.restored(learned, count, arrays, keep=parameters["keep_vectors"], check=check)

@@ -1,0 +1,262 @@
+"""What every sketch is: how it starts, copies and merges, from the cells it declares.
+
+What sketches of keys share: hashed columns, and the memory whether there were any. What sketches
+of one vector share whose float64 cells are linear in it: sums, products, norms. The heaviest
+weight a sketch has taken: what bounds the effect of one event on its counters.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NoReturn, Self
+
+import numpy as np
+
+from sfumato.core.file_format import Packed
+from sfumato.core.hashing import KeyColumn
+from sfumato.core.storage import TOTAL, Cells, Stored, load
+from sfumato.core.validation import whole
+from sfumato.kernels.lanes import aligned
+
+__all__ = [
+    "EXACT",
+    "HEAVIEST",
+    "Cells",
+    "KeyedSketch",
+    "LinearSketch",
+    "Merging",
+    "Sketch",
+    "bounded_weight",
+    "check_heaviest",
+    "heaviest",
+    "load",
+    "refused",
+    "rounding",
+]
+
+SEED = whole(0, 2**64 - 1)
+JOINS = {"add": np.add, "or": np.bitwise_or, "max": np.maximum, "min": np.minimum}
+
+
+@dataclass(frozen=True)
+class Merging:
+    """How a sketch merges: bit for bit, up to rounding, or not at all, and why.
+
+    tolerance: the most that a cell of a rounding merge may differ from that of one stream, as a
+    share of the sum of the sizes of all that was added.
+    """
+
+    kind: Literal["exact", "rounding", "refused"]
+    reason: str = ""
+    tolerance: float = 0.0
+
+
+EXACT = Merging("exact")
+
+
+def rounding(reason: str, tolerance: float = 1e-9) -> Merging:
+    return Merging("rounding", reason, tolerance)
+
+
+def refused(reason: str) -> Merging:
+    return Merging("refused", reason)
+
+
+class Sketch(Stored):
+    """The base of all sketches.
+
+    Several threads may read one sketch at a time; a thread that updates or merges needs the sketch
+    to itself (give each thread its own and merge them, as the engine does). A call that raises
+    leaves the sketch as it was; Ctrl-C may leave a part of the column counted, but what bounds the
+    effect of one event (`heaviest`, `mass`) is written before any cell, so that no release of the
+    rest claims less than is true.
+    """
+
+    _no_release = "no mechanism is proved for it."
+    _idempotent: ClassVar[bool] = False  # whether a key that comes again changes nothing
+
+    @property
+    def merging(self) -> Merging:
+        """How this sketch merges; see `Merging`."""
+        return EXACT
+
+    def merge(self, other: Self) -> Self:
+        """Take in another sketch of the same parameters, as if its stream had come here too."""
+        self._check_mergeable(other)
+        self._join(other)
+        return self
+
+    def copy(self) -> Self:
+        """An independent sketch with the same content."""
+        twin = type(self).__new__(type(self))
+        for name in (*self._limits, *self._scalars):
+            setattr(twin, name, getattr(self, name))
+        for name, array in self._arrays().items():
+            fresh = aligned(array.shape, array.dtype)
+            fresh[...] = array
+            setattr(twin, name, fresh)
+        return twin
+
+    def __copy__(self) -> Self:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.copy()
+
+    def release(self, *args: Any, **options: Any) -> Any:
+        """A private release; refused here, with the reason."""
+        self._refuse_release()
+
+    def _refuse_release(self) -> NoReturn:
+        raise ValueError(f"{type(self).__name__}: cannot be released, {self._no_release}")
+
+    def _allocate(self) -> None:
+        for name, value in self._scalars.items():
+            setattr(self, name, value)
+        for name, cells in self._layout().items():
+            array = aligned(tuple(max(length, 0) for length in cells.shape), cells.dtype)
+            if cells.start:
+                array.fill(cells.start)
+            setattr(self, name, array)
+
+    def _check_mergeable(self, other: "Sketch") -> None:
+        self._check_same(other, "merge")
+        if self.merging.kind == "refused":
+            raise ValueError(f"{type(self).__name__}: cannot merge, {self.merging.reason}")
+        if other is self and not self._idempotent:
+            raise ValueError(
+                f"{type(self).__name__}: cannot merge with itself, every event would count twice; "
+                "merge a sketch of other events."
+            )
+
+    def _join(self, other: Self) -> None:
+        totals = {
+            name: TOTAL.check(type(self).__name__, name, getattr(self, name) + getattr(other, name))
+            for name, start in self._scalars.items()
+            if type(start) is int
+        }
+        self.__dict__.update(totals)  # at once, or Ctrl-C might leave some that do not fit
+        for name, cells in self._layout().items():
+            mine = getattr(self, name)
+            JOINS[cells.join](mine, getattr(other, name), out=mine)
+
+
+NONE, SOME = "", "some"
+
+
+class KeyedSketch(Sketch):
+    """A sketch of a column of keys of any types; see `sfumato.hashing` for what one key is."""
+
+    seed: int
+    keys: str  # "some" once there were any
+
+    def _key_column(self, keys: Any) -> KeyColumn:
+        return keys if isinstance(keys, KeyColumn) else KeyColumn(keys)
+
+    def _note_keys(self, column: KeyColumn) -> None:
+        """Remember whether there were any keys; which types they had is nowhere kept."""
+        self.keys = SOME if column.size else self.keys
+
+    @classmethod
+    def _reads(cls, packed: Packed) -> bool:
+        """The version before, where keys were integers: digits as text had other hashes then."""
+        known = packed.version == cls.version - 1 and packed.state.get("keys") in ("", "integers")
+        if known and packed.state["keys"]:
+            packed.state["keys"] = SOME
+        return known
+
+    def _hashes(self, column: KeyColumn) -> Iterator[tuple[slice, np.ndarray]]:
+        for start, hashes in column.blocks(self.seed):
+            yield slice(start, start + hashes.size), hashes
+
+    def _join(self, other: Self) -> None:
+        super()._join(other)
+        self.keys = self.keys or other.keys
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        if self.keys not in (NONE, SOME):
+            raise ValueError("whether there are keys is not said.")
+
+
+HEAVIEST = 1e140  # the squares of cells up to here can be summed
+LARGEST_ENTRY = 8.0  # no cell exceeds the mass times this; Gaussian entries end at 6.8
+
+
+class LinearSketch(Sketch, in_files=False):
+    """A sketch whose cells, times `_scale`, have the vector's norm and inner products on average.
+
+    `mass` is the sum of the sizes of all that was added, whatever cancelled since.
+    """
+
+    mass: float
+    _cells: np.ndarray
+
+    @property
+    def merging(self) -> Merging:
+        return rounding("cells are float64, so sums in another order differ by rounding.")
+
+    def norm(self) -> float:
+        """The Euclidean norm of the vector."""
+        return math.sqrt(self.inner(self))
+
+    def inner(self, other: Self) -> float:
+        """The inner product with the vector of a sketch of the same parameters."""
+        self._check_same(other, "compare")
+        return float(np.dot(self._cells, other._cells)) * self._scale**2
+
+    def distance(self, other: Self) -> float:
+        """The Euclidean distance to the vector of a sketch of the same parameters."""
+        self._check_same(other, "compare")
+        return float(np.linalg.norm(self._cells - other._cells)) * self._scale
+
+    @property
+    def _scale(self) -> float:
+        return 1.0
+
+    def _heavier(self, added: float) -> float:
+        """The mass after an addition; raises before any cell could overflow."""
+        mass = self.mass + float(added)
+        if not mass <= HEAVIEST:
+            raise ValueError(
+                f"{type(self).__name__}: the sizes of all that is added must sum to at most "
+                f"{HEAVIEST:g}; scale the numbers."
+            )
+        return mass
+
+    def _join(self, other: Any) -> None:
+        self.mass = self._heavier(other.mass)
+        super()._join(other)
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        largest = float(np.abs(self._cells).max(initial=0))
+        if not (0 <= self.mass <= HEAVIEST and largest <= LARGEST_ENTRY * self.mass):
+            raise ValueError("a cell is larger than all that was added.")
+
+
+WEIGHT = whole(1, 2**31 - 1)
+
+
+def heaviest(sizes: np.ndarray | None, count: int) -> int:
+    """The largest of so many sizes of weights; None stands for all ones."""
+    return min(count, 1) if sizes is None else int(sizes.max(initial=0))
+
+
+def bounded_weight(owner: str, weight: int, most: int) -> int:
+    """The weight that a caller promises no event exceeds, once no event did."""
+    weight = WEIGHT.check(owner, "weight", weight)
+    if most > weight:
+        # How heavy it is stays untold: the sentence may end up in a log.
+        raise ValueError(
+            f"{owner}: weight is {weight}, but the sketch holds a heavier event; give what is "
+            "publicly known to bound every event (do not search for it: that would tell), or clip "
+            "the weights before they are counted."
+        )
+    return weight
+
+
+def check_heaviest(most: int, mass: int) -> None:
+    """Raise ValueError where a file's heaviest weight contradicts the sum of all sizes."""
+    if not min(mass, 1) <= most <= min(mass, WEIGHT.high):
+        raise ValueError("the heaviest weight does not fit the sum of all.")

@@ -1,0 +1,1 @@
+"""Sketches of how often each key occurs."""

@@ -1,0 +1,100 @@
+"""The keys behind a sketch's largest counts: a bounded list of candidates beside the cells."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sfumato.core.hashing import MISSING, KeyColumn, hash_column
+
+__all__ = ["Candidates", "largest", "shown"]
+
+INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,19}")
+
+Estimate = Callable[[np.ndarray], np.ndarray]
+
+
+class Candidates:
+    """Up to `size` keys with the largest estimates seen so far, as three arrays for the file.
+
+    hashes are sorted; the text of candidate i (an integer's digits) ends at ends[i] in letters.
+    """
+
+    def __init__(
+        self, size: int, hashes: np.ndarray, ends: np.ndarray, letters: np.ndarray
+    ) -> None:
+        self.size, self.hashes = size, hashes
+        starts = np.concatenate([[0], ends[:-1]]) if ends.size else ends
+        data = letters.tobytes()
+        self.names = [data[a:b] for a, b in zip(starts, ends, strict=True)]
+
+    def offer(self, hashes: np.ndarray, column: KeyColumn, start: int, estimate: Estimate) -> None:
+        """Take in the keys of one block where they beat the smallest candidate."""
+        value = np.abs(estimate(hashes))
+        floor = np.abs(estimate(self.hashes)).min() if len(self.names) == self.size else 0.0
+        above = np.flatnonzero(value > floor)
+        above = above[~self._holds(hashes[above])]
+        if not above.size:
+            return
+        found, at = np.unique(hashes[above], return_index=True)
+        rows = above[at]
+        if found.size > self.size:
+            best = np.argpartition(-np.abs(estimate(found)), self.size)[: self.size]
+            found, rows = found[best], rows[best]
+        names = [_name(key) for key in column.take(start + rows)]
+        self._keep(np.concatenate([self.hashes, found]), self.names + names, estimate)
+
+    def absorb(self, other: "Candidates", estimate: Estimate) -> None:
+        """Take in another list, keeping the best of both."""
+        fresh = ~self._holds(other.hashes)
+        names = [name for name, new in zip(other.names, fresh, strict=True) if new]
+        hashes = np.concatenate([self.hashes, other.hashes[fresh]])
+        self._keep(hashes, self.names + names, estimate)
+
+    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        ends = np.cumsum([len(name) for name in self.names], dtype=np.int64)
+        letters = np.frombuffer(b"".join(self.names), np.uint8).copy()
+        return self.hashes, ends, letters
+
+    def _holds(self, hashes: np.ndarray) -> np.ndarray:
+        if not self.hashes.size:
+            return np.zeros(hashes.size, np.bool_)
+        at = np.minimum(np.searchsorted(self.hashes, hashes), self.hashes.size - 1)
+        return np.asarray(self.hashes[at] == hashes)
+
+    def _keep(self, hashes: np.ndarray, names: list[bytes], estimate: Estimate) -> None:
+        best = np.argsort(-np.abs(estimate(hashes)), kind="stable")[: self.size]
+        best = best[np.argsort(hashes[best])]
+        self.hashes, self.names = hashes[best], [names[i] for i in best]
+
+
+def largest(
+    k: int, column: KeyColumn, seed: int, estimate: Estimate
+) -> tuple[list[Any], np.ndarray]:
+    """The k keys of a column with the largest estimates in size, each once, and the estimates."""
+    hashes, rows = np.unique(hash_column(column, seed), return_index=True)
+    value = estimate(hashes)
+    best = np.argsort(-np.abs(value), kind="stable")[:k]
+    return [_readable(key) for key in column.take(rows[best])], value[best]
+
+
+def shown(name: bytes) -> Any:
+    """The key of a candidate: an integer where the text is one, None for what was missing."""
+    if name == MISSING:
+        return None
+    return int(name) if INTEGER.fullmatch(name) else _readable(name)
+
+
+def _readable(key: Any) -> Any:
+    """A key as its user gave it; text that is not UTF-8 as bytes."""
+    try:
+        return key.decode() if isinstance(key, bytes) else key
+    except UnicodeDecodeError:
+        return key
+
+
+def _name(key: Any) -> bytes:
+    if key is None:
+        return MISSING
+    return key if isinstance(key, bytes) else str(key).encode()

@@ -1,0 +1,1 @@
+"""Sketches whose answers are sums of kernels: densities of points."""

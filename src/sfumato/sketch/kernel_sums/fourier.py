@@ -1,0 +1,397 @@
+"""Random Fourier features: sums of kernels from the mean waves of all points, in any dimension.
+
+Frequencies of a kernel in whole parts of a turn for each step of a box: phases without rounding.
+Released Fourier features: private sums of kernels, whose noise is the same for every query.
+"""
+
+import math
+from functools import cached_property, lru_cache
+from typing import Annotated, Any, Self, Unpack
+
+import numpy as np
+
+from sfumato.core.bounds import BOUNDS, Box, Pair, points, weighed_points
+from sfumato.core.storage import Cells
+from sfumato.core.validation import fraction, positive, whole
+from sfumato.kernels.lanes import aligned
+from sfumato.kernels.sketch import trigonometry as waves
+from sfumato.kernels.sketch.trigonometry import PANEL
+from sfumato.privacy.release import Options, Terms
+from sfumato.sketch.base import SEED, WEIGHT, Sketch, bounded_weight, heaviest
+from sfumato.sketch.kernel_sums.base import kernel_sums
+from sfumato.sketch.kernel_sums.noisy_cells import NoisyCells, Reach, planned_cells
+from sfumato.sketch.kernel_sums.radial_kernels import KERNEL, frequencies, profile
+from sfumato.sketch.kernel_sums.stratified_sampling import STRATA
+
+__all__ = [
+    "BITS",
+    "KernelFourier",
+    "ReleasedKernelFourier",
+    "check_turns",
+    "outer_steps",
+    "steps",
+    "turns",
+]
+
+BITS = 20  # of a coordinate: a frequency is then off by 2**-13 turns over the whole side, at most
+FARTHEST = 2.0**31 - 1  # steps: two thousand sides away from the box
+MAX_FREQUENCIES = (
+    2**26
+)  # numbers of all frequencies: 256 MiB, and a few times that while they are made
+PARTS = 2.0**32  # of a turn
+
+
+def check_turns(owner: str, bandwidth: float, box: Box, rows: int) -> None:
+    """Raise ValueError where phases would be too coarse, or frequencies too many for memory."""
+    longest = float(box.widths.max())
+    if longest > bandwidth * 2**14:
+        raise ValueError(
+            f"{owner}: bandwidth must be at least 2**-14 of the longest side, which is "
+            f"{longest:g}, not {bandwidth!r}; points are kept in 2**20 steps a side; "
+            "rescale the columns or widen the bandwidth."
+        )
+    if rows * box.dimension > MAX_FREQUENCIES:
+        raise ValueError(
+            f"{owner}: rows must be at most {MAX_FREQUENCIES // box.dimension} for {box.dimension} "
+            f"columns, not {rows}; more frequencies would not fit into memory."
+        )
+
+
+@lru_cache(8)
+def turns(kind: str, bandwidth: float, box: Box, rows: int, strata: str, seed: int) -> np.ndarray:
+    """Panels of 16 frequencies: for each coordinate, parts of a turn in one step, modulo a turn.
+
+    The last panel is filled up with frequencies of 0.
+    """
+    radians = frequencies(kind, rows, box.dimension, seed, strata == "stratified")
+    step = box.widths / ((2.0**BITS - 1) * bandwidth)
+    parts = np.fmod(np.rint(radians * (step * (PARTS / (2 * math.pi)))), PARTS)
+    panels = aligned((-(-rows // PANEL), box.dimension, PANEL), np.uint32)
+    filled = np.zeros((len(panels) * PANEL, box.dimension), np.int64)
+    filled[:rows] = parts
+    panels[...] = filled.reshape(-1, PANEL, box.dimension).transpose(0, 2, 1)  # negative ones wrap
+    panels.flags.writeable = False
+    return panels
+
+
+def steps(box: Box, clipped: np.ndarray) -> np.ndarray:
+    """Points of the box in whole steps."""
+    return np.ascontiguousarray(box.steps(clipped, BITS), np.uint32)
+
+
+def outer_steps(box: Box, queries: np.ndarray) -> np.ndarray:
+    """Any points in whole steps, modulo 2**32; those past two thousand sides are moved in."""
+    with np.errstate(over="ignore"):
+        scaled = np.rint((queries - np.array(box.low)) * ((2.0**BITS - 1) / box.widths))
+    whole = np.clip(scaled, -FARTHEST, FARTHEST).astype(np.int64)
+    return np.asarray(whole.astype(np.uint32))
+
+
+UNIT = 2**15  # no pair of cosine and sine is longer
+FINEST = 2**62
+ROUNDING = 2e-4  # of phases to 2**-16 turns, of cosines and sines to whole numbers, at most
+ROWS = whole(1, 2**20)
+
+
+class ReleasedKernelFourier(NoisyCells):
+    """Sums of a kernel that may leave the curator; made by `KernelFourier.release`.
+
+    Guarantee: as its statement says. Over noise, the mean of an estimate is that of the sketch, and
+    its standard deviation is `noise_error()` for every query. Estimates may be negative or above
+    the number of points: clipping would bias them.
+    Parameters: those of the sketch; count_weight, how often the count of points is kept; and the
+    law and scale of the noise.
+
+    >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
+    >>> from sfumato.sketch import KernelFourier
+    >>> points = np.random.default_rng(0).normal(5, 1, (100_000, 1))
+    >>> sketch = KernelFourier(1.0, (0, 9), rows=256).update(points)
+    >>> told = sketch.release(epsilon=1, delta=1e-6, source=InsecureSeededSource(1))
+    >>> bool(abs(told.estimate([[5]]) - sketch.estimate([[5]])) < 4 * told.noise_error())
+    True
+
+    Rahimi and Recht 2007.
+    """
+
+    bandwidth: Annotated[float, positive]
+    bounds: Annotated[Pair, BOUNDS]
+    rows: Annotated[int, ROWS]
+    kernel: Annotated[str, KERNEL]
+    seed: Annotated[int, SEED]
+    strata: Annotated[str, STRATA]
+    count_weight: Annotated[int, whole(1, 2**40)]
+    _waves: np.ndarray
+    _count: np.ndarray
+    _of = "KernelFourier"
+
+    @property
+    def dimension(self) -> int:
+        """How many coordinates a point has."""
+        return len(self.bounds[0])
+
+    def estimate(self, queries: Any) -> np.ndarray:
+        """The sum of kernels between every query and all points."""
+        asked = points("ReleasedKernelFourier", queries, self.dimension)
+        return answers(self._turns, Box(*self.bounds), self._waves, asked)
+
+    def mean(self, queries: Any) -> np.ndarray:
+        """The mean of the kernel over all points: `estimate` over `size`."""
+        return self.estimate(queries) / (self.size() or math.nan)
+
+    def size(self) -> float:
+        """The number of points, or their weight; its noise is that of one cell, much reduced."""
+        return float(self._count[0]) / self.count_weight
+
+    def noise_error(self) -> float:
+        """The standard deviation of the noise of an estimate, for every query (within 1e-4)."""
+        return math.sqrt(self._law.variance / self.rows) / (UNIT - 1)
+
+    def error_bound(self, confidence: float = 0.99) -> float:
+        """What an estimate may be off by, with this probability for each query.
+
+        Half of the chance goes to the noise, a quarter to the number n of points being told too low
+        (Chebyshev) and a quarter to independent frequencies: the mean of `rows` numbers within n
+        passes n sqrt(2 log(2 / p) / rows) with chance at most p (Hoeffding). Stratified ones err
+        less, but of them only 2 n is proved.
+        """
+        miss = 1 - fraction.check("ReleasedKernelFourier", "confidence", confidence)
+        most = max(0.0, self.size() + 2 * math.sqrt(self._law.variance / miss) / self.count_weight)
+        off = 2.0
+        if self.strata == "independent":
+            off = min(off, math.sqrt(2 * math.log(8 / miss) / self.rows) + ROUNDING)
+        return most * off + self.noise_error() * 1.0001 * math.sqrt(2 / miss)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_turns("ReleasedKernelFourier", self.bandwidth, Box(*self.bounds), self.rows)
+
+    @cached_property
+    def _turns(self) -> np.ndarray:
+        box = Box(*self.bounds)
+        return turns(self.kernel, self.bandwidth, box, self.rows, self.strata, self.seed)
+
+    def _layout(self) -> dict[str, Cells]:
+        return {"_waves": Cells(np.int64, (2, self.rows)), "_count": Cells(np.int64, (1,))}
+
+
+def answers(panels: np.ndarray, box: Box, sums: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    """The mean over frequencies of C cos + S sin, where C and S are sums over points."""
+    rows = sums.shape[1]
+    cells = aligned((2, len(panels) * waves.PANEL), np.float64)
+    cells[:, :rows] = sums
+    out = np.empty(len(queries))
+    waves.answer(outer_steps(box, queries), panels, cells, out)
+    return np.asarray(out / (rows * (UNIT - 1.0) ** 2))
+
+
+TOTAL = whole(-(2**46), 2**46)  # so many points of UNIT each stay below 2**62
+BLOCK = 2**14  # points at a time: their steps stay in the second cache
+FEATURES = 2**19  # waves of weighted points at a time: 2 MiB
+MOST = 2**38  # of the weights of a block, so that float64 sums their waves without rounding
+PAIR_L1 = math.isqrt(2 * UNIT**2)  # |c| + |s| <= sqrt(2 (c**2 + s**2)), and whole
+
+
+class KernelFourier(Sketch):
+    """Sums of a kernel over all points, from cosines and sines of their random projections.
+
+    Guarantee: over seeds, the mean of an estimate is the sum of kernel(|x - q| / bandwidth), points
+    and queries being rounded to 2**20 steps a side; `rows` independent frequencies leave a standard
+    deviation of at most total / sqrt(2 rows). The waves of a point at one frequency are whole
+    numbers (c, s) with c**2 + s**2 <= 2**30, exact on every machine: sketches merge bit for bit.
+    Parameters: bandwidth, in the unit of the points, at least 2**-14 of the longest side; bounds,
+    (low, high), each a number or one for each column: public; points outside are clipped and
+    counted in `clipped`; rows, frequencies, up to 2**20, and 2**26 over the columns; kernel,
+    "p-stable", "gaussian" or "exponential"; seed, of the frequencies; strata, "stratified" to
+    spread them evenly, or "independent". A negative weight removes a point that was added.
+
+    >>> sketch = KernelFourier(1.0, ([0, 0], [9, 9]), rows=4096, kernel="gaussian")
+    >>> sketch.update([[1, 2], [3, 4]]).estimate([[1, 2]]).round(1).tolist()
+    [1.0]
+
+    Rahimi and Recht 2007; frequencies of "p-stable": a Gaussian vector times a draw from the
+    transform of the triangle, since the kernel is E max(0, 1 - |w . (x - q)| / bandwidth).
+    """
+
+    bandwidth: Annotated[float, positive]
+    bounds: Annotated[Pair, BOUNDS]
+    rows: Annotated[int, ROWS]
+    kernel: Annotated[str, KERNEL]
+    seed: Annotated[int, SEED]
+    strata: Annotated[str, STRATA]
+    total: int
+    clipped: int
+    heaviest: int
+    _waves: np.ndarray
+    _scalars = {"total": 0, "clipped": 0, "heaviest": 0}
+
+    def __init__(
+        self,
+        bandwidth: float,
+        bounds: Any,
+        *,
+        rows: int = 1024,
+        kernel: str = "p-stable",
+        seed: int = 0,
+        strata: str = "stratified",
+    ) -> None:
+        self._set_parameters(
+            bandwidth=bandwidth, bounds=bounds, rows=rows, kernel=kernel, seed=seed, strata=strata
+        )
+        self._allocate()
+
+    @property
+    def dimension(self) -> int:
+        """How many coordinates a point has."""
+        return len(self.bounds[0])
+
+    def update(self, data: Any, weights: Any = None, *, clip: int | None = None) -> Self:
+        """Add every point, by its weight or once.
+
+        Rows are read one by one: what is beyond the bounds is clipped to them, and a row that is
+        not all numbers is left out, so that no row is refused or changes another.
+        Parameters: weights, whole numbers; clip, a public bound of their size that they are clipped
+        to: each weight is then read by itself and none is refused, as a private release needs.
+        """
+        column, weighted = weighed_points("KernelFourier", data, self.dimension, weights, clip)
+        added = len(column) if weighted is None else int(weighted.sum())
+        total = TOTAL.check("KernelFourier", "total", self.total + added)
+        sizes = None if weighted is None else np.abs(weighted)
+        if sizes is not None and sizes.sum() > TOTAL.high:  # sums of more might wrap around
+            raise ValueError("KernelFourier: weights of one call must be 2**46 together, at most.")
+        sums, outside = np.zeros_like(self._waves), 0
+        for start in range(0, len(column), BLOCK):
+            part = slice(start, start + BLOCK)
+            inside, moved = self._box.clip(column[part])
+            self._add(steps(self._box, inside), None if weighted is None else weighted[part], sums)
+            outside += moved
+        together = self._with(sums)
+        self.heaviest = max(self.heaviest, heaviest(sizes, len(column)))
+        self._waves[...] = together
+        self.total, self.clipped = total, self.clipped + outside
+        return self
+
+    def estimate(self, queries: Any) -> np.ndarray:
+        """The sum of kernels between every query and all points.
+
+        Queries may be anywhere; those past two thousand sides from the box count as if there.
+        """
+        asked = points("KernelFourier", queries, self.dimension)
+        return answers(self._turns, self._box, self._waves, asked)
+
+    def mean(self, queries: Any) -> np.ndarray:
+        """The mean of the kernel over all points; NaN without any."""
+        return self.estimate(queries) / (self.total or math.nan)
+
+    def size(self) -> float:
+        """The weight of all points."""
+        return float(self.total)
+
+    def exact(self, data: Any, queries: Any) -> np.ndarray:
+        """The sums that `estimate` estimates, of these points clipped to the bounds, one by one."""
+        column = points("KernelFourier", data, self.dimension)
+        asked = points("KernelFourier", queries, self.dimension)
+        inside, _ = self._box.clip(column)
+        return kernel_sums(inside, asked, lambda ratio: profile(self.kernel, ratio), self.bandwidth)
+
+    def release(
+        self,
+        epsilon: float,
+        delta: float = 0.0,
+        *,
+        weight: int = 1,
+        noise: str | None = None,
+        **options: Unpack[Options],
+    ) -> ReleasedKernelFourier:
+        """A private copy: noise on every sum of cosines and sines, and on the count of points.
+
+        Guarantee: (epsilon, delta)-private for one unit: a point of weight w moves the pair of
+        each frequency by at most 2**15 w in length and by floor(sqrt(2) 2**15) w in L1, and the
+        count, which is kept w c times, by c w. So L1 = (46340 rows + c) w and L2**2 = (2**30 rows +
+        c**2) w**2; an exchanged point moves each pair twice as far. At delta 0 the noise is
+        discrete Laplace, else whichever of that and discrete Gaussian has the smaller variance.
+        Under Gaussian noise an answer's does not grow with the rows; under Laplace noise it grows
+        with their root.
+        Parameters: epsilon above 0; delta from 0 to 1; weight, the most that one point weighs,
+        public, refused where the sketch holds a heavier one; noise, "laplace" or "gaussian",
+        whichever is smaller unless told; options: ledger and dataset, unit, relation,
+        contributions, release_id (docs/privacy.md).
+
+        >>> told = KernelFourier(1.0, (0, 9)).update([[1], [2]]).release(epsilon=1)
+        >>> told.statement.epsilon, told.statement.ledger
+        (1.0, 'unaccounted')
+        """
+        weight = bounded_weight("KernelFourier", weight, self.heaviest)
+        terms = Terms.of("KernelFourier", epsilon, delta, options)
+        count_weight = _count_weight(self.rows, bool(delta) and noise != "laplace")
+        arrays = {"_waves": self._waves, "_count": np.array([count_weight * self.total])}
+        parameters = {**self.parameters, "count_weight": count_weight}
+        what = f"{self.rows} x 2 sums of waves and a count"
+        reach = _reach(self.rows, count_weight, weight)
+        plan = planned_cells(ReleasedKernelFourier, parameters, arrays, terms, reach, noise, what)
+        return plan.publish(terms)
+
+    @property
+    def _box(self) -> Box:
+        return Box(*self.bounds)
+
+    @property
+    def _turns(self) -> np.ndarray:
+        return turns(self.kernel, self.bandwidth, self._box, self.rows, self.strata, self.seed)
+
+    def _add(self, at: np.ndarray, weights: np.ndarray | None, sums: np.ndarray) -> None:
+        if weights is None:
+            waves.add(at, self._turns, aligned(2 * waves.PANEL, np.float32), sums)
+            return
+        width = len(self._turns) * waves.PANEL
+        step = max(1, min(FEATURES // (2 * width), MOST // WEIGHT.high))
+        for start in range(0, len(at), step):
+            part = at[start : start + step]
+            features = aligned((len(part), 2, width), np.float32)
+            waves.fill(part, self._turns, features)
+            flat = features[:, :, : self.rows].reshape(len(part), -1).astype(np.float64)
+            weighted = weights[start : start + step].astype(np.float64) @ flat
+            sums += weighted.reshape(2, -1).astype(np.int64)
+
+    def _with(self, sums: np.ndarray) -> np.ndarray:
+        """The cells with these added, unless one would leave no room for noise."""
+        together = self._waves + sums
+        if np.abs(together).max(initial=0) >= FINEST:
+            raise ValueError("KernelFourier: a cell would pass 2**62; its weights are too large.")
+        return np.asarray(together)
+
+    def _layout(self) -> dict[str, Cells]:
+        return {"_waves": Cells(np.int64, (2, self.rows))}
+
+    def _check_parameters(self) -> None:
+        check_turns("KernelFourier", self.bandwidth, self._box, self.rows)
+
+    def _join(self, other: Self) -> None:
+        total = TOTAL.check("KernelFourier", "total", self.total + other.total)
+        clipped = self.clipped + other.clipped
+        together = self._with(other._waves)
+        self.heaviest = max(self.heaviest, other.heaviest)
+        self._waves[...] = together
+        self.total, self.clipped = total, clipped
+
+    def _check_state(self) -> None:
+        TOTAL.check("state", "total", self.total)
+        if not (0 <= self.heaviest <= WEIGHT.high and self.clipped >= 0):
+            raise ValueError("a count is out of range.")
+        if np.abs(self._waves).max() >= FINEST or self._waves.min() == -(2**63):
+            raise ValueError("a cell is out of range.")
+
+
+def _count_weight(rows: int, gaussian: bool) -> int:
+    """How often the count of points is kept: it then costs 2 or 3 % of an answer's accuracy."""
+    root = math.isqrt(rows)
+    return UNIT * max(1, root // 4 if gaussian else root)
+
+
+def _reach(rows: int, count_weight: int, weight: int) -> Reach:
+    return Reach(
+        l1=rows * PAIR_L1 + count_weight,
+        l2_squared=rows * UNIT**2 + count_weight**2,
+        replaced_l1=2 * rows * PAIR_L1 + count_weight,
+        replaced_l2_squared=4 * rows * UNIT**2 + count_weight**2,
+        weight=weight,
+    )

@@ -1,0 +1,225 @@
+"""Fields over a grid: sums of a kernel at every node, made once, read between nodes by splines.
+
+The nodes of a grid over a box: where they are, and where points and queries are among them.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from sfumato.core.bounds import Box
+from sfumato.core.hashing import hash_column
+from sfumato.kernels.sketch import kernel_sums as grid
+from sfumato.sketch.kernel_sums.radial_kernels import profile
+
+__all__ = ["MARGIN", "MOST", "Nodes", "at", "field", "node_weights", "three"]
+
+MARGIN = 2  # nodes beyond the box, so that a cubic spline has all of its four
+APART = 8  # nodes between what wraps around and what is read
+USUAL = 0.38  # a place between two nodes that is neither near one nor in the middle
+SLOPES = {"p-stable": math.sqrt(2 / math.pi), "gaussian": 0.0, "exponential": 1.0}  # down, at 0
+SPHERES = (2.0, 2 * math.pi, 8 * math.pi)  # transform of exp(-|x|) at 0, in 1 to 3 dimensions
+NEAREST = 1e-30  # nodes, in bandwidths: every kernel is 1 there, and no power of it overflows
+RATE = 2.5  # of the exponential, in bandwidths: neither sharp at the nodes nor long
+FADED = 12.0  # it is gone, to exp(-12), where waves end
+TABLE = 2**18  # distances whose kernel is computed; between them it is a straight line
+BATCH = 8  # frequencies of the last axis at a time
+
+
+def field(nodes: np.ndarray, spacing: np.ndarray, kernel: str, bandwidth: float) -> np.ndarray:
+    """Spline coefficients of the kernel sums, on the nodes and MARGIN more at every end.
+
+    The kernel of node distances is divided, wave by wave, by what the sharing of points
+    (quadratic splines) and the reading between nodes (cubic ones) take away, so that both together
+    leave the kernel.
+    """
+    from scipy.fft import fftn, ifftn, irfft, next_fast_len, rfft
+
+    lengths = [2 * (next_fast_len(n + MARGIN + APART, real=True)) for n in nodes.shape]
+    waves = _kernel_waves(lengths, np.maximum(spacing / bandwidth, NEAREST), kernel)
+    wide = tuple(n + 2 * MARGIN for n in nodes.shape)
+    padded = np.zeros(wide)
+    padded[(slice(MARGIN, -MARGIN),) * nodes.ndim] = nodes
+    half = rfft(padded, lengths[-1], axis=-1)
+    axes = tuple(range(nodes.ndim - 1))
+    inside = tuple(slice(0, n) for n in wide[:-1])
+    for start in range(0, half.shape[-1], BATCH):
+        part = (*(slice(None),) * len(axes), slice(start, start + BATCH))
+        block = half[part]
+        if axes:
+            block = fftn(block, lengths[:-1], axes=axes)
+        block = block * _mirrored(waves[part], lengths[:-1])
+        half[part] = ifftn(block, axes=axes)[inside] if axes else block
+    return np.ascontiguousarray(irfft(half, lengths[-1], axis=-1)[..., : wide[-1]])
+
+
+def at(coefficients: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """The field at places counted in nodes of the box, its first being 0."""
+    out = np.empty(len(places))
+    shape = three(coefficients.shape, 1)
+    spans = np.array([4 if n > 1 else 1 for n in shape])
+    moved = np.zeros((len(places), 3))
+    moved[:, 3 - places.shape[1] :] = places + (MARGIN - 1)
+    grid.read(coefficients.reshape(shape), moved, spans, out)
+    return out
+
+
+def node_weights(
+    shape: tuple[int, ...], spacing: np.ndarray, kernel: str, bandwidth: float
+) -> np.ndarray:
+    """What each node's mass is multiplied by in the answer at a usual query amid the grid."""
+    asked = np.ones(())
+    for n in shape:
+        along = np.zeros(n + 2 * MARGIN)
+        along[n // 2 : n // 2 + 4] = [grid.cubic(node, USUAL, 4) for node in range(4)]
+        asked = np.multiply.outer(asked, along[MARGIN:-MARGIN])
+    weights = field(asked, spacing, kernel, bandwidth)
+    return weights[(slice(MARGIN, -MARGIN),) * len(shape)]
+
+
+def three(shape: tuple[int, ...], fill: int) -> tuple[int, ...]:
+    """A shape of up to three axes with as many in front as are missing."""
+    return (*(fill,) * (3 - len(shape)), *shape)
+
+
+def _kernel_waves(lengths: list[int], ratios: np.ndarray, kernel: str) -> np.ndarray:
+    """The kernel's share of every wave up to half of each length: real, since it is even.
+
+    A kernel that is sharp at 0 has waves shorter than two nodes, which its values at nodes alone
+    would mix with longer ones. So an exponential that is as sharp is taken off before the
+    transform, and put back by its own, which is known (Stein and Weiss 1971, theorem 1.14). Not
+    so in three dimensions: there what is mixed is 0.04 % of a smooth sum or less, and values at
+    nodes keep the kernel's peak twice as well, which counts where points repeat.
+    """
+    from scipy.fft import dctn
+
+    halves = [length // 2 for length in lengths]
+    squares = _squares([np.arange(n + 1) * r for n, r in zip(halves, ratios, strict=True)])
+    far = np.sqrt(squares, out=squares)
+    rate = max(RATE, FADED / float(min(n * r for n, r in zip(halves, ratios, strict=True))))
+    sharp = SLOPES[kernel] / rate if len(lengths) < 3 else 0.0
+    waves = np.asarray(dctn(_profile(kernel, far) - sharp * np.exp(-rate * far), type=1))
+    turns = [math.pi * np.arange(n + 1) / n for n in halves]
+    lost = _squares([turn / ratio for turn, ratio in zip(turns, ratios, strict=True)])
+    axes = len(lengths)
+    volume = SPHERES[axes - 1] * rate / float(np.prod(ratios))
+    waves += sharp * volume * (rate**2 + lost) ** (-(axes + 1) / 2)
+    for axis, turn in enumerate(turns):
+        shares, spline = np.sinc(turn / (2 * math.pi)) ** 3, (2 + np.cos(turn)) / 3
+        waves /= (shares * spline).reshape([-1 if i == axis else 1 for i in range(axes)])
+    return waves
+
+
+def _squares(sides: list[np.ndarray]) -> np.ndarray:
+    """Squared lengths of all that have these coordinates."""
+    out = np.zeros(())
+    for side in sides:
+        out = np.add.outer(out, side**2)
+    return out
+
+
+def _profile(kernel: str, ratio: np.ndarray) -> np.ndarray:
+    """The kernel at many distances, from a table where that is shorter; exact to 1e-9 or so."""
+    if ratio.size <= TABLE:
+        return profile(kernel, ratio)
+    stops = np.linspace(0.0, 1.0, TABLE) ** 2 * float(ratio.max())  # close where it bends
+    return np.asarray(np.interp(ratio, stops, profile(kernel, stops)))
+
+
+def _mirrored(waves: np.ndarray, lengths: list[int]) -> np.ndarray:
+    """All waves of the leading axes, from those up to half of their lengths."""
+    for axis, length in enumerate(lengths):
+        index = np.minimum(np.arange(length), length - np.arange(length))
+        waves = np.take(waves, index, axis=axis)
+    return waves
+
+
+MOST = 2**24  # nodes, of 8 bytes each
+STEP = 1 << grid.PLACE_BITS  # steps from node to node
+BITS = 15  # of a point's shares, over all axes
+PER_BANDWIDTH = {"p-stable": 3.0, "gaussian": 2.0, "exponential": 3.0}
+# In one column nodes are cheap, and values that repeat, as ages do, need them close.
+ALONG_A_LINE = {"p-stable": 12.0, "gaussian": 4.0, "exponential": 12.0}
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Equal spaces along every axis of a box, moved by a public part of one.
+
+    Parameters: box, of 1 to 3 axes; spaces, along every axis; seed, of the part by which they move.
+    """
+
+    box: Box
+    spaces: tuple[int, ...]
+    seed: int
+
+    @classmethod
+    def of(
+        cls, box: Box, bandwidth: float, kernel: str, resolution: float | None, seed: int
+    ) -> "Nodes":
+        """So many spaces that `resolution` of them, or as the kernel needs, make a bandwidth."""
+        usual = ALONG_A_LINE if box.dimension == 1 else PER_BANDWIDTH
+        per_bandwidth = usual[kernel] if resolution is None else resolution
+        with np.errstate(over="ignore"):  # infinitely many are too many
+            spaces = np.maximum(np.ceil(box.widths / bandwidth * per_bandwidth - 1e-9), 1)
+        return cls(box, tuple(int(min(count, MOST)) for count in spaces), seed)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Nodes along every axis: past the nearest of any place there is one more."""
+        return tuple(count + 3 for count in self.spaces)
+
+    @property
+    def size(self) -> int:
+        """How many nodes there are."""
+        return math.prod(self.shape)
+
+    @property
+    def bits(self) -> int:
+        """Binary digits of a point's shares along one axis."""
+        return BITS // len(self.spaces)
+
+    @property
+    def unit(self) -> int:
+        """What the shares of one point sum to."""
+        return 1 << (self.bits * len(self.spaces))
+
+    @property
+    def longest(self) -> int:
+        """The most that the squares of one point's shares sum to, wherever it is."""
+        return int(_longest(self.bits) ** len(self.spaces))
+
+    @cached_property
+    def spacing(self) -> np.ndarray:
+        """The distance of neighbouring nodes along every axis."""
+        return np.asarray(self.box.widths / np.array(self.spaces))
+
+    @cached_property
+    def _moved(self) -> np.ndarray:
+        """Steps from the first node to the box: half a space to one and a half."""
+        words = hash_column(range(len(self.spaces)), self.seed)
+        steps = (words >> np.uint64(64 - grid.PLACE_BITS)).astype(np.int64)
+        return np.asarray(steps + STEP // 2)
+
+    def steps(self, inside: np.ndarray) -> np.ndarray:
+        """Places of clipped points in whole steps.
+
+        One subtraction, one product and one rounding, the same on every machine.
+        """
+        rates = np.array(self.spaces) * float(STEP) / self.box.widths
+        steps = np.rint((inside - np.array(self.box.low)) * rates).astype(np.int64)
+        return np.asarray(steps + self._moved)
+
+    def places(self, inside: np.ndarray) -> np.ndarray:
+        """Places of clipped queries, in nodes."""
+        rates = np.array(self.spaces) / self.box.widths
+        return np.asarray((inside - np.array(self.box.low)) * rates + self._moved / STEP)
+
+
+@lru_cache(maxsize=4)
+def _longest(bits: int) -> int:
+    """The most along one axis, over all places between nodes: whole numbers, one by one."""
+    places = range(-STEP // 2, STEP // 2)
+    return int(max(sum(grid.part(node, far, bits, 3) ** 2 for node in range(3)) for far in places))

@@ -1,0 +1,1 @@
+"""Random projections: dense, fast, hashed and of tensor products."""

@@ -1,0 +1,139 @@
+"""Directions of a projection, made from a seed alone: never stored, the same on every machine.
+
+Coordinate i of a vector is the integer key i, and its entries in all directions come from the
+key's hash (kernels/codebooks.py), so that a direction is the same whichever sketch uses it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from sfumato.core.hashing import hash_column
+from sfumato.kernels.lanes import aligned
+from sfumato.kernels.sketch import codes as codebooks
+from sfumato.kernels.sketch import projections as frames
+from sfumato.kernels.sketch.codes import PANEL
+from sfumato.kernels.sketch.projections import project
+
+__all__ = [
+    "ENTRIES",
+    "MOST_ENTRIES",
+    "dense",
+    "directions",
+    "panel_count",
+    "product",
+    "project_all",
+]
+
+Fill = Callable[[slice, np.ndarray], None]
+
+MOST_ENTRIES = 2**26  # of a direction matrix that is kept in memory: 512 MiB
+BLOCK_ENTRIES = 2**16  # of a codebook that is made, used and dropped: 512 KiB
+ENTRIES: dict[str, Any] = {
+    "gaussian": codebooks.gaussian,
+    "cauchy": codebooks.cauchy,
+    "sign": codebooks.signs,
+    "achlioptas": codebooks.ternary,
+}
+_alive: WeakValueDictionary[tuple[str, int, int, int], np.ndarray] = WeakValueDictionary()
+
+
+def directions(kind: str, count: int, dimension: int, seed: int) -> np.ndarray:
+    """Panels of `count` directions in `dimension` coordinates; sketches alive share them.
+
+    Parameters: kind, a kind of ENTRIES, or of Gaussian directions "orthogonal", "super-bit"
+    (orthogonal in batches of `dimension`), "frame" (equally long, and a tight frame) or "tight"
+    (orthonormal columns: a tight frame too, of unequal lengths).
+
+    >>> dense(directions("sign", 2, 3, seed=0), 2).shape
+    (2, 3)
+    """
+    key = kind, count, dimension, seed
+    panels = _alive.get(key)
+    if panels is None:
+        panels = _alive[key] = _made(kind, count, dimension, seed)
+    return panels
+
+
+def dense(panels: np.ndarray, count: int) -> np.ndarray:
+    """The directions as rows of a matrix."""
+    return np.ascontiguousarray(panels.transpose(0, 2, 1).reshape(-1, panels.shape[1])[:count])
+
+
+def project_all(rows: np.ndarray, panels: np.ndarray) -> np.ndarray:
+    """Every row times every direction; the last columns fill up the last panel."""
+    out = np.zeros((len(rows), PANEL * len(panels)))
+    project(rows, panels, out)
+    return out
+
+
+def product(rows: np.ndarray, count: int, fill: Fill) -> np.ndarray:
+    """Rows times a codebook of `count` entries a key, of which only a block exists at a time.
+
+    `fill(part, out)` writes the panels of the keys in a slice.
+    """
+    out = np.zeros((len(rows), PANEL * panel_count(count)))
+    step = max(1, BLOCK_ENTRIES // out.shape[1])
+    for start in range(0, rows.shape[1], step):
+        part = slice(start, min(start + step, rows.shape[1]))
+        entries = aligned((panel_count(count), part.stop - start, PANEL), np.float64)
+        fill(part, entries)
+        project(np.ascontiguousarray(rows[:, part]), entries, out)
+    return out[:, :count]
+
+
+def panel_count(count: int) -> int:
+    return -(-count // PANEL)
+
+
+def _made(kind: str, count: int, dimension: int, seed: int) -> np.ndarray:
+    if kind in ENTRIES:
+        return _entries(kind, dimension, count, seed)
+    if kind == "frame":
+        return _panelled(_frame(count, dimension, seed))
+    if kind == "tight":
+        return _panelled(_tight(count, dimension, seed))
+    batches = dense(_entries("gaussian", dimension, count, seed), count)
+    for start in range(0, count, dimension):
+        batch = batches[start : start + dimension]
+        batch[...] = _orthonormal(_panelled(batch), len(batch))
+    return _panelled(batches)
+
+
+def _entries(kind: str, keys: int, count: int, seed: int) -> np.ndarray:
+    out = aligned((panel_count(count), keys, PANEL), np.float64)
+    ENTRIES[kind](hash_column(range(keys), seed), out)
+    out[-1, :, count - PANEL * (len(out) - 1) :] = 0  # so that no spare direction sets a bit
+    return out
+
+
+def _frame(count: int, dimension: int, seed: int) -> np.ndarray:
+    """Unit rows whose columns are orthogonal and equally long: W^T W = (count / dimension) I."""
+    matrix = _tight(count, dimension, seed)
+    frames.even_rows(matrix, np.empty(count))
+    matrix *= np.sqrt(count / dimension)
+    return matrix
+
+
+def _tight(count: int, dimension: int, seed: int) -> np.ndarray:
+    """Rows whose columns are orthonormal: the orthogonal factor of a Gaussian matrix."""
+    columns = _orthonormal(_entries("gaussian", count, dimension, seed), dimension)
+    return np.ascontiguousarray(columns.T)
+
+
+def _orthonormal(panels: np.ndarray, count: int) -> np.ndarray:
+    done = np.empty((count, panels.shape[1]))
+    for _ in range(2):  # the second pass removes what rounding left
+        frames.orthonormalise(panels, count, done)
+    return done
+
+
+def _panelled(matrix: np.ndarray) -> np.ndarray:
+    count, dimension = matrix.shape
+    padded = np.zeros((PANEL * panel_count(count), dimension))
+    padded[:count] = matrix
+    out = aligned((panel_count(count), dimension, PANEL), np.float64)
+    out[...] = padded.reshape(-1, PANEL, dimension).transpose(0, 2, 1)
+    return out

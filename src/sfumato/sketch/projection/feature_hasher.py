@@ -1,0 +1,122 @@
+"""Feature hashing: a vector over any keys folded, with random signs, into a fixed width."""
+
+import math
+from typing import Annotated, Any, Self
+
+import numpy as np
+
+from sfumato.core.arrays import real_weights
+from sfumato.core.hashing import BLOCK
+from sfumato.core.storage import Cells
+from sfumato.core.validation import fraction, whole
+from sfumato.kernels.sketch import counters
+from sfumato.kernels.sketch.projections import place
+from sfumato.sketch.base import SEED, KeyedSketch, LinearSketch
+from sfumato.sketch.similarity.token_sets import checked_offsets
+
+__all__ = ["FeatureHasher"]
+
+
+class FeatureHasher(LinearSketch, KeyedSketch):
+    """One vector over any keys, or one for each of many rows, in `width` numbers.
+
+    Guarantee: estimates, inner products and squared norms are unbiased. |estimate - true| <=
+    error_bound(c) with probability c for each key: collisions add variance |v|**2 / width at most.
+    An inner product has variance at most 2 |u|**2 |v|**2 / width. The cells are those of the first
+    row of a CountSketch of the same width and seed.
+    Parameters: width, numbers kept, 1 to 2**28; seed, of the hash. Weights are real numbers, whose
+    sizes sum to at most 1e140. Merges up to rounding.
+
+    >>> tea = FeatureHasher(64).update(["black", "green", "black"], [1, 2, 0.5])
+    >>> tea.estimate(["black", "green"])
+    array([1.5, 2. ])
+    >>> tea.transform(["black", "green", "black"], offsets=[0, 1, 3]).shape
+    (2, 64)
+
+    Weinberger, Dasgupta, Langford, Smola and Attenberg 2009; thesis 2.3.2.5.
+    """
+
+    width: Annotated[int, whole(1, 2**28)]
+    seed: Annotated[int, SEED]
+    keys: str
+    version = 2  # a key has one hash, whatever its type
+    _scalars = {"mass": 0.0, "keys": ""}
+    _no_release = (
+        "its cells are float64 sums, whose rounding depends on all other events; count whole "
+        "weights in a CountSketch and release that."
+    )
+
+    def __init__(self, width: int, *, seed: int = 0) -> None:
+        self._set_parameters(width=width, seed=seed)
+        self._allocate()
+
+    @classmethod
+    def from_error(cls, error: float, confidence: float = 0.99, *, seed: int = 0) -> Self:
+        """The smallest width that keeps estimates within `error` times the norm (Chebyshev)."""
+        error = fraction.check("FeatureHasher", "error", error)
+        miss = 1 - fraction.check("FeatureHasher", "confidence", confidence)
+        return cls(math.ceil(1 / (error**2 * miss) - 1e-9), seed=seed)
+
+    def update(self, keys: Any, weights: Any = None) -> Self:
+        """Add every key's weight, or one; a negative weight removes."""
+        column = self._key_column(keys)
+        weighted = real_weights("FeatureHasher", weights, column.size)
+        mass = self._heavier(column.size if weighted is None else np.abs(weighted).sum())
+        scratch = np.empty(min(BLOCK, column.size), np.uint32)
+        for rows, hashes in self._hashes(column):
+            if weighted is None:
+                counters.add_one_signed(self._cells[None], hashes, scratch)
+            else:
+                counters.add_signed(self._cells[None], hashes, scratch, weighted[rows])
+        self.mass = mass
+        self._note_keys(column)
+        return self
+
+    def estimate(self, keys: Any) -> np.ndarray:
+        """The weight of every key."""
+        column = self._key_column(keys)
+        out = np.empty(column.size)
+        scratch = np.empty(min(BLOCK, column.size), np.uint32)
+        for rows, hashes in self._hashes(column):
+            counters.mean(self._cells[None], hashes, scratch, out[rows])
+        return out
+
+    def transform(
+        self, keys: Any, offsets: Any, weights: Any = None, *, dense: bool = False
+    ) -> Any:
+        """A matrix with, in row r, the cells that keys offsets[r] to offsets[r + 1] would fill.
+
+        Parameters: keys of all rows, one after the other; offsets, where each row starts, and the
+        end; weights, of the keys, or ones; dense, a NumPy array instead of a SciPy CSR matrix. The
+        sketch stays as it is.
+        """
+        from scipy.sparse import csr_matrix  # here, since most users of sketches never need it
+
+        column = self._key_column(keys)
+        starts = checked_offsets("FeatureHasher", offsets, column.size, "keys")
+        weighted = real_weights("FeatureHasher", weights, column.size)
+        slots, values = np.empty(column.size, np.int32), np.empty(column.size)
+        for rows, hashes in self._hashes(column):
+            place(hashes, self.width, slots[rows], values[rows])
+        if weighted is not None:
+            values *= weighted
+        out = csr_matrix((values, slots, starts), shape=(starts.size - 1, self.width))
+        out.sum_duplicates()
+        return out.toarray() if dense else out
+
+    def error_bound(self, confidence: float = 0.99) -> float:
+        """What an estimate may be off by, with this probability for each key (Chebyshev).
+
+        The norm is read off the cells: a half of the chance that it is too low by Cantelli's
+        inequality, for a variance of 2 |v|**4 / width, the other half for the key's collisions. The
+        mass bounds the norm for certain, which is better for few keys and small widths.
+        """
+        miss = 1 - fraction.check("FeatureHasher", "confidence", confidence)
+        certain = self.mass / math.sqrt(self.width * miss)
+        short = math.sqrt(2 / self.width * (2 / miss - 1))
+        if short >= 1:
+            return certain
+        return min(certain, self.norm() / math.sqrt((1 - short) * self.width * miss / 2))
+
+    def _layout(self) -> dict[str, Cells]:
+        return {"_cells": Cells(np.float64, (self.width,))}

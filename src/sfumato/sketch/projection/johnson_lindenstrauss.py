@@ -1,0 +1,280 @@
+"""Johnson-Lindenstrauss: norms, distances and inner products kept in far fewer dimensions.
+
+The fast Johnson-Lindenstrauss map: random signs, Walsh-Hadamard transform, sampled entries.
+"""
+
+from bisect import bisect_left
+from typing import Annotated, Any, Self
+
+import numpy as np
+
+from sfumato.core.arrays import real_weights
+from sfumato.core.arrays import rows as checked
+from sfumato.core.hashing import KeyColumn, hash_column
+from sfumato.core.storage import Cells
+from sfumato.core.validation import fraction, one_of, whole
+from sfumato.kernels.sketch import codes as codebooks
+from sfumato.kernels.sketch import projections as hadamard
+from sfumato.kernels.sketch.codes import PANEL
+from sfumato.kernels.sketch.projections import scatter
+from sfumato.sketch import concentration as _tails
+from sfumato.sketch.base import SEED, KeyedSketch, LinearSketch
+from sfumato.sketch.projection.directions import ENTRIES, panel_count, product
+
+__all__ = ["FastMap", "JohnsonLindenstrauss", "padded_length", "positions"]
+
+NUMBERS = 2**20  # transformed at a time: 8 MiB
+SHORTEST = 8  # the kernel's first step takes eight numbers
+
+
+def padded_length(dimension: int) -> int:
+    """The power of two that the transform works on."""
+    return max(SHORTEST, 1 << (dimension - 1).bit_length())
+
+
+class FastMap:
+    """The map of vectors of one dimension to `count` numbers, unscaled, from a seed.
+
+    Sampling all of them keeps norms exactly, but for the factor sqrt(count).
+    """
+
+    def __init__(self, dimension: int, count: int, seed: int) -> None:
+        length = padded_length(dimension)
+        hashes = hash_column(range(length), seed)
+        self.length, self.count = length, count
+        self.flips = 1.0 - 2.0 * (hashes >> np.uint64(63)).astype(np.float64)[:dimension]
+        # The order of other bits of the hash is a random one, whatever the signs.
+        order = np.argsort(hashes << np.uint64(1), kind="stable")
+        self.sample = np.sort(order[:count])
+
+    def transform(self, rows: np.ndarray) -> np.ndarray:
+        """The sampled entries of the transform of every row."""
+        out = np.empty((len(rows), self.count))
+        step = max(1, NUMBERS // self.length)
+        for start in range(0, len(rows), step):
+            part = rows[start : start + step]
+            padded = np.zeros((len(part), self.length))
+            np.multiply(part, self.flips, out=padded[:, : self.flips.size])
+            hadamard.transform(padded)
+            out[start : start + step] = padded[:, self.sample]
+        return out
+
+    def entries(self, coordinates: np.ndarray, out: np.ndarray) -> None:
+        """What each coordinate contributes to the sampled entries, in panels."""
+        sample = np.zeros(PANEL * panel_count(self.count), np.uint64)
+        sample[: self.count] = self.sample
+        flips = self.flips[coordinates.astype(np.int64)]
+        codebooks.walsh(coordinates, flips, sample, out)
+
+
+def positions(owner: str, column: KeyColumn, dimension: int) -> np.ndarray:
+    """Keys that are coordinates from 0 to dimension - 1, as they are."""
+    if column.kind == "text" or any(piece.missing is not None for piece in column.pieces):
+        raise TypeError(f"{owner}: keys must be coordinates for kind 'hadamard', whole numbers.")
+    pieces = [_plain(piece.values) for piece in column.pieces]
+    keys = np.concatenate(pieces) if pieces else np.empty(0, np.int64)
+    outside = (keys < 0) | (keys >= dimension)
+    if outside.any():
+        raise ValueError(
+            f"{owner}: keys must be coordinates from 0 to {dimension - 1} for kind 'hadamard'; row "
+            f"{int(outside.argmax())} is not."
+        )
+    return keys.astype(np.uint64)
+
+
+def _plain(values: np.ndarray) -> np.ndarray:
+    if isinstance(values, np.ndarray):
+        return values
+    return np.asarray(values.dictionary_decode())
+
+
+KINDS = ("gaussian", "sign", "achlioptas", "sparse", "hadamard")
+MOST = 2**16
+LONGEST = 2**20  # columns of a matrix to transform
+ROUNDING = 1e-12  # what even an isometry is off by in float64
+
+
+class JohnsonLindenstrauss(LinearSketch, KeyedSketch):
+    """One vector over any keys under additions and removals, or a matrix, in few dimensions.
+
+    Guarantee: the squared norm is unbiased and off by more than error_bound(c) times itself with
+    probability at most 1 - c; so are squared distances. An inner product is off by more than
+    error_bound(c) (|u|**2 + |v|**2) / 2 with probability at most 2 (1 - c). `transform` gives each
+    row the cells that keys 0, 1, 2, ... with the row's numbers as weights would get, scaled.
+    Parameters: dimensions kept, up to 2**16; kind of the entries that stand for a key, one of
+    - "gaussian", exact bound; "sign", entries +1 and -1; "achlioptas", two thirds are 0;
+    - "sparse", `nonzeros` entries +1 and -1 a key, one in each block: fast updates, weaker bound;
+    - "hadamard", keys are coordinates below input_dimension: fast transform of matrices;
+    nonzeros of a sparse key, 1 to 64, of which dimensions is a multiple; input_dimension, up to
+    2**24, for "hadamard" only; seed, of all entries, which come from the keys' hashes and are
+    never stored. Merges up to rounding.
+
+    >>> tea = JohnsonLindenstrauss(1024).update(["black", "green"], [3.0, 4.0])
+    >>> round(tea.norm())
+    5
+    >>> JohnsonLindenstrauss(64, kind="sparse").transform(np.ones((2, 9))).shape
+    (2, 64)
+
+    Johnson and Lindenstrauss 1984; Achlioptas 2003; Ailon and Chazelle 2006; Tropp 2011; Kane and
+    Nelson 2014; thesis, Lemma 2.3.1.
+    """
+
+    dimensions: Annotated[int, whole(1, MOST)]
+    kind: Annotated[str, one_of(KINDS)]
+    nonzeros: Annotated[int, whole(1, 64)]
+    input_dimension: Annotated[int, whole(0, 2**24)]
+    seed: Annotated[int, SEED]
+    keys: str
+    version = 2  # a key has one hash, whatever its type
+    _scalars = {"mass": 0.0, "keys": ""}
+    _no_release = (
+        "its cells are float64 sums, whose rounding depends on all other events; count whole "
+        "weights in a CountSketch and release that."
+    )
+    _map: FastMap | None = None
+
+    def __init__(
+        self,
+        dimensions: int,
+        *,
+        kind: str = "gaussian",
+        nonzeros: int = 8,
+        input_dimension: int = 0,
+        seed: int = 0,
+    ) -> None:
+        self._set_parameters(
+            dimensions=dimensions,
+            kind=kind,
+            nonzeros=nonzeros,
+            input_dimension=input_dimension,
+            seed=seed,
+        )
+        self._allocate()
+
+    @classmethod
+    def from_error(
+        cls, error: float, points: int = 2, confidence: float = 0.99, **parameters: Any
+    ) -> Self:
+        """The fewest dimensions that keep all squared distances among `points` points.
+
+        Each of the pairs may miss with its part of 1 - confidence. Distances themselves change by
+        less than their squares, so this is Lemma 2.3.1 with its constant.
+        """
+        error = fraction.check("JohnsonLindenstrauss", "error", error)
+        points = whole(2).check("JohnsonLindenstrauss", "points", points)
+        miss = 1 - fraction.check("JohnsonLindenstrauss", "confidence", confidence)
+        miss *= 2 / (points * (points - 1))
+        # One of the largest size checks the parameters; dimensions come in steps of its blocks.
+        largest = cls(_most(**parameters), **parameters)
+        step = largest.nonzeros if largest.kind == "sparse" else 1
+        sizes = range(step, largest.dimensions + 1, step)
+        at = bisect_left(sizes, True, key=lambda k: cls(k, **parameters)._miss(error) <= miss)
+        if at == len(sizes):
+            raise ValueError(
+                f"JohnsonLindenstrauss: error {error!r} among {points} points needs more than "
+                f"{sizes[-1]} dimensions of kind {largest.kind!r}; allow more or take another kind."
+            )
+        return cls(sizes[at], **parameters)
+
+    def update(self, keys: Any, weights: Any = None) -> Self:
+        """Add every key's weight, or one, to its coordinate; a negative weight removes."""
+        column = self._key_column(keys)
+        weighted = real_weights("JohnsonLindenstrauss", weights, column.size)
+        if weighted is None:
+            weighted = np.ones(column.size)
+        mass = self._heavier(np.abs(weighted).sum())
+        added = np.zeros(self.dimensions)
+        if self.kind == "hadamard":
+            at = positions("JohnsonLindenstrauss", column, self.input_dimension)
+            added += self._sums(weighted[None], at)[0]
+        else:
+            for rows, hashes in self._hashes(column):
+                added += self._sums(weighted[None, rows], hashes)[0]
+        self._cells += added
+        self.mass = mass
+        self._note_keys(column)
+        return self
+
+    def transform(self, rows: Any) -> np.ndarray:
+        """Every row in `dimensions` numbers of about the same norm; the sketch stays as it is."""
+        if self.kind == "hadamard":
+            matrix = checked("JohnsonLindenstrauss", rows, self.input_dimension)
+            return self._fast_map().transform(matrix) * self._scale
+        matrix = checked("JohnsonLindenstrauss", rows)
+        whole(0, LONGEST).check("JohnsonLindenstrauss", "columns of rows", matrix.shape[1])
+        return self._sums(matrix, hash_column(range(matrix.shape[1]), self.seed)) * self._scale
+
+    def error_bound(self, confidence: float = 0.99) -> float:
+        """The relative error of a squared norm or distance that is kept with this probability.
+
+        Exact for "gaussian"; by Achlioptas' theorem for "sign" and "achlioptas"; from the variance
+        for "sparse" (2 / dimensions, as blocks are independent); for "hadamard" see `_tails`.
+        """
+        miss = 1 - fraction.check("JohnsonLindenstrauss", "confidence", confidence)
+        return max(_tails.smallest_error(self._miss, miss), ROUNDING)
+
+    def _miss(self, error: float) -> float:
+        if self.kind == "gaussian":
+            return _tails.gaussian(self.dimensions, error)
+        if self.kind == "sparse":
+            return _tails.chebyshev(2 / self.dimensions, error)
+        if self.kind == "hadamard":
+            return _tails.hadamard(self.dimensions, padded_length(self.input_dimension), error)
+        return _tails.moments(self.dimensions, error)
+
+    def _sums(self, rows: np.ndarray, keys: np.ndarray) -> np.ndarray:
+        """Rows times the entries of the keys (their hashes, or coordinates), unscaled."""
+        if self.kind == "sparse":
+            blocks = self.nonzeros, self.dimensions // self.nonzeros
+            out = np.zeros((len(rows), *blocks))
+            scatter(rows, keys, out)
+            return out.reshape(len(rows), self.dimensions)
+
+        def fill(part: slice, out: np.ndarray) -> None:
+            if self.kind == "hadamard":
+                self._fast_map().entries(keys[part], out)
+            else:
+                ENTRIES[self.kind](keys[part], out)
+
+        return product(rows, self.dimensions, fill)
+
+    def _fast_map(self) -> FastMap:
+        if self._map is None:
+            self._map = FastMap(self.input_dimension, self.dimensions, self.seed)
+        return self._map
+
+    @property
+    def _scale(self) -> float:
+        square = {"achlioptas": 3 / self.dimensions, "sparse": 1 / self.nonzeros}
+        return float(np.sqrt(square.get(self.kind, 1 / self.dimensions)))
+
+    def _layout(self) -> dict[str, Cells]:
+        return {"_cells": Cells(np.float64, (self.dimensions,))}
+
+    def _check_parameters(self) -> None:
+        if self.kind == "sparse" and self.dimensions % self.nonzeros:
+            raise ValueError(
+                f"JohnsonLindenstrauss: dimensions must be a multiple of nonzeros for kind "
+                f"'sparse', not {self.dimensions} of {self.nonzeros}."
+            )
+        if self.kind == "hadamard":
+            self._check_length()
+
+    def _check_length(self) -> None:
+        if self.input_dimension == 0:
+            raise ValueError("JohnsonLindenstrauss: kind 'hadamard' needs input_dimension.")
+        length = padded_length(self.input_dimension)
+        if self.dimensions > length:
+            raise ValueError(
+                f"JohnsonLindenstrauss: dimensions must be at most {length} (input_dimension as a "
+                f"power of 2) for kind 'hadamard', not {self.dimensions}."
+            )
+
+
+def _most(kind: str = "gaussian", nonzeros: Any = 8, input_dimension: Any = 0, **_: Any) -> int:
+    """The most dimensions that these parameters allow."""
+    if kind == "hadamard" and isinstance(input_dimension, int):
+        return min(MOST, padded_length(input_dimension))
+    if kind == "sparse" and isinstance(nonzeros, int) and nonzeros > 0:
+        return MOST // nonzeros * nonzeros
+    return MOST

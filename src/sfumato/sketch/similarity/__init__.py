@@ -1,0 +1,1 @@
+"""Sketches that compare sets or vectors: MinHash, signs, p-stable."""

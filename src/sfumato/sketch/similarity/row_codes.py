@@ -1,0 +1,149 @@
+"""What sketches share that keep one short code for each row: they append, compare, never merge."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from sfumato.core.arrays import rows as checked
+from sfumato.core.validation import whole
+from sfumato.kernels.lanes import aligned
+from sfumato.kernels.sketch.codes import PANEL
+from sfumato.sketch.base import Merging, Sketch, refused
+from sfumato.sketch.projection.directions import MOST_ENTRIES, directions, project_all
+
+__all__ = ["DIMENSION", "ROWS", "CodeTable", "side_by_side"]
+
+Compare = Callable[[np.ndarray, np.ndarray, np.ndarray], object]
+
+ROWS = 2**18  # projected numbers at a time: 2 MiB
+DIMENSION = whole(0, 2**20)
+COLUMNS = whole(1, DIMENSION.high)
+
+
+class CodeTable(Sketch, in_files=False):
+    """A growing table of codes; a subclass says how a row is encoded and two codes compared."""
+
+    dimension: int
+    seed: int
+    _codes: np.ndarray
+    _reason: ClassVar[str]
+    _measure: ClassVar[str]  # the parameter that says how long a code is
+    _room: np.ndarray | None = None  # starts with _codes and has space for more
+    _panels: np.ndarray | None = None
+
+    @property
+    def merging(self) -> Merging:
+        return refused(self._reason)
+
+    @property
+    def codes(self) -> np.ndarray:
+        """One code for each row seen, in order; read-only."""
+        view = self._codes.view()
+        view.flags.writeable = False
+        return view
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def update(self, rows: Any) -> Self:
+        """Append the codes of the rows."""
+        matrix = self._matrix(rows)
+        codes = self._encode(matrix)
+        size, grown = len(self), len(self) + len(codes)
+        if self._room is None or len(self._room) < grown:
+            # Doubling keeps the cost of many small updates linear.
+            self._room = aligned((max(grown, 2 * size), *codes.shape[1:]), codes.dtype)
+            self._room[:size] = self._codes
+        self._room[size:grown] = codes
+        self._codes = self._room[:grown]
+        if len(matrix):
+            self.__dict__["dimension"] = matrix.shape[1]
+        return self
+
+    def encode(self, rows: Any) -> np.ndarray:
+        """The codes of the rows, one a row, not stored; the sketch stays as it is."""
+        return self._encode(self._matrix(rows))
+
+    def _matrix(self, rows: Any) -> np.ndarray:
+        matrix = checked(type(self).__name__, rows, self.dimension or None)
+        if len(matrix) and not self.dimension:
+            columns = COLUMNS.check(type(self).__name__, "columns of rows", matrix.shape[1])
+            self._check_dimension(columns)
+        return matrix
+
+    def _encode(self, matrix: np.ndarray) -> np.ndarray:
+        out = np.empty((len(matrix), *self._codes.shape[1:]), self._codes.dtype)
+        if not len(matrix):
+            return out
+        panels, step = self._directions(matrix.shape[1]), max(1, ROWS // self._length)
+        for start in range(0, len(matrix), step):
+            part = slice(start, start + step)
+            self._write_codes(project_all(matrix[part], panels), start, out[part])
+        return out
+
+    def _write_codes(self, values: np.ndarray, start: int, out: np.ndarray) -> None:
+        """Codes of projected rows; `start` is the number of the first, for errors to name."""
+        raise NotImplementedError
+
+    def _compare(self, other: Self, kernel: Compare) -> np.ndarray:
+        """What the kernel counts for each code here (down) and there (across)."""
+        self._check_same(other, "compare")
+        if len(other) < len(self):  # the longer side is the one padded to whole panels
+            return other._compare(self, kernel).T
+        panels = side_by_side(other._codes)
+        out = np.empty((len(self), panels.shape[0] * panels.shape[2]), np.int32)
+        kernel(self._codes, panels, out)
+        return out[:, : len(other)]
+
+    @property
+    def _length(self) -> int:
+        return int(getattr(self, self._measure))
+
+    @property
+    def _kind(self) -> str:
+        """The kind of the directions."""
+        raise NotImplementedError
+
+    def _directions(self, dimension: int) -> np.ndarray:
+        if not dimension:
+            raise ValueError(
+                f"{type(self).__name__}: dimension is not known yet; give it, or update first."
+            )
+        # Threads that read may replace what is kept, so what is returned is looked at only once.
+        panels = self._panels
+        if panels is None or panels.shape[1] != dimension:
+            panels = self._panels = directions(self._kind, self._length, dimension, self.seed)
+        return panels
+
+    def _to_agree(self, other: Self) -> Iterable[str]:
+        # Without a dimension there are no rows yet, so that any dimension goes with it.
+        known = self.dimension and other.dimension
+        return (name for name in self._limits if known or name != "dimension")
+
+    def _check_parameters(self) -> None:
+        self._check_dimension(self.dimension)
+
+    def _check_dimension(self, dimension: int) -> None:
+        """Raise ValueError where the other parameters do not go with it; 0 is not known yet."""
+        if self._length * dimension > MOST_ENTRIES:
+            raise ValueError(
+                f"{type(self).__name__}: {self._measure} times dimension must be at most "
+                f"{MOST_ENTRIES}, not {self._length} times {dimension}."
+            )
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        if len(self) and not self.dimension:
+            raise ValueError("there are codes of rows, but their dimension is 0.")
+
+
+def side_by_side(codes: np.ndarray) -> np.ndarray:
+    """Panels of 16 codes, transposed, that a kernel compares to one code at a time."""
+    padded = np.zeros((PANEL * -(-len(codes) // PANEL), codes.shape[1]), codes.dtype)
+    padded[: len(codes)] = codes
+    panels = padded.reshape(-1, PANEL, codes.shape[1]).transpose(0, 2, 1)
+    return np.ascontiguousarray(panels)

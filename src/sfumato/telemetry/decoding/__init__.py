@@ -1,0 +1,1 @@
+"""From counts of reports to estimates, intervals, tests and associations."""

@@ -1,0 +1,390 @@
+"""The design of a decoding: which cells every candidate has in every cohort, and what they tell.
+
+A design cohort by cohort: products of its blocks, of as many at a time as memory holds. How the
+shares of marked cells vary: their covariance within a cohort, for every kind of scheme.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import scipy.linalg
+import scipy.sparse
+
+from sfumato.core.hashing import KeyColumn
+
+__all__ = ["Blocks", "Cells", "Design"]
+
+
+class Design:
+    """Candidates as columns of a 0/1 matrix over cohorts x cells.
+
+    Guarantee: `matrix[j * cells + i, v]` is 1 exactly when cell i is in the set of candidate v in
+    cohort j; no candidate stands twice.
+    Parameters: scheme, whose `members` gives the sets; candidates, a column of text or integers, or
+    a published map (anything with `values` and `members`); at least one, all different, each in a
+    bin of its own where the scheme has bins.
+
+    >>> from sfumato.telemetry.schemes.rappor import Params
+    >>> design = Design(Params(bits=16, hashes=2, cohorts=4, f=0.5), ["tea", "milk"])
+    >>> design.matrix.shape, design.rank()
+    ((64, 2), 2)
+    """
+
+    def __init__(self, scheme: Any, candidates: Any) -> None:
+        self.scheme = scheme
+        self.values, members = _sets(scheme, candidates)
+        if not self.values:
+            raise ValueError(
+                "decode: candidates must hold at least one value; give the dictionary of strings "
+                "to look for, or find them first with Discovery."
+            )
+        _refuse_repeated(self.values)
+        self.members = np.ascontiguousarray(members, np.int32)
+        wanted = (len(self.values), scheme.cohorts)
+        if self.members.ndim != 3 or self.members.shape[:2] != wanted:
+            raise ValueError(f"decode: members must be {wanted[0]} x {wanted[1]} x cells.")
+        if self.members.size and not -1 <= self.members.min() <= self.members.max() < scheme.cells:
+            raise ValueError("decode: the map has a cell that the scheme has not; check its bits.")
+        if (edges := getattr(scheme, "edges", None)) is not None:
+            _refuse_shared(edges, self.members[:, 0, 0])
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def part(self, places: np.ndarray) -> "Design":
+        """The design of some of the candidates."""
+        if places.size == len(self):
+            return self
+        values = [self.values[place] for place in places]
+        return Design(self.scheme, SimpleNamespace(values=values, members=self.members[places]))
+
+    @cached_property
+    def matrix(self) -> scipy.sparse.csc_matrix:
+        """Cells by candidates, row j * cells + i for cell i of cohort j, as float64 0 or 1."""
+        count, cohorts, _ = self.members.shape
+        rows = self.members.astype(np.int64) + self.scheme.cells * np.arange(cohorts)[:, None]
+        owner = np.broadcast_to(np.arange(count)[:, None, None], rows.shape)
+        there = self.members >= 0
+        shape = (cohorts * self.scheme.cells, count)
+        placed = (np.ones(int(there.sum())), (rows[there], owner[there]))
+        matrix = scipy.sparse.csc_matrix(placed, shape=shape)
+        matrix.data[:] = 1.0
+        return matrix
+
+    @cached_property
+    def size(self) -> float:
+        """How many cells a candidate has in a cohort, on average: what an unknown string has."""
+        return float((self.members >= 0).sum() / self.members[:, :, 0].size)
+
+    @property
+    def most(self) -> int:
+        """The rank that no dictionary exceeds: sets of one size leave one sum for all cohorts."""
+        return int(self.scheme.cohorts) * (int(self.scheme.cells) - 1) + 1
+
+    def rank(self, other: bool = False, rows: np.ndarray | None = None) -> int:
+        """The rank of the matrix, with a column for other strings where `other` is true.
+
+        Parameters: rows, which rows count, as those of cohorts that have reports; all if None.
+
+        Pivoted Cholesky of the smaller Gram matrix, whose entries are whole numbers; from 4,096 up
+        it would take longer than decoding, and the least of rows and candidates is returned.
+        """
+        columns = self.matrix if rows is None else self.matrix[rows]
+        if other:
+            ones = scipy.sparse.csc_matrix(np.ones((columns.shape[0], 1)))
+            columns = scipy.sparse.hstack([columns, ones], format="csc")
+        least = min(columns.shape)
+        if not least:
+            return 0
+        if least > 4096:
+            return int(min(columns.shape[1], self.most))
+        gram = columns.T @ columns if columns.shape[1] == least else columns @ columns.T
+        dense = np.asfortranarray(gram.toarray())
+        return int(scipy.linalg.lapack.dpstrf(dense, tol=1e-9 * dense.diagonal().max())[2])
+
+    @cached_property
+    def twins(self) -> np.ndarray:
+        """For every candidate the first one that has the same cells in all cohorts."""
+        sets = np.sort(self.members.reshape(len(self), -1, self.members.shape[2]), axis=2)
+        rows = np.ascontiguousarray(sets.reshape(len(self), -1))
+        _, first, where = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        return np.asarray(first[where.reshape(-1)])
+
+
+def _sets(scheme: Any, candidates: Any) -> tuple[list[Any], np.ndarray]:
+    """The candidates as a list, and their cells (candidates, cohorts, cells of a set)."""
+    if hasattr(candidates, "members") and hasattr(candidates, "values"):
+        return list(candidates.values), np.asarray(candidates.members)
+    values = _listed(candidates)
+    if not values:
+        return values, np.empty((0, scheme.cohorts, 1), np.int32)
+    return values, np.asarray(scheme.members(values))
+
+
+def _listed(candidates: Any) -> list[Any]:
+    """Plain texts or integers; numbers with a fraction stay for schemes that have bins."""
+    if isinstance(candidates, np.ndarray) and candidates.dtype.kind == "f":
+        return [float(value) for value in candidates]
+    if isinstance(candidates, list | tuple) and any(isinstance(v, float) for v in candidates):
+        return [float(value) for value in candidates]
+    column = candidates if isinstance(candidates, KeyColumn) else _column(candidates)
+    taken = column.take(np.arange(column.size))
+    return [v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in taken]
+
+
+def _column(candidates: Any) -> KeyColumn:
+    if isinstance(candidates, set | frozenset | dict):
+        candidates = sorted(candidates)
+    if isinstance(candidates, list | tuple) and not candidates:
+        candidates = pa.array([], pa.string())
+    return KeyColumn(candidates, name="candidates", strict=True)
+
+
+def _refuse_repeated(values: list[Any]) -> None:
+    repeated = len(values) - len(set(values))
+    if repeated:
+        raise ValueError(
+            f"decode: candidates must be different, but {repeated} of {len(values)} stand twice; "
+            "give each once, as by sorted(set(candidates))."
+        )
+
+
+def _refuse_shared(edges: tuple[float, ...], bins: np.ndarray) -> None:
+    """Numbers of one bin would each be given all of its reports."""
+    shared = bins[np.bincount(bins)[bins] > 1]
+    if shared.size:
+        bin_name = f"{edges[shared[0]]:.6g} to {edges[shared[0] + 1]:.6g}"
+        raise ValueError(
+            f"decode: candidates must lie in different bins, but {shared.size} of {bins.size} "
+            f"share one, as {bin_name}; give scheme.domain or leave candidates out."
+        )
+
+
+ENTRIES = 2**21  # numbers of a dense part, 16 MiB
+
+
+class Blocks:
+    """The 0/1 matrix of cells by candidates, row j * cells + i for cell i of cohort j.
+
+    `parts` are slices of cohorts that bound the memory: a dense array of cells x cells or of cells
+    x candidates for each cohort of a part has at most 2**21 numbers, or is of one cohort.
+    Parameters: matrix (cohorts * cells, candidates), sparse; cohorts, its blocks.
+
+    >>> blocks = Blocks(scipy.sparse.csc_matrix(np.eye(4)), 2)
+    >>> (blocks @ np.array([1.0, 2, 3, 4])).tolist()
+    [[1.0, 2.0], [3.0, 4.0]]
+    """
+
+    def __init__(self, matrix: scipy.sparse.csc_matrix, cohorts: int) -> None:
+        self._matrix = matrix.tocsr()
+        self.cohorts, self.cells = cohorts, matrix.shape[0] // cohorts
+        self.candidates = int(matrix.shape[1])
+        step = max(1, ENTRIES // (self.cells * max(self.cells, self.candidates)))
+        self.parts = [slice(at, min(at + step, cohorts)) for at in range(0, cohorts, step)]
+
+    def __matmul__(self, columns: np.ndarray) -> np.ndarray:
+        """Cells from candidates: (M,) gives (cohorts, cells), (M, n) gives (cohorts, cells, n)."""
+        product = np.asarray(self._matrix @ columns)
+        return product.reshape(self.cohorts, self.cells, *columns.shape[1:])
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """What the values (cohorts, cells) of each candidate's cells add up to."""
+        return np.asarray(self._matrix.T @ values.reshape(-1))
+
+    def rows(self, part: slice) -> scipy.sparse.csr_matrix:
+        """The rows of some cohorts."""
+        if len(self.parts) == 1:
+            return self._matrix
+        return self._matrix[part.start * self.cells : part.stop * self.cells]
+
+    def gram(self, part: slice, weights: np.ndarray) -> np.ndarray:
+        """X' W X of some cohorts (M, M); W is symmetric (c, k, k), or a diagonal (c, k)."""
+        rows = self.rows(part)
+        if weights.ndim == 2:
+            return np.asarray((rows.T @ rows.multiply(weights.reshape(-1, 1)).tocsr()).toarray())
+        side = self._apart(part).T @ weights.reshape(-1, self.cells)
+        turned = side.reshape(-1, self.candidates, self.cells).transpose(0, 2, 1)
+        return np.asarray(rows.T @ turned.reshape(-1, self.candidates))
+
+    def spread(self, part: slice, covariance: np.ndarray) -> np.ndarray:
+        """X C X' of some cohorts, each by itself (c, k, k)."""
+        side = np.asarray(self.rows(part) @ covariance)
+        turned = side.reshape(-1, self.cells, self.candidates).transpose(0, 2, 1)
+        product = self._apart(part) @ turned.reshape(-1, self.cells)
+        return np.asarray(product).reshape(-1, self.cells, self.cells)
+
+    def pairs(self, part: slice, shares: np.ndarray) -> np.ndarray:
+        """The share of clients whose candidate has both of two cells (c, k, k)."""
+        if len(self.parts) == 1:
+            return np.asarray((self._dense * shares) @ self._dense.transpose(0, 2, 1))
+        apart, k, count = self._apart(part), self.cells, part.stop - part.start
+        both = (apart.multiply(np.tile(shares, count)).tocsr() @ apart.T).tocoo()
+        out = np.zeros((count, k, k))
+        out[both.row // k, both.row % k, both.col % k] = both.data
+        return out
+
+    def _apart(self, part: slice) -> scipy.sparse.csr_matrix:
+        return self._all_apart if len(self.parts) == 1 else self._diagonal(part)
+
+    @cached_property
+    def _dense(self) -> np.ndarray:
+        return np.asarray(self._matrix.toarray()).reshape(-1, self.cells, self.candidates)
+
+    @cached_property
+    def _all_apart(self) -> scipy.sparse.csr_matrix:
+        return self._diagonal(self.parts[0])
+
+    def _diagonal(self, part: slice) -> scipy.sparse.csr_matrix:
+        """The blocks of some cohorts along the diagonal: (c k, c M)."""
+        rows, count = self.rows(part), part.stop - part.start
+        if count == 1:
+            return rows
+        cohort = np.repeat(np.arange(len(rows.indptr) - 1) // self.cells, np.diff(rows.indptr))
+        columns = rows.indices + self.candidates * cohort
+        shape = (rows.shape[0], count * self.candidates)
+        return scipy.sparse.csr_matrix((rows.data, columns, rows.indptr), shape=shape)
+
+
+DENSE = 2**26  # entries of all blocks together: half a GiB; beyond it cells are weighted alone
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The shares of all cells, and the weights (inverse covariances) that a model gives them.
+
+    `shares` (cohorts, cells) lacks nothing but noise; `uniform` is the share of a cell that an
+    unknown string has on average; cohorts without reports have weight 0.
+    """
+
+    scheme: Any
+    shares: np.ndarray
+    reports: np.ndarray
+    size: float
+    single: bool  # whether no candidate has two cells in one cohort
+
+    @classmethod
+    def counted(cls, data: Any, design: Design) -> "Cells":
+        scheme, reports = data.scheme, np.asarray(data.reports, np.float64)
+        low, gap = float(scheme.low), float(scheme.high) - float(scheme.low)
+        marks = np.asarray(data.cells, np.float64) / np.maximum(reports, 1)[:, None]
+        return cls(scheme, (marks - low) / gap, reports, design.size, design.members.shape[2] == 1)
+
+    @property
+    def uniform(self) -> float:
+        return self.size / int(self.scheme.cells)
+
+    @property
+    def gap(self) -> float:
+        return float(self.scheme.high) - float(self.scheme.low)
+
+    @property
+    def together(self) -> float:
+        """The chance that two given cells are both in a random set."""
+        k = int(self.scheme.cells)
+        return self.size * max(self.size - 1, 0) / (k * (k - 1)) if k > 1 else 0.0
+
+    @property
+    def dense(self) -> bool:
+        return bool(self.shares.size * self.shares.shape[1] <= DENSE)
+
+    def spread(self) -> float:
+        """The variance of a cell of one random set; cells of a set sum up, so 1 has none."""
+        k = int(self.scheme.cells)
+        return self.uniform * (1 - self.uniform) * k / max(k - 1, 1)
+
+    def weights(self, blocks: Blocks, counts: np.ndarray, other: float, extra: float) -> np.ndarray:
+        """The inverse covariance of every cohort: (m, k, k), or (m, k) where cells are too many.
+
+        Parameters: blocks, the design; counts, the shares of the candidates; other, the share of
+        unknown strings; extra, the sum of squared shares of unknown strings, which fall on fixed
+        cells and so vary beyond the noise.
+        """
+        marked = blocks @ counts + other * self.uniform
+        if not self.dense:
+            return self.alone(marked, extra)
+        out = np.empty((*marked.shape, marked.shape[1]))
+        for part in blocks.parts:
+            if self.scheme.kind == "bits" and not self.single:
+                both = blocks.pairs(part, counts) + other * self.together
+                out[part] = self._inverse_of_pairs(both, marked[part], self.reports[part], extra)
+            else:
+                out[part] = self._inverse(marked[part], self.reports[part], extra)
+        out[self.reports <= 0] = 0
+        return out
+
+    def alone(self, marked: np.ndarray, extra: float = 0.0) -> np.ndarray:
+        """The weight (m, k) of every cell by itself, given the shares of clients that have it."""
+        chance = np.clip(float(self.scheme.low) + self.gap * marked, 0, 1)
+        # Of symbols the sum is known, and 1 / chance is then an inverse of diag - chance chance'.
+        own = chance if self.scheme.kind == "symbol" else chance * (1 - chance)
+        reports = np.maximum(self.reports, 1)[:, None]
+        variance = np.maximum(own, self._least) / (reports * self.gap**2) + extra * self.spread()
+        return np.where(self.reports[:, None] > 0, 1 / variance, 0.0)
+
+    @property
+    def _least(self) -> float:
+        """Of a variance: it would be 0 where a cell without noise is empty."""
+        return float(0.5 / (self.reports.sum() + 1))
+
+    def _inverse_of_pairs(
+        self, both: np.ndarray, marked: np.ndarray, reports: np.ndarray, extra: float
+    ) -> np.ndarray:
+        """Inverse covariances of bits (c, k, k), from the shares of clients with both of two."""
+        k, spread = marked.shape[1], self.spread() * extra
+        covariance = both - marked[:, :, None] * marked[:, None]
+        covariance /= np.maximum(reports, 1)[:, None, None]
+        covariance -= spread / k
+        own = self._own(marked) / (np.maximum(reports, 1)[:, None] * self.gap**2)
+        covariance[:, np.arange(k), np.arange(k)] = own + spread * (1 - 1 / k)
+        return _inverted(covariance)
+
+    def _inverse(self, marked: np.ndarray, reports: np.ndarray, extra: float) -> np.ndarray:
+        """The same of any kind whose values, or reports, have one cell, in closed form.
+
+        Two different cells, of shares p and r, vary together as a + b (p + r) + c p r, so that the
+        covariance is a diagonal and [1 p] B [1 p]'. Sherman, Morrison and Woodbury invert it.
+        """
+        k, spread = marked.shape[1], self.spread() * extra
+        level, slope, curve = self._between
+        scale = 1 / (np.maximum(reports, 1) * self.gap**2)
+        own = self._own(marked)
+        rest = own - level - 2 * slope * marked - curve * marked**2
+        diagonal = rest * scale[:, None] + spread
+        inner = scale[:, None, None] * np.array([[level, slope], [slope, curve]])
+        inner[:, 0, 0] -= spread / k
+        if self.scheme.kind != "bits":  # marks of a report sum up: 1 has no variance and no signal
+            inner[:, 0, 0] += (own.sum(1) * scale + spread * (k - 1)) / k**2
+        basis = np.stack([np.ones(marked.shape), marked], axis=2)
+        solved = basis / diagonal[:, :, None]
+        core = _inverted(np.eye(2) + inner @ (basis.transpose(0, 2, 1) @ solved)) @ inner
+        out = -(solved @ core) @ solved.transpose(0, 2, 1)
+        out[:, np.arange(k), np.arange(k)] += 1 / diagonal
+        return np.asarray(out)
+
+    def _own(self, marked: np.ndarray) -> np.ndarray:
+        chance = np.clip(float(self.scheme.low) + self.gap * marked, 0, 1)
+        return np.maximum(chance * (1 - chance), self._least)
+
+    @property
+    def _between(self) -> tuple[float, float, float]:
+        """a, b and c of the covariance a + b (p + r) + c p r of two cells of one report."""
+        low, high, k = float(self.scheme.low), float(self.scheme.high), int(self.scheme.cells)
+        if self.scheme.kind == "bits":
+            return 0.0, 0.0, -(self.gap**2)
+        taken = high + (k - 1) * low if self.scheme.kind == "subset" else 1.0  # cells of a report
+        with_own = high * (taken - 1) / max(k - 1, 1)
+        without = (taken - 1) * (high * (taken - 2) + (1 - high) * taken)
+        without /= max((k - 1) * (k - 2), 1)
+        return without - low**2, with_own - without - low * self.gap, -(self.gap**2)
+
+
+def _inverted(matrices: np.ndarray) -> np.ndarray:
+    """Inverses; where one has none, as without noise and with few reports, the pseudoinverses."""
+    try:
+        return np.asarray(np.linalg.inv(matrices))
+    except np.linalg.LinAlgError:
+        return np.asarray(np.linalg.pinv(matrices))

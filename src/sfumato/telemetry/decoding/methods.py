@@ -1,0 +1,216 @@
+"""The answer of each method to a task of decoding: counts of all candidates, with their errors."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sfumato.telemetry.decoding.design import Cells, Design
+from sfumato.telemetry.decoding.empirical_bayes import crowded
+from sfumato.telemetry.decoding.lasso import lasso
+from sfumato.telemetry.decoding.likelihood import maximize
+from sfumato.telemetry.decoding.significance import crowd_p, fit_p
+from sfumato.telemetry.decoding.weighted_least_squares import Model
+
+__all__ = ["Answer", "Task", "answered"]
+
+DIRECT = 1024  # candidates of a fit with the whole covariance, where there is another way
+DOMAIN = 8192  # the same where there is none: the square of it in memory
+ROOM = 3  # cells for each candidate, at least, of such a fit; with fewer its errors grow fast
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be decoded: `design` holds all that is fitted, `asked` which rows are shown."""
+
+    counts: Any
+    design: Design
+    asked: np.ndarray
+    values: list[Any]
+    closed: bool
+    hashed: bool
+    notes: list[str]
+
+    @property
+    def total(self) -> int:
+        return int(np.sum(self.counts.reports))
+
+    @cached_property
+    def rank(self) -> int:
+        """Of the design, in the cohorts that have reports."""
+        return self.design.rank(rows=self._seen)
+
+    @cached_property
+    def rank_with_other(self) -> int:
+        """The same with a column for other strings."""
+        return self.design.rank(True, self._seen)
+
+    @property
+    def _seen(self) -> np.ndarray | None:
+        seen = np.asarray(self.counts.reports) > 0
+        return None if seen.all() else np.repeat(seen, self.counts.scheme.cells)
+
+    @cached_property
+    def different(self) -> tuple[np.ndarray, np.ndarray]:
+        """The candidates that differ in some cell, and for all of them the place among these."""
+        first, where = np.unique(self.design.twins, return_inverse=True)
+        return first, where.reshape(-1)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Counts of candidates; `free` and `error` make the intervals.
+
+    A method answers for candidates that differ in some cell; `answered`, for all of the design.
+    """
+
+    estimate: np.ndarray
+    free: np.ndarray
+    error: np.ndarray
+    p_value: np.ndarray
+    other: float
+    other_error: float
+    dispersion: float
+    trusted: bool = False  # whether what is detected is shown by `free`
+    errors_shown: np.ndarray | None = None  # of the estimates, where those of `free` are larger
+
+
+def answered(task: Task, data: Any, method: str) -> Answer:
+    """What the method finds; zeros without errors and a note where there are no reports."""
+    if not task.total:
+        return _nothing(task)
+    methods = {"weighted": _weighted, "lasso": _selected, "likelihood": _likely}
+    answer, (_, where) = methods[method](task, data), task.different
+    columns = ("estimate", "free", "error", "p_value", "errors_shown")
+    told = {name: getattr(answer, name) for name in columns}
+    return replace(
+        answer, **{name: told[name][where] for name in columns if told[name] is not None}
+    )
+
+
+def _nothing(task: Task) -> Answer:
+    task.notes.append("There are no reports: nothing is estimated.")
+    zeros = np.zeros(len(task.design))
+    unknown = np.full(zeros.size, np.nan)
+    return Answer(
+        zeros, zeros, zeros, np.ones(zeros.size), 0.0, np.nan, np.nan, errors_shown=unknown
+    )
+
+
+def _weighted(task: Task, _: Any) -> Answer:
+    first, _ = task.different
+    cells, matrix = Cells.counted(task.counts, task.design), task.design.matrix[:, first]
+    closed = _closed(task, first.size)
+    if _direct(task, first.size, closed):
+        return _fitted(task, Model(cells, matrix, closed=closed))
+    return _crowd(task, Model(cells, matrix, closed=False))
+
+
+def _closed(task: Task, count: int) -> bool:
+    """Whether candidates are taken for all there is: asked for, or nothing else can be told."""
+    if task.closed or task.hashed:
+        return task.closed
+    spanned = task.rank_with_other == task.rank == count
+    if spanned:
+        task.notes.append("Other strings cannot be told from the candidates: taken as none.")
+    return spanned
+
+
+def _direct(task: Task, count: int, closed: bool) -> bool:
+    """Whether one fit with the whole covariance is possible and best."""
+    random = task.hashed and not closed
+    if not random and count > DOMAIN:
+        raise ValueError(
+            f"decode: {count} values of a known domain or of fewer than 4 cohorts are more than "
+            f"the {DOMAIN} that are decoded together; hash them to cells of many cohorts."
+        )
+    if random and (count > DIRECT or ROOM * count > task.design.most):
+        return False
+    return count + (not closed) <= (task.rank if closed else task.rank_with_other)
+
+
+def _fitted(task: Task, model: Model) -> Answer:
+    fit, total = model.fit(), task.total
+    drawn = fit.shares * (1 - fit.shares) / total  # clients are fixed, and not drawn
+    part = 1.0 if model.cells.dense else 1 / max(model.cells.size, 1.0)
+    variance = np.maximum(fit.covariance.diagonal() - part * drawn, 0)
+    error = total * np.sqrt(variance)
+    rest = 0.0 if model.closed else max(1 - fit.shares.sum(), 0.0)
+    doubt = max(fit.covariance.sum() - rest * (1 - rest) / total, 0.0)
+    p_value = fit_p(model, fit, hashed=task.hashed)
+    dispersion, freedom = model.dispersion(fit)
+    if freedom > 0 and dispersion > 1 + 4 * np.sqrt(2 / freedom):
+        task.notes.append(
+            f"Cells vary more than noise explains (dispersion {dispersion:.2f}): "
+            + (
+                "is the dictionary complete?"
+                if model.closed
+                else "errors count unknown strings in."
+            )
+        )
+    free, shown = total * fit.free, total * fit.shares
+    return Answer(
+        shown, free, error, p_value, total * rest, total * float(np.sqrt(doubt)), dispersion
+    )
+
+
+def _crowd(task: Task, model: Model) -> Answer:
+    crowd, total = crowded(model.cells, model.matrix), task.total
+    shares = np.clip(crowd.free, 0, 1)
+    drawn = shares * (1 - shares) / total / max(model.cells.size, 1.0)
+    error = total * np.sqrt(np.maximum(crowd.variance - drawn, 0))
+    task.notes.append(
+        "Candidates are many for the cells: all were estimated at once, and those not detected "
+        "are shrunk by what all of them show."
+    )
+    if not crowd.settled:
+        task.notes.append("The estimates did not settle: use more cohorts or fewer candidates.")
+    rest = max(1 - crowd.shares.sum(), 0.0)
+    return Answer(
+        total * crowd.shares,
+        total * crowd.free,
+        error,
+        crowd_p(model, crowd),
+        total * rest,
+        total * float(np.sqrt(crowd.variance.sum())),  # shrunk errors are not independent
+        crowd.dispersion,
+        trusted=True,
+    )
+
+
+def _selected(task: Task, _: Any) -> Answer:
+    found = lasso(task.counts, task.design, other=not task.closed)
+    p_value = np.where(found.chosen, found.p_value, 1.0)
+    rest = 0.0 if task.closed else max(task.total - found.estimate.sum(), 0.0)
+    task.notes.append(
+        f"Lasso chose {int(found.chosen.sum())} of {len(task.design)} candidates; errors and "
+        "p-values are as if these had been known before."
+    )
+    first, _ = task.different
+    free, error = found.estimate[first], found.error[first]
+    return Answer(
+        np.clip(free, 0, task.total),
+        free,
+        error,
+        p_value[first],
+        rest,
+        found.other_error,
+        found.dispersion,
+    )
+
+
+def _likely(task: Task, reports: Any) -> Answer:
+    first, _ = task.different
+    found = maximize(reports, task.design.part(first), other=not task.closed)
+    total = task.total
+    return Answer(
+        total * found.shares,
+        found.free,
+        found.free_std_errors,
+        found.p_values,
+        float(np.clip(found.free_other, 0, total)),
+        found.free_other_std_error,
+        float("nan"),
+        errors_shown=found.std_errors,
+    )

@@ -1,0 +1,297 @@
+"""Lines of reports: written in one form, read in any that JSON allows; a bad line is only counted.
+
+{"v":1,"params":"<16 hex>","cohort":3,"bits":"<hex of the payload>","id":"<32 hex>"}
+
+Bytes of a file, of lines or of memory in pieces that end with a line, whatever is damaged.
+"""
+
+import gzip
+import json
+import os
+import zlib
+from binascii import unhexlify
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from sfumato.core.file_format import written_whole
+from sfumato.core.validation import whole
+from sfumato.kernels.telemetry import report_lines
+from sfumato.telemetry.reports.reports import ID_BYTES, Reports
+from sfumato.telemetry.schemes.base import Scheme
+
+__all__ = [
+    "LONGEST",
+    "count",
+    "line_bytes",
+    "read_reports",
+    "to_lines",
+    "whole_lines",
+    "write_reports",
+    "zipped",
+]
+
+LONGEST = 1 << 20  # bytes of a line that is looked at; the longest report has 16,500
+
+
+def whole_lines(source: Any, size: int, refused: dict[str, int]) -> Iterator[bytes]:
+    """Pieces of about `size` bytes, each ending with a line feed.
+
+    A line above LONGEST, and what follows damage in a .gz file, is left out and counted in
+    `refused` as "unreadable". A path is opened at once, so that a missing file raises here.
+    """
+    return _cut_at_lines(_gathered(_chunks(source, size, refused), size), refused)
+
+
+def zipped(path: str | os.PathLike[str]) -> bool:
+    return os.fspath(path).endswith(".gz")
+
+
+def count(refused: dict[str, int], reason: str) -> None:
+    refused[reason] = refused.get(reason, 0) + 1
+
+
+def _chunks(source: Any, size: int, refused: dict[str, int]) -> Iterator[bytes]:
+    """The bytes of a source, in pieces; a path is opened at once, so that a missing file raises."""
+    if isinstance(source, str | os.PathLike):
+        opened: Any = gzip.open if zipped(source) else open
+        return _read(opened(source, "rb"), size, refused, close=True)
+    if isinstance(source, bytes | bytearray | memoryview):
+        return iter([bytes(source)])
+    if hasattr(source, "read"):
+        return _read(source, size, refused, close=False)
+    if not isinstance(source, Iterable):
+        raise TypeError(
+            "read_reports: source must be a path, bytes, a file or lines, not "
+            f"{type(source).__name__}."
+        )
+    return (_encoded(line).rstrip(b"\r\n") + b"\n" for line in source)
+
+
+def _read(file: IO[Any], size: int, refused: dict[str, int], *, close: bool) -> Iterator[bytes]:
+    # read1 hands over what was unpacked before the place where a .gz file is damaged.
+    read = getattr(file, "read1", file.read)
+    try:
+        while piece := read(size):
+            yield _encoded(piece)
+    except (EOFError, zlib.error, gzip.BadGzipFile, UnicodeDecodeError):
+        count(refused, "unreadable")
+    finally:
+        if close:
+            file.close()
+
+
+def _gathered(chunks: Iterable[bytes], size: int) -> Iterator[bytes]:
+    held, length = [], 0
+    for chunk in chunks:
+        held.append(chunk)
+        length += len(chunk)
+        if length >= size:
+            yield b"".join(held)
+            held, length = [], 0
+    yield b"".join(held)
+
+
+def _encoded(text: Any) -> bytes:
+    if isinstance(text, str):
+        return text.encode("utf-8", "surrogatepass")
+    return bytes(text) if isinstance(text, bytes | bytearray) else b"not a line"
+
+
+def _cut_at_lines(chunks: Iterator[bytes], refused: dict[str, int]) -> Iterator[bytes]:
+    """The same bytes, each piece ending with a line; a line that never ends is not kept."""
+    rest, skipping = b"", False
+    for chunk in chunks:
+        if skipping:
+            skipping = b"\n" not in chunk
+            chunk = b"" if skipping else chunk.split(b"\n", 1)[1]
+        end = chunk.rfind(b"\n") + 1
+        if end:
+            yield rest + chunk[:end]
+            rest = b""
+        rest += chunk[end:]
+        if len(rest) > LONGEST:
+            count(refused, "unreadable")
+            rest, skipping = b"", True
+    if rest:
+        yield rest + b"\n"
+
+
+VERSION = 1
+ROWS = whole(1, 2**24)
+BLOCK = 1 << 16  # reports that are made text at a time
+DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
+VALUES = np.full(256, 255, np.uint8)
+VALUES[DIGITS] = VALUES[np.frombuffer(b"0123456789ABCDEF", np.uint8)] = np.arange(16)
+
+
+def write_reports(path: str | os.PathLike[str], reports: Reports | Iterable[Reports]) -> int:
+    """Write reports to a file, one a line, and say how many; a name that ends in .gz is compressed.
+
+    The file takes its name only when it is complete. What was refused is not written.
+    """
+    batches = [reports] if isinstance(reports, Reports) else reports
+    if not isinstance(batches, Iterable):
+        raise TypeError(f"write_reports: reports must be Reports, not {type(reports).__name__}.")
+    written = 0
+    with written_whole(Path(path)) as file:
+        # The time of writing is left out of the file: it would tell two equal files apart.
+        packed = gzip.GzipFile("", "wb", 6, file, mtime=0) if zipped(path) else None
+        for batch in batches:
+            if not isinstance(batch, Reports):
+                raise TypeError(
+                    f"write_reports: a batch must be Reports, not {type(batch).__name__}."
+                )
+            for start in range(0, len(batch), BLOCK):
+                (packed or file).write(to_lines(batch.take(slice(start, start + BLOCK))))
+            written += len(batch)
+        if packed is not None:
+            packed.close()
+    return written
+
+
+def to_lines(reports: Reports) -> bytes:
+    """The reports as text, one a line."""
+    parts = _parts(reports.scheme)
+    width = sum(map(len, parts)) + 11 + 2 * (reports.payload.shape[1] + ID_BYTES)
+    out, size = np.empty(len(reports) * width, np.uint8), np.zeros(1, np.int64)
+    columns = (reports.cohorts, reports.payload, reports.ids)
+    report_lines.format_lines(parts, DIGITS, *columns, out, size)
+    return out[: size[0]].tobytes()
+
+
+def line_bytes(scheme: Scheme) -> int:
+    """How long the longest line of a report is, line feed included."""
+    digits = len(str(scheme.cohorts - 1))
+    return sum(map(len, _parts(scheme))) + digits + 2 * (scheme.payload_bytes + ID_BYTES)
+
+
+def read_reports(source: Any, scheme: Scheme, *, rows: int = 1 << 17) -> Iterator[Reports]:
+    """Batches of the reports in a file or in lines, each with a count of what was left out.
+
+    Guarantee: no line stops the reading and none is shown. Left out are lines that are "unreadable"
+    (no JSON, a field missing or no hex; a line above 1 MiB; the rest of a damaged .gz file), of
+    another "version", of other "parameters", with a payload of another "length" or a "cohort" that
+    is not there. Empty lines are no reports. Only a file that cannot be opened or read raises.
+    Parameters: source, a path (compressed if it ends in .gz), bytes, a file, or lines of text or
+    bytes; scheme; rows, of a batch at most.
+
+    >>> from sfumato.telemetry import Params
+    >>> scheme = Params(8, 2, 4, f=0.5)
+    >>> text = '{"v":1, "params":"%s", "cohort":3, "bits":"0a", "id":"%s"}'
+    >>> (one,) = read_reports([text % (scheme.fingerprint, "7" * 32), "no report"], scheme)
+    >>> one.cohorts, one.payload, dict(one.refused)
+    (array([3], dtype=int32), array([[10]], dtype=uint8), {'unreadable': 1})
+    """
+    rows = ROWS.check("read_reports", "rows", rows)
+    size = min(max(rows * line_bytes(scheme), 1 << 16), 1 << 25)
+    refused: dict[str, int] = {}
+    return _batches(whole_lines(source, size, refused), scheme, rows, refused)
+
+
+def _parts(scheme: Scheme) -> tuple[np.ndarray, ...]:
+    """What stands before, between and after the cohort, the payload and the id."""
+    texts = (
+        f'{{"v":{VERSION},"params":"{scheme.fingerprint}","cohort":',
+        ',"bits":"',
+        '","id":"',
+        '"}\n',
+    )
+    return tuple(np.frombuffer(text.encode(), np.uint8) for text in texts)
+
+
+def _batches(
+    pieces: Iterator[bytes], scheme: Scheme, rows: int, refused: dict[str, int]
+) -> Iterator[Reports]:
+    parts = _parts(scheme)
+    for piece in pieces:
+        text = np.zeros(len(piece) + line_bytes(scheme) + 16, np.uint8)
+        text[: len(piece)] = np.frombuffer(piece, np.uint8)
+        state = np.array([0, 0, 0, len(piece)], np.int64)
+        while state[0] < len(piece):
+            cohorts, payload, ids = _parse(
+                text, parts, scheme, min(rows, len(piece)), state, refused
+            )
+            left = dict(refused)
+            refused.clear()
+            if left or len(cohorts):
+                yield Reports(scheme, cohorts, payload, ids, left)
+    if refused:
+        yield Reports(scheme, *_columns(scheme, 0), refused)
+
+
+def _columns(scheme: Scheme, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return (
+        np.empty(rows, np.int32),
+        np.empty((rows, scheme.payload_bytes), np.uint8),
+        np.empty((rows, ID_BYTES), np.uint8),
+    )
+
+
+def _parse(
+    text: np.ndarray,
+    parts: tuple[np.ndarray, ...],
+    scheme: Scheme,
+    rows: int,
+    state: np.ndarray,
+    refused: dict[str, int],
+) -> list[np.ndarray]:
+    """The columns of the next lines: those of the written form at once, the others one by one."""
+    digits = len(str(scheme.cohorts - 1))
+    # One row more than lines of the written form can be there: a line is tried in the next row.
+    most = int(state[3]) // (line_bytes(scheme) - digits) + 1
+    columns, odd = _columns(scheme, min(rows, most)), np.empty((rows, 3), np.int64)
+    report_lines.parse_lines(text, parts, VALUES, scheme.cohorts, digits, *columns, odd, state)
+    read = [column[: state[1]] for column in columns]
+    others = []
+    for start, end, before in odd[: state[2]].tolist():
+        told = _line(text[start:end].tobytes(), scheme)
+        if isinstance(told, tuple):
+            others.append((before, *told))
+        elif told:
+            count(refused, told)
+    return _inserted(read, others) if others else read
+
+
+def _inserted(read: list[np.ndarray], others: list[tuple[int, int, bytes, bytes]]) -> list[Any]:
+    places, cohorts, payload, ids = zip(*others, strict=True)
+    rows: list[Any] = [
+        np.array(cohorts, np.int32),
+        *(
+            np.frombuffer(b"".join(each), np.uint8).reshape(len(each), -1)
+            for each in (payload, ids)
+        ),
+    ]
+    at = np.array(places)
+    return [np.insert(column, at, more, axis=0) for column, more in zip(read, rows, strict=True)]
+
+
+def _line(line: bytes, scheme: Scheme) -> tuple[int, bytes, bytes] | str:
+    """Cohort, payload and id of a line, or the reason why it is left out ("" for a blank one)."""
+    if not line.strip(b" \t\r"):
+        return ""
+    if len(line) > LONGEST:
+        return "unreadable"
+    try:
+        return _fields(json.loads(line.decode()), scheme)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return "unreadable"
+
+
+def _fields(told: Any, scheme: Scheme) -> tuple[int, bytes, bytes] | str:
+    if type(told["v"]) is not int:
+        return "unreadable"
+    if told["v"] != VERSION:
+        return "version"
+    if not isinstance(told["params"], str):
+        return "unreadable"
+    if told["params"] != scheme.fingerprint:
+        return "parameters"
+    cohort, payload, name = told["cohort"], unhexlify(told["bits"]), unhexlify(told["id"])
+    if type(cohort) is not int or len(name) != ID_BYTES:
+        return "unreadable"
+    if len(payload) != scheme.payload_bytes:
+        return "length"
+    return (cohort, payload, name) if 0 <= cohort < scheme.cohorts else "cohort"

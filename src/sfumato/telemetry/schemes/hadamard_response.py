@@ -1,0 +1,144 @@
+"""Hadamard response: a report is one cell, more often one of the half block that is the value's."""
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sfumato.core.validation import checked, optional, power_of_two, whole
+from sfumato.telemetry.schemes.base import SymbolScheme
+from sfumato.telemetry.schemes.cells import Known
+from sfumato.telemetry.values import Values
+
+__all__ = ["HadamardResponse"]
+
+LARGEST = 2**26  # entries of a table of members: 256 MiB
+
+
+@dataclass(frozen=True)
+class HadamardResponse(SymbolScheme):
+    """Reports of four bytes for known categories, of whatever number.
+
+    Guarantee: the cells are blocks of 2**b, to which the values go in turn; a value has half a
+    block, where its row of the Hadamard matrix is positive. Each of those cells has the chance
+    `high`, any other `low`, both multiples of 2**-32; epsilon_permanent = epsilon_one =
+    ln(high / low), never above epsilon, however often the same value is reported.
+    The count of a rare value is off by (exp(epsilon) + 2 blocks - 1) / (exp(epsilon) - 1)
+    sqrt(n / blocks): as by the best schemes at small epsilon, by up to 1.41 times that at large.
+    Parameters: epsilon, above 0; categories, 2 to 65536 texts; blocks, a power of two, the best if
+    left out; other, whether all values that are no category share one more set; metric, text that
+    separates secrets. A table of members beyond 2**26 entries is refused.
+
+    >>> scheme = HadamardResponse(1, ["tea", "milk", "rum"])
+    >>> scheme.cells, scheme.set_size, scheme.members(["tea", "rum"]).tolist()
+    (4, 2, [[[0, 2]], [[0, 3]]])
+
+    Acharya, Sun and Zhang 2019, sections 3 and 5.
+    """
+
+    epsilon: float
+    categories: tuple[str, ...] = ()
+    blocks: int = field(default=None, kw_only=True)  # type: ignore[assignment]  # set when built
+    other: bool = field(default=False, kw_only=True)
+    name: ClassVar[str] = "hadamard-response"
+    LIMITS: ClassVar[dict[str, Any]] = {
+        **SymbolScheme.LIMITS,
+        "blocks": optional(whole(1, 2**16)),
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checked(self, self.LIMITS)
+        object.__setattr__(self, "categories", self.known.categories)
+        if self.blocks is None:
+            object.__setattr__(self, "blocks", _best_blocks(len(self.known.names), self.epsilon))
+        power_of_two.check("HadamardResponse", "blocks", self.blocks)
+        self.wrong  # noqa: B018  refuses an epsilon that would tell nothing
+
+    @cached_property
+    def known(self) -> Known:
+        """The domain."""
+        return Known("HadamardResponse", self.categories, self.other)
+
+    @property
+    def domain(self) -> list[Any]:
+        return list(self.known.names)
+
+    @property
+    def cohorts(self) -> int:
+        return 1
+
+    @property
+    def length(self) -> int:
+        """The cells of a block: a power of two with a row, beside the first, for each value."""
+        return _length(len(self.known.names), self.blocks)
+
+    @property
+    def cells(self) -> int:
+        return self.blocks * self.length
+
+    @property
+    def set_size(self) -> int:
+        return self.length // 2
+
+    def line(self) -> str:
+        sizes = f"{self.cells}/{self.blocks}/{self.wrong}"
+        return f"sfumato/telemetry/1/{self.name}/{sizes}/{self.known.mark}/{self.metric}"
+
+    def sentence(self) -> str:
+        return (
+            f"Hadamard response, {self.blocks} blocks of {self.length} cells, one cell sent for "
+            f"ever, of the value's {self.set_size} with probability "
+            f"{float(self.high * self.set_size):.6g}, metric {self.metric!r}"
+        )
+
+    def values(self, column: Any) -> Values:
+        return self.known.values(column)
+
+    def reported(self, column: Any) -> Values:
+        return self.known.reported(column)
+
+    def members(self, values: Any) -> np.ndarray:
+        return self._sets(self.known.cells(self.values(values)))[:, np.newaxis]
+
+    def own_members(self, values: Values, cohorts: np.ndarray) -> np.ndarray:
+        self._fits(values.codes.size)
+        found: np.ndarray = self._sets(self.known.cells(values.once()))[values.codes]
+        return found
+
+    def _sets(self, places: np.ndarray) -> np.ndarray:
+        """The cells of category number `places` of each row: int32 (n, set_size).
+
+        Cell y of a block is in the set of row r if r & y has an even number of ones: whatever the
+        other bits of y, the one at the lowest one of r makes it even.
+        """
+        self._fits(places.size)
+        row, block = np.divmod(places.astype(np.int32), np.int32(self.blocks))
+        row = (row + 1)[:, np.newaxis]  # row 0 is positive everywhere
+        lowest = row & (~row + 1)
+        rest = np.arange(self.set_size, dtype=np.int32)
+        below = rest & (lowest - 1)
+        found: np.ndarray = ((rest - below) << 1) + below
+        found += lowest * (np.bitwise_count(found & row) & 1)
+        return found + (block * np.int32(self.length))[:, np.newaxis]
+
+    def _fits(self, values: int) -> None:
+        if values * self.set_size > LARGEST:
+            raise ValueError(
+                f"HadamardResponse: {values} values with {self.set_size} cells each are more than "
+                f"{LARGEST} entries; take at most {LARGEST // self.set_size} values at a time, or "
+                "subset selection or local hashing, where a value has one cell."
+            )
+
+
+def _length(values: int, blocks: int) -> int:
+    return 1 << max(1, math.ceil(values / blocks).bit_length())
+
+
+def _best_blocks(values: int, epsilon: float) -> int:
+    """The power of two with the least (e + 2 blocks - 1)**2 / blocks, e = exp(epsilon)."""
+    odds = math.exp(min(epsilon, 22.0))  # beyond what chances of 2**-32 can reach
+    fit = [1 << power for power in range(17) if 1 << power <= max(1, values // 2)]
+    return min(fit, key=lambda blocks: (odds + 2 * blocks - 1) ** 2 / blocks)

@@ -1,0 +1,104 @@
+"""Declared limits: each refuses its bad values by name, and lets through plain, exact numbers."""
+
+import math
+from dataclasses import FrozenInstanceError, dataclass
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from sfumato.core import validation as _require
+from sfumato.core.validation import (
+    DELTA,
+    between,
+    checked,
+    fraction,
+    number,
+    positive,
+    rational,
+    whole,
+)
+
+LIMITS = {
+    "between": between(2**-10, 64),
+    "DELTA": DELTA,
+    "flag": _require.flag,
+    "fraction": fraction,
+    "from 0 up": between(0, math.inf),
+    "number": number,
+    "one_of": _require.one_of(("a", "b")),
+    "optional": _require.optional(positive),
+    "positive": positive,
+    "power_of_two": _require.power_of_two,
+    "rational": rational,
+    "whole": whole(1, 9),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_bad_values_are_refused_with_owner_name_and_value(name):
+    for bad in LIMITS[name].bad():
+        with pytest.raises(ValueError, match=r"^Tea: strength must be .*, not .*\.$") as told:
+            LIMITS[name].check("Tea", "strength", bad)
+        assert repr(bad) in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("limit", "wanted"),
+    [
+        (fraction, "a number between 0 and 1, both excluded"),
+        (positive, "a finite number above 0"),
+        (DELTA, "a number from 0 to 1, 1 excluded"),
+        (between(0, math.inf), "a number from 0 up"),
+        (between(2**-10, 64), "a number from 0.0009765625 to 64, 64 excluded"),
+        (number, "a number within 2**53"),
+        (whole(1, 9), "a whole number from 1 to 9"),
+        (whole(1), "a whole number from 1 up"),
+    ],
+)
+def test_sentences_say_what_would_be_right(limit, wanted):
+    with pytest.raises(ValueError, match="not nan") as told:
+        limit.check("Tea", "strength", math.nan)
+    assert str(told.value) == f"Tea: strength must be {wanted}, not nan."
+
+
+def test_ends_are_open_or_closed_as_declared():
+    assert DELTA.check("Tea", "delta", 0) == 0
+    assert between(2**-10, 64).check("Tea", "epsilon", 2**-10) == 2**-10
+    assert fraction.check("Tea", "share", 5e-324) == 5e-324
+    assert number.check("Tea", "low", -(2**53)) == -(2**53)
+
+
+@pytest.mark.parametrize("limit", [positive, rational, number, _require.power_of_two, whole(0)])
+def test_booleans_are_no_numbers(limit):
+    for flag in (True, False, np.True_, np.False_):
+        with pytest.raises(ValueError, match="Tea: strength"):
+            limit.check("Tea", "strength", flag)
+
+
+@pytest.mark.parametrize("limit", [rational, number, _require.power_of_two])
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, np.float64, np.float32, int, Fraction])
+def test_exact_numbers_are_made_of_unbounded_integers(limit, kind):
+    # A Fraction of NumPy's integers computes with theirs, which wrap.
+    exact = limit.check("Tea", "scale", kind(4))
+    assert type(exact) is Fraction
+    assert type(exact.numerator) is type(exact.denominator) is int
+    assert exact * 2**70 == 2**72
+    assert limit.check("Tea", "scale", Fraction(np.int64(4))) * 2**70 == 2**72
+
+
+def test_fields_of_a_frozen_record_are_checked_and_made_plain():
+    @dataclass(frozen=True)
+    class Tea:
+        cups: int
+        strength: float = 1.0
+
+        def __post_init__(self):
+            checked(self, {"cups": whole(1), "strength": positive})
+
+    tea = Tea(np.int8(3), 2)
+    assert (type(tea.cups), type(tea.strength)) == (int, float)
+    with pytest.raises(FrozenInstanceError):
+        tea.cups = 2
+    with pytest.raises(ValueError, match="Tea: strength must be a finite number above 0, not 0"):
+        Tea(1, 0)

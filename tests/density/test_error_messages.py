@@ -1,0 +1,296 @@
+"""What a newcomer does wrong is told in the name of what was called, with place and remedy.
+
+But not what a row does wrong in a private fit: no content of a row raises, warns, changes a shape,
+a type or a text, or moves cells by more than one row may.
+"""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import sfumato.sketch
+from sfumato.density import (
+    SketchAnomalyDetector,
+    SketchClassifier,
+    SketchDensity,
+    SketchRegressor,
+    SketchSampler,
+    load,
+)
+from sfumato.density.base import BACKENDS, noise_from
+from sfumato.privacy.random_source import InsecureSeededSource
+from sfumato.sketch import KernelGrid, SketchFormatError
+from support.release_plans import NEXT_TO_NONE
+
+TABLE = pd.DataFrame({"age": [31.0, 52.0, 47.0], "job": ["nurse", "smith", "cook"]})
+POINTS = np.random.default_rng(0).uniform(0, 1, (60, 2))
+LABELS = np.arange(60) % 2
+
+
+@pytest.mark.parametrize(
+    ("data", "column"),
+    [
+        (TABLE, "'job'"),
+        (TABLE.astype({"job": "category"}), "'job'"),
+        (TABLE.set_axis(["age", 7], axis=1).rename(columns=str), "'7'"),
+        (pl.from_pandas(TABLE), "'job'"),
+        (pa.Table.from_pandas(TABLE), "'job'"),
+        (TABLE.to_numpy(), "1"),
+        (TABLE.to_numpy().tolist(), "1"),
+    ],
+)
+def test_a_column_of_text_is_named_and_no_cell_is(data, column):
+    told = f"SketchDensity: X must hold numbers; column {column} holds text; give codes 0, 1, "
+    with pytest.raises(ValueError, match=told) as error:
+        SketchDensity(bounds=(0, 99)).fit(data)
+    assert not any(job in str(error.value) for job in TABLE["job"])
+
+
+def test_categorical_columns_are_given_by_number_or_name():
+    table = pd.DataFrame({"age": POINTS[:, 0], "sex": LABELS})
+    asked = dict(bounds=([0, 0], [1, 1]), classes=[0, 1])
+    by_name = SketchClassifier(categorical=["sex"], **asked).fit(table, LABELS)
+    by_number = SketchClassifier(categorical=[1], **asked).fit(table, LABELS)
+    assert by_name.tables_ == by_number.tables_
+    assert load(by_name.to_bytes()).predict(table).tolist() == LABELS.tolist()
+    with pytest.raises(ValueError, match="categorical names 'age2', and X has no such column"):
+        SketchClassifier(categorical=["age2"]).fit(table, LABELS)
+    with pytest.raises(ValueError, match="X has no names of columns; give its number"):
+        SketchClassifier(categorical=["sex"]).fit(table.to_numpy(), LABELS)
+    with pytest.raises(ValueError, match="categorical must be a whole number from 0 to 1, not 5"):
+        SketchClassifier(categorical=[5]).fit(table, LABELS)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array([0, 1, np.nan, 1]),
+        np.array([[0], [1], [np.nan], [1]]),
+        ["a", "b", np.nan, "b"],
+        np.array(["a", "b", None, "b"], object),
+        pd.Series(["a", "b", None, "b"], dtype="category"),
+        pd.Series([0, 1, pd.NA, 1], dtype="Int64"),
+    ],
+    ids=lambda labels: type(labels).__name__,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
+def test_a_row_without_a_label_is_told_by_its_number(labels):
+    with pytest.raises(ValueError, match=r"SketchClassifier: y must hold a label .*row 2 .*Drop"):
+        SketchClassifier().fit(POINTS[:4], labels)
+
+
+def test_a_row_whose_label_is_no_class_is_told_by_its_number():
+    with pytest.raises(ValueError, match=r"SketchClassifier: .*not in classes, at row 3;") as error:
+        SketchClassifier(classes=["a", "b"]).fit(POINTS[:4], ["a", "b", "a", "flu"])
+    assert "flu" not in str(error.value)
+
+
+def test_errors_of_a_release_name_the_estimator(tmp_path):
+    private = dict(epsilon=1.0, bounds=(0, 1))
+    for more, told in (
+        (dict(dataset="visits"), "ledger and dataset go together"),
+        (dict(unit="user"), "contributions must be given"),
+        (dict(epsilon=1e-14), "the noise would not fit"),
+    ):
+        with pytest.raises(ValueError, match=f"^SketchDensity: .*{told}"):
+            SketchDensity(**{**private, **more}).fit(POINTS)
+    with pytest.raises(FileNotFoundError, match=r"^SketchDensity: there is no ledger"):
+        SketchDensity(**private, ledger=tmp_path / "none", dataset="visits").fit(POINTS)
+
+
+@pytest.mark.filterwarnings("ignore:SketchDensity. epsilon .* is too small here:UserWarning")
+def test_files_of_sketches_and_releases_say_what_they_are_and_how_to_read_them(tmp_path):
+    sketch = KernelGrid(1.0, (0, [1, 1])).update(POINTS)
+    sketch.save(tmp_path / "sketch")
+    with pytest.raises(SketchFormatError, match=r"load: .*'KernelGrid', a sketch; .*sketch\.load"):
+        load(tmp_path / "sketch")
+    told = r"'ReleasedKernelGrid', a release; .*load and take SketchDensity.from_release\(release\)"
+    data = sketch.release(1.0).to_bytes()
+    for read in (load, SketchDensity.from_bytes):
+        with pytest.raises(SketchFormatError, match=told):
+            read(data)
+    assert SketchDensity.from_release(sfumato.sketch.load(data)).backend_ == "grid"
+
+
+def test_auto_takes_kernels_only_where_the_columns_are_wide_alike():
+    for wide, method in ((4.0, "kernel"), (4.5, "columns")):
+        model = SketchClassifier(bounds=([0, 0], [1, wide])).fit(POINTS, LABELS)
+        assert model.method_ == method
+
+
+@pytest.mark.parametrize("epsilon", [None, 1.0])
+def test_a_classifier_of_columns_has_no_sketch_to_name(epsilon):
+    asked = dict(method="columns", bounds=(0, 1), classes=[0, 1], epsilon=epsilon)
+    model = SketchClassifier(**asked).fit(POINTS, LABELS)
+    assert model.backend_ == load(model.to_bytes()).backend_ == "columns"
+    if epsilon:
+        assert SketchClassifier.from_release(model.release_).backend_ == "columns"
+
+
+# What one row may be besides two numbers within the bounds.
+CELLS = ["guest", "", None, np.nan, pd.NA, pd.NaT, np.inf, -1e300, 10**400, 1 + 2j, b"\xff", True]
+ODD_ROWS = [
+    *([cell, 0.5] for cell in CELLS),
+    [0.5, "guest"],
+    ["0.90", 0.5],
+    [[0.1, 0.2], 0.5],
+    [np.ma.masked, 0.5],
+    [0.0, 0.0],
+    [],
+    [0.5],
+    [0.5] * 3,
+    None,
+    "guest",
+    7.0,
+]
+ROWS = np.random.default_rng(5).uniform(0, 1, (40, 2)).tolist()
+CLASSES = list(range(30))  # so many for 40 rows that scikit-learn would warn of it
+KINDS = [at % 30 for at in range(40)]
+TARGETS = [float(sum(row)) for row in ROWS]
+BOX = ([0, 0], [1, 1])
+TOLD = dict(bounds=BOX, classes=CLASSES)
+REACH = dict(bounds=BOX, target_bounds=(0, 2))
+
+
+def laplace(share=1.0):
+    """The L1 that noise of a release hides at epsilon 1, where it has this share of it."""
+    return lambda release: release.scale * share
+
+
+HARD = {
+    **{
+        f"SketchDensity, {name}": (
+            lambda e, name=name: SketchDensity(
+                epsilon=e, bounds=BOX, backend=name, rows=16, width=64, bandwidth=0.3
+            ),
+            laplace(),
+        )
+        for name in BACKENDS
+    },
+    "SketchSampler": (
+        lambda e: SketchSampler(epsilon=e, bounds=BOX, backend="race", rows=16, width=64),
+        laplace(),
+    ),
+    "SketchClassifier, columns": (
+        lambda e: SketchClassifier(epsilon=e, method="columns", bins=8, **TOLD),
+        lambda release: release.count_scale * 15 / 20,
+    ),
+    "SketchClassifier, kernel": (
+        lambda e: SketchClassifier(epsilon=e, method="kernel", **TOLD),
+        lambda release: release.parts[0].scale,
+    ),
+    "SketchRegressor, statistics": (
+        lambda e: SketchRegressor(epsilon=e, method="statistics", degree=2, **REACH),
+        lambda release: release.scale * 3 / 5 * (1 + 1e-3),  # of every sum; some noise is left
+    ),
+    "SketchRegressor, angles": (
+        lambda e: SketchRegressor(epsilon=e, method="angles", rows=16, **REACH),
+        laplace(),
+    ),
+    "SketchRegressor, surrogate": (
+        lambda e: SketchRegressor(epsilon=e, method="surrogate", rows=16, **REACH),
+        laplace(),
+    ),
+    "SketchAnomalyDetector": (
+        lambda e: SketchAnomalyDetector(epsilon=e, bounds=BOX, bins=8, projections=4),
+        laplace(9 / 10),
+    ),
+}
+
+
+def beside(name):
+    return TARGETS if "Regressor" in name else KINDS
+
+
+def cells_of(release):
+    """The cells of the first, largest step, class after class where each has its own."""
+    if hasattr(release, "parts"):
+        return np.concatenate([cells_of(part) for part in release.parts])
+    arrays = release._arrays()
+    first = ("_counts",) if "_scores" in arrays and "_pairs" in arrays else ("_table", "_inputs")
+    used = [array for at, array in arrays.items() if at in first or "_scores" not in arrays]
+    return np.concatenate([array.reshape(-1) for array in used]).astype(np.float64)
+
+
+def outcome(model, data, y):
+    """All that a private fit shows besides noise: warnings, shapes, types and texts; and cells."""
+    with warnings.catch_warnings(record=True) as heard, noise_from(InsecureSeededSource(0)):
+        warnings.simplefilter("always")
+        model.fit(data, y)
+    arrays = {at: (a.shape, a.dtype) for at, a in model.release_._arrays().items()}
+    texts = [str(each.message) for each in heard if "is too small here" not in str(each.message)]
+    known = {at: repr(value) for at, value in vars(model).items() if at in ("n_features_in_",)}
+    shown = (sorted(vars(model)), known, repr(model.statement_), arrays, len(model.to_bytes()))
+    return texts, shown, cells_of(model.release_)
+
+
+def containers(rows):
+    """The rows as a list, and where every row has two cells as an array and a frame as well."""
+    yield rows
+    if all(isinstance(row, list) and len(row) == 2 for row in rows):
+        array = np.empty((len(rows), 2), object)
+        for place, row in enumerate(rows):
+            array[place, 0], array[place, 1] = row
+        yield array
+        yield pd.DataFrame(array)
+        yield np.array([[str(cell) for cell in row] for row in rows])
+
+
+def moved_by(name, one, other):
+    change = np.abs(one - other)
+    return change.max() if name == "SketchRegressor, statistics" else change.sum()
+
+
+@pytest.mark.filterwarnings("ignore:Sketch.* is too small here:UserWarning")  # by released counts
+@pytest.mark.parametrize("name", HARD)
+def test_no_row_makes_a_private_fit_speak_or_moves_more_than_is_claimed(name):
+    make, claim = HARD[name]
+    most = claim(make(1.0).fit(ROWS, beside(name)).release_) * (1 + 1e-9)
+    texts, shown, cells = outcome(make(NEXT_TO_NONE), ROWS, beside(name))
+    assert texts == []
+    for row in ODD_ROWS:
+        for data in containers([*ROWS, row]):
+            found = outcome(make(NEXT_TO_NONE), data, [*beside(name), beside(name)[0]])
+            assert found[:2] == ([], shown), (row, type(data))
+            assert moved_by(name, found[2], cells) <= most, (row, type(data))
+    # No row at all, and one that is replaced, which counts as two.
+    for data in ([], [ROWS[0]], [["guest", 1]], np.empty((0, 2))):
+        assert outcome(make(NEXT_TO_NONE), data, beside(name)[: len(data)])[:2] == ([], shown)
+
+
+ODD_LABELS = [
+    "guest",
+    None,
+    np.nan,
+    pd.NA,
+    0.5,
+    99,
+    -1,
+    "7",
+    7.0,
+    b"7",
+    [1],
+    [1, 2],
+    10**400,
+    np.inf,
+]
+
+
+@pytest.mark.parametrize("name", [name for name in HARD if "Classifier" in name or "Regr" in name])
+def test_no_label_or_target_makes_a_private_fit_speak(name):
+    make, claim = HARD[name]
+    most = claim(make(1.0).fit(ROWS, beside(name)).release_) * (1 + 1e-9)
+    _, shown, cells = outcome(make(NEXT_TO_NONE), ROWS, beside(name))
+    for label in ODD_LABELS:
+        column = np.empty(41, object)
+        column[:] = [*beside(name), None]
+        column[40] = label
+        texts = np.array([str(one) for one in column])
+        for y in (list(column), column, pd.Series(column), texts):
+            found = outcome(make(NEXT_TO_NONE), [*ROWS, [0.3, 0.4]], y)
+            assert found[:2] == ([], shown), (label, type(y))
+            assert moved_by(name, found[2], cells) <= most, (label, type(y))

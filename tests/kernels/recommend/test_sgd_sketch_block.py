@@ -1,0 +1,134 @@
+"""The block kernels descend the loss of a count sketch, and their cells collide by chance only."""
+
+import numpy as np
+import pytest
+
+from sfumato.core.hashing import hash_column
+from sfumato.kernels.recommend import sgd_sketch_block as factor_block
+from sfumato.kernels.recommend import sgd_sketch_component as factor_component
+from sfumato.recommend.factorization.sketched import FactorCells
+
+RATES = {"clip": np.inf, "rate": 0.05, "weight": 0.1}
+
+
+def columns(rows=300, seed=0):
+    random = np.random.default_rng(seed)
+    users, items = (
+        hash_column(random.integers(40, size=rows), 1),
+        hash_column(random.integers(30, size=rows), 2),
+    )
+    return users, items, random.normal(0, 1, rows).astype(np.float32)
+
+
+def started(factors, depth, width=60, **more):
+    cells = FactorCells(factors, depth, width, **more)
+    cells.add_noise(0.3, np.random.default_rng(5))
+    return cells
+
+
+def slowly(cells, data, clip=np.inf):
+    """The same pass, number by number."""
+    twin = FactorCells(**cells.shape, table=cells.table)
+    rates = np.array([0.05, -0.005, twin.lift], np.float32)
+    given = twin._keys, twin.width, np.float32(2 * clip), rates, twin.spread, twin._scale
+    factor_component.descend(*data, *given, False, twin.table)
+    return twin
+
+
+@pytest.mark.parametrize(
+    ("factors", "depth"),
+    [
+        (1, 1),
+        (11, 1),
+        (11, 4),
+        (16, 4),
+        (20, 4),
+        (32, 1),
+        (32, 2),
+        (32, 4),
+        (32, 7),
+        (48, 4),
+        (50, 3),
+    ],
+)
+def test_lanes_do_what_single_numbers_do(factors, depth):
+    cells, data = started(factors, depth), columns()
+    expected = slowly(cells, data)
+    cells.descend(*data, **RATES)
+    np.testing.assert_allclose(cells.table, expected.table, atol=1e-4)
+    hashes = data[0][:50]
+    out = np.empty((50, cells.spread.size), np.float32)
+    factor_component.read(cells.table, cells._keys, cells.width, hashes, False, cells._scale, out)
+    np.testing.assert_allclose(cells._read(hashes), out, atol=1e-6)
+
+
+@pytest.mark.parametrize("factors", [16, 32, 48])
+def test_a_loss_above_clip_changes_nothing(factors):
+    cells, data = started(factors, 4), columns()
+    expected = slowly(cells, data, clip=0.4)
+    everything = slowly(cells, data)
+    cells.descend(*data, **{**RATES, "clip": 0.8})
+    np.testing.assert_allclose(cells.table, expected.table, atol=1e-4)
+    assert np.abs(expected.table - everything.table).max() > 0.01
+
+
+def predicted(cells, users, items):
+    x, y = cells.vectors(users).astype(np.float64), cells.vectors(items).astype(np.float64)
+    return (x[:, :-1] * y[:, :-1]).sum(1) + x[:, -1] + y[:, -1]
+
+
+def test_an_update_is_depth_times_the_gradient_of_the_loss():
+    # (4.3) moves each cell by k times the gradient that (4.7) gives; the loss is that of the
+    # vectors that models serve, differentiated by differences at every cell that changed.
+    cells = started(32, 3, width=500, layout="component")
+    user, item = hash_column([5], 1), hash_column([9], 2)
+    before = cells.table.copy()
+    error = 2.0 - predicted(cells, user, item)[0]
+    cells.descend(user, item, np.array([2], np.float32), clip=np.inf, rate=1e-2, weight=0.0)
+    moved = (cells.table - before) / 1e-2
+    slope = np.zeros_like(moved)
+    for at in np.flatnonzero(moved):
+        for sign in (1, -1):
+            cells.table[:] = before
+            cells.table[at] += sign * 0.05
+            slope[at] += sign * predicted(cells, user, item)[0] / 0.1
+    assert np.count_nonzero(moved) > 2 * 3 * 28
+    np.testing.assert_allclose(moved, 3 * error * slope, atol=5e-3)
+
+
+def test_a_read_out_moves_by_the_step_whatever_the_depth():
+    for depth in (1, 2, 4, 7):
+        cells = started(32, depth, width=4000)
+        user, item = hash_column([5], 1), hash_column([9], 2)
+        x, y = cells.vectors(user)[0], cells.vectors(item)[0]
+        error = 2.0 - predicted(cells, user, item)[0]
+        cells.descend(user, item, np.array([2], np.float32), clip=np.inf, rate=0.01, weight=0.1)
+        other = np.append(y[:-1], 1)
+        expected = x + 0.01 * (error * other - 0.1 * x)
+        np.testing.assert_allclose(cells.vectors(user)[0], expected, atol=1e-5)
+
+
+def test_blocks_keep_their_cells_when_others_come():
+    few, many = factor_block.multipliers(4, 2), factor_block.multipliers(4, 9)
+    assert (many[:, :2] == few).all()
+    assert np.unique(many).size == many.size
+    assert (many & np.uint64(1)).all()
+
+
+def test_cells_and_signs_are_even_and_rows_collide_independently():
+    # 20,000 keys in 1,000 cells: counts have deviation sqrt(20); 8 deviations in any of 8,000 has
+    # p < 1e-11. Signs: 20,000 coins, deviation 71; 500 has p < 1e-11. Two rows at once collide for
+    # about 2e8 / 1e6 = 200 pairs, above 320 or below 100 with p < 1e-11.
+    hashes, keys = hash_column(np.arange(20_000), 3), factor_block.multipliers(4, 2).ravel()
+    products = hashes[None] * keys[:, None]
+    slots = ((products >> np.uint64(32)) * np.uint64(1000) >> np.uint64(32)).astype(np.int64)
+    for row in slots:
+        counts = np.bincount(row, minlength=1000)
+        assert abs(counts - 20).max() < 8 * 20**0.5
+    for bit in range(16, 32):
+        ones = (products >> np.uint64(bit) & np.uint64(1)).sum(1).astype(np.int64)
+        assert (abs(ones - 10_000) < 500).all()
+    for one in range(8):
+        for other in range(one):
+            pairs = np.bincount(slots[one] * 1000 + slots[other])
+            assert 100 < (pairs * (pairs - 1) // 2).sum() < 320

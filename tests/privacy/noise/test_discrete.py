@@ -1,0 +1,286 @@
+"""Noise follows its exact law, tails included, by the tables as by the reference."""
+
+import ast
+import math
+import os
+import pickle
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import chdtrc
+
+import sfumato
+from sfumato.kernels import noise as kernels
+from sfumato.privacy.noise.discrete import (
+    add_gaussian,
+    add_laplace,
+    discrete_gaussian,
+    discrete_laplace,
+    flips,
+)
+from sfumato.privacy.noise.exact import reference as _cks
+from sfumato.privacy.noise.exact.laws import exp_bounds
+from sfumato.privacy.noise.tables import GaussianSampler, LaplaceSampler, _below_exp
+from sfumato.privacy.random_source import InsecureSeededSource, SystemSource, stated
+from support.scripted_randomness import Constant
+
+SCALES = ["1/4", "1", "10", "21/2", "1000", "2000", "20000", "100000"]
+RARE = 1e-7  # the chance that one test of a law fails although the law is right
+
+
+def laplace_mass(scale):
+    reach = int(45 * scale) + 10
+    k = np.arange(-reach, reach + 1)
+    return k, np.exp(-np.abs(k) / scale) * np.tanh(0.5 / scale)
+
+
+def gaussian_mass(sigma):
+    reach = int(10 * sigma) + 10
+    k = np.arange(-reach, reach + 1)
+    mass = np.exp(-(k**2) / (2 * sigma**2))
+    return k, mass / mass.sum()
+
+
+MASS = {"laplace": laplace_mass, "gaussian": gaussian_mass}
+DRAW = {"laplace": discrete_laplace, "gaussian": discrete_gaussian}
+
+
+def chance_of(draws, k, mass, least=8):
+    """The p-value of a chi-square test whose bins reach so far that each expects `least` draws."""
+    assert k[0] <= draws.min()
+    assert draws.max() <= k[-1]
+    ends = np.cumsum(mass) * draws.size
+    # Equal steps of a transform that grows like a log in both tails: many bins, most of them there.
+    stretched = np.log((ends + least) / (draws.size - ends + least))
+    label = np.floor((stretched - stretched[0]) * 12).astype(int)
+    _, first = np.unique(label, return_index=True)
+    expected = np.add.reduceat(mass, first) * draws.size
+    seen = np.add.reduceat(np.bincount(draws - k[0], minlength=k.size), first)
+    keep = expected >= least
+    rest_expected, rest_seen = expected[~keep].sum(), seen[~keep].sum()
+    expected = np.append(expected[keep], rest_expected + 1e-9)
+    seen = np.append(seen[keep], rest_seen)
+    return chdtrc(keep.sum(), ((seen - expected) ** 2 / expected)[:-1].sum())
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_fast_noise_has_the_exact_mass(law, scale):
+    # A million draws; the farthest bin expects 8 of them. A right law fails with p = RARE.
+    scale = Fraction(scale)
+    draws = DRAW[law](scale, 1_000_000, source=InsecureSeededSource(11))
+    assert chance_of(draws, *MASS[law](float(scale))) > RARE
+
+
+@pytest.mark.parametrize("scale", ["1", "21/2", "2000", "20000"])
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_fast_noise_is_as_large_as_it_should_be(law, scale):
+    # The statistic that knows most of the scale, |k| or k**2, over 16 million draws: it is off by
+    # 5.5 standard errors with p < 4e-8, and a scale that is off by 0.3 % by 12 or more.
+    draws = DRAW[law](Fraction(scale), 16_000_000, source=InsecureSeededSource(10))
+    k, mass = MASS[law](float(Fraction(scale)))
+    power = 1 if law == "laplace" else 2
+    size, sizes = np.abs(draws) ** power, np.abs(k.astype(float)) ** power
+    expected = (sizes * mass).sum()
+    spread = np.sqrt(((sizes - expected) ** 2 * mass).sum() / draws.size)
+    assert abs(size.mean() - expected) < 5.5 * spread
+    assert abs(draws.mean()) < 5.5 * np.sqrt((k.astype(float) ** 2 * mass).sum() / draws.size)
+
+
+@pytest.mark.parametrize("scale", ["1/4", "1", "21/2", "20000"])
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_reference_noise_has_the_exact_mass(law, scale):
+    bits = _cks.Bits(InsecureSeededSource(12))
+    scale = Fraction(scale)
+    argument = scale if law == "laplace" else scale**2
+    draws = np.array([getattr(_cks, law)(argument, bits) for _ in range(8_000)])
+    assert chance_of(draws, *MASS[law](float(scale))) > RARE
+
+
+@pytest.mark.parametrize("scale", ["1", "2000", "100000"])
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_fast_noise_and_reference_agree(law, scale):
+    # Two samples in 20 bins of equal chance; the same law fails with p = RARE.
+    scale = Fraction(scale)
+    bits = _cks.Bits(InsecureSeededSource(13))
+    argument = scale if law == "laplace" else scale**2
+    slow = np.array([getattr(_cks, law)(argument, bits) for _ in range(8_000)])
+    fast = DRAW[law](scale, 80_000, source=InsecureSeededSource(14))
+    edges = np.unique(np.quantile(fast, np.linspace(0, 1, 21)[1:-1]))
+    one = np.bincount(np.searchsorted(edges, slow), minlength=edges.size + 1)
+    ten = np.bincount(np.searchsorted(edges, fast), minlength=edges.size + 1)
+    expected = (one + ten) / 11
+    statistic = (
+        (one - expected) ** 2 / expected + (ten - 10 * expected) ** 2 / (10 * expected)
+    ).sum()
+    assert chdtrc(edges.size, statistic) > RARE
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_the_tails_are_as_heavy_as_they_should_be(law):
+    # 40 million draws: counts beyond t are binomial; each of the 8 misses 5.5 sigma with p < 4e-8.
+    draws = DRAW[law](10, 40_000_000, source=InsecureSeededSource(15))
+    k, mass = MASS[law](10.0)
+    for beyond in [60, 90, 120, 140] if law == "laplace" else [30, 40, 45, 50]:
+        for far, weight in (
+            (draws > beyond, mass[k > beyond]),
+            (draws < -beyond, mass[k < -beyond]),
+        ):
+            expected = weight.sum() * draws.size
+            assert abs(np.count_nonzero(far) - expected) < 5.5 * np.sqrt(expected) + 3
+
+
+@pytest.mark.parametrize("sampler", [LaplaceSampler(Fraction(3)), GaussianSampler(Fraction(50))])
+def test_every_word_meets_the_outcome_whose_floors_enclose_it(sampler):
+    # Just inside both ends of every outcome, and on its floor, where the kernel must leave it open.
+    table = sampler._tables[0] if hasattr(sampler, "_tables") else sampler._table
+    floors = table.floors
+    starts = np.append(np.uint64(0), floors[:-1] + np.uint64(1))
+    for sign in (0, 1):
+        for place, is_open in ((starts, False), (floors - np.uint64(1), False), (floors, True)):
+            wide = np.flatnonzero(floors > starts + np.uint64(2))
+            words = place[wide] << np.uint64(1) | np.uint64(sign)
+            left_open, cells = np.empty(words.size, np.int64), np.zeros(words.size, np.int64)
+            missing = kernels.add_sizes(words, *table.looked_up, left_open, cells)
+            assert missing == (words.size if is_open else 0)
+            if not is_open:
+                np.testing.assert_array_equal(cells, -wide if sign else wide)
+
+
+def test_a_strip_keeps_its_points_with_the_exact_chance():
+    # The kernel and its fallback decide as the definition does, for words near every kind of edge.
+    sigma = Fraction(20001)
+    sampler = GaussianSampler(sigma**2)
+    place = sampler._place
+    random = np.random.default_rng(16)
+    words = random.integers(0, 2**64, (4000, 2), np.uint64)
+    words[::2, 1] |= ~np.uint64(0) << np.uint64(52)  # near the top, where points are not kept
+    words[1::97, 0] = 0  # strip 0, and with r = 0 the number 0
+    words[1::194, 0] = 1
+    words[1::97, 1] &= ~np.uint64(2**place - 1)
+    words[3::97, 0] = sampler._table.floors[: words[3::97, 0].size] << np.uint64(1)  # open
+    left_open, cells = np.empty(4000, np.int64), np.zeros(4000, np.int64)
+    not_kept = sampler._by_strips(words, left_open, _cks.Bits(Constant(0x55)), cells)
+    wanted = []
+    for i, (first, second) in enumerate(words.tolist()):
+        strip = sampler._table.law.resolve(first >> 1, 63, _cks.Bits(Constant(0x55)))
+        size = (strip << place) + second % 2**place
+        low, high = exp_bounds((size**2 - (strip << place) ** 2) / (2 * sigma**2), 64 - place)
+        assert not low <= second >> place <= high, "choose another seed: undecided at this length"
+        if second >> place > high or (size == 0 and first & 1):
+            wanted.append(i)
+        else:
+            assert cells[i] == (-size if first & 1 else size)
+    assert not_kept == wanted
+    assert 500 < len(wanted) < 3000
+
+
+@pytest.mark.parametrize("gamma", [Fraction(1, 7), Fraction(1), Fraction(9, 4)])
+def test_a_coin_of_few_known_digits_is_decided_by_further_ones(gamma):
+    for prefix in range(2**8):
+        lowest, highest = (
+            _below_exp(prefix, 8, gamma, _cks.Bits(Constant(byte))) for byte in (0, 0xFF)
+        )
+        assert lowest == (prefix / 2**8 < math.exp(-gamma))
+        assert highest == ((prefix + 1) / 2**8 < math.exp(-gamma))
+
+
+@pytest.mark.parametrize(("law", "scale"), [("laplace", 3), ("gaussian", 3), ("laplace", 5000)])
+def test_a_draw_that_its_table_leaves_open_is_still_answered(law, scale):
+    # The first word lies on a floor; bits that are all 0 follow and decide for the lower outcome.
+    class Floor(Constant):
+        asked = 0
+
+        def fill(self, out):
+            super().fill(out)
+            if self.asked == 0:
+                out.reshape(-1)[0] = floors[5] << np.uint64(1) | np.uint64(1)
+            self.asked += 1
+
+    if law == "laplace":
+        floors = LaplaceSampler(Fraction(scale))._tables[0].floors
+    else:
+        floors = GaussianSampler(Fraction(scale) ** 2)._table.floors
+    assert DRAW[law](scale, 1, source=Floor(0))[0] == (-5 if scale == 3 else -1 - 2)
+
+
+def test_every_call_draws_fresh_bits_even_after_a_fork():
+    assert (discrete_laplace(100, 50) != discrete_laplace(100, 50)).any()
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(write, pickle.dumps(discrete_gaussian(1000, 20).tolist()))
+        os._exit(0)
+    os.waitpid(child, 0)
+    theirs = pickle.loads(os.read(read, 1 << 16))
+    assert theirs != discrete_gaussian(1000, 20).tolist()
+
+
+def test_a_source_that_is_forked_draws_other_bits():
+    source, words = SystemSource(), np.empty(8, np.uint64)
+    source.fill(words)
+    read, write = os.pipe()
+    child = os.fork()
+    source.fill(words)
+    if child == 0:
+        os.write(write, words.tobytes())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(read, 64) != words.tobytes()
+
+
+def test_seeded_bits_repeat_and_say_that_they_are_insecure():
+    one = discrete_laplace(7, 100, source=InsecureSeededSource(3))
+    assert (one == discrete_laplace(7, 100, source=InsecureSeededSource(3))).all()
+    assert (one != discrete_laplace(7, 100, source=InsecureSeededSource(4))).any()
+    assert "insecure" in stated(InsecureSeededSource(3))
+    assert "insecure" in stated(Constant(0))
+    assert "insecure" not in stated(SystemSource())
+    assert "insecure" not in stated(None)
+
+
+def test_noise_is_added_in_place_and_shapes_are_kept():
+    for add in (add_laplace, add_gaussian):
+        cells = np.full((3, 40_000), 10**6)
+        add(cells, 5, source=InsecureSeededSource(21))
+        assert abs(cells.mean() - 10**6) < 1
+        assert cells.std() > 4
+    assert discrete_gaussian(3, (2, 5)).shape == (2, 5)
+    assert isinstance(discrete_laplace(3), int)
+    assert discrete_laplace(3, 0).shape == (0,)
+
+
+@pytest.mark.parametrize("bad", [0, -1, float("nan"), float("inf"), "much", None, True, 2.0**41])
+def test_bad_scales_name_themselves(bad):
+    for draw, name in ((discrete_laplace, "scale"), (discrete_gaussian, "sigma")):
+        with pytest.raises(ValueError, match=f"{draw.__name__}: {name} must be"):
+            draw(bad, 3)
+    with pytest.raises(ValueError, match="probability must be"):
+        flips(bad, 3)
+
+
+def test_cells_that_cannot_take_noise_are_refused_untouched():
+    with pytest.raises(TypeError, match="contiguous, writeable array of int64"):
+        add_laplace(np.zeros(3), 1)
+    with pytest.raises(TypeError, match="contiguous"):
+        add_gaussian(np.zeros((4, 4), np.int64).T[1:], 1)
+    full = np.array([0, 2**62])
+    with pytest.raises(ValueError, match="room for noise"):
+        add_laplace(full, 1)
+    assert full.tolist() == [0, 2**62]
+
+
+@pytest.mark.parametrize(
+    "file", ["kernels/noise.py", "privacy/noise/exact/reference.py", "privacy/noise/exact/laws.py"]
+)
+def test_no_float_occurs_in_sampling(file):
+    tree = ast.parse((Path(sfumato.__file__).parent / file).read_text())
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    names |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    assert not {name for name in names if "float" in name or name in ("exp", "log", "sqrt")}
+    for node in ast.walk(tree):
+        assert not (isinstance(node, ast.Constant) and isinstance(node.value, float))
+        if "kernels" in file:
+            assert not isinstance(node, ast.Div)

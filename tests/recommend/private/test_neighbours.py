@@ -1,0 +1,267 @@
+"""Private neighbours: sensitivity by brute force, noise of the stated law, charged first."""
+
+import itertools
+from fractions import Fraction
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from sfumato.data import Interactions
+from sfumato.privacy import BudgetExceeded, Ledger, discrete_gaussian, discrete_laplace
+from sfumato.privacy.accounting.calibration import epsilon_of
+from sfumato.privacy.accounting.losses import Loss
+from sfumato.privacy.noise import discrete as noise_of_privacy
+from sfumato.privacy.random_source import InsecureSeededSource
+from sfumato.privacy.statement import INSECURE, SYSTEM
+from sfumato.recommend.base import NotFittedError
+from sfumato.recommend.catalogue import Catalogue
+from sfumato.recommend.private.neighbours import PrivateNeighbours, Shape, Touched, counted
+from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
+from sfumato.sketch import SketchFormatError, load
+from support.hard_rows import ODD, nothing, same_outside, silent, with_row
+
+ITEMS = 4
+TABLE = ITEMS * (ITEMS - 1) // 2
+SHAPES = [Shape(ITEMS, 3, TABLE, 1, 5, False), Shape(ITEMS, 2, 2, 3, 5, True)]
+
+
+def had(*events):
+    users, items = zip(*events, strict=True) if events else ((), ())
+    return Interactions(np.array(users, int), np.array(items, int), np.ones(len(events)))
+
+
+def cells(events, per_user, shape):
+    return counted(had(*events), Catalogue(np.arange(ITEMS)), per_user, shape)
+
+
+EVENTS = list(itertools.product([7, 8], range(ITEMS)))
+
+
+def neighbours(unit):
+    """Pairs of data sets that differ in one unit: all of user 7's histories, with some of 8's."""
+    for size in range(ITEMS + 1):
+        for own in itertools.combinations(range(ITEMS), size):
+            rest = [(8, 1), (8, 3), (8, 0)]
+            mine = [(7, item) for item in own]
+            if unit == "user":
+                yield mine + rest, rest  # first, so that numbers in order of appearance would shift
+            else:
+                yield from ((mine + rest, [(7, item), *mine, *rest]) for item in range(ITEMS))
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=["table", "sketch"])
+@pytest.mark.parametrize("unit", ["user", "event"])
+@pytest.mark.parametrize("per_user", [2, 3, 4])
+def test_no_unit_changes_more_than_is_said(unit, per_user, shape):
+    touched = Touched.by(unit, "add/remove", per_user)
+    changes = [
+        cells(one, per_user, shape) - cells(other, per_user, shape)
+        for one, other in neighbours(unit)
+    ]
+    most = max(int(np.abs(change).sum()) for change in changes)
+    assert most <= touched.l1(shape)
+    assert max(int((change**2).sum()) for change in changes) <= touched.l2_squared(shape)
+    if not shape.sketched and (unit == "user" or per_user < ITEMS):
+        assert most == touched.l1(shape)  # and no less would do
+    both = Touched.by(unit, "replace", per_user)
+    assert both.l1(shape) == 2 * touched.l1(shape)
+    assert both.l2_squared(shape) == 4 * touched.l2_squared(shape)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=["table", "sketch"])
+def test_ids_as_integers_and_as_texts_count_alike_and_one_more_text_moves_one_unit(shape):
+    users, items = zip(*EVENTS, strict=True)
+    texts = [list(map(str, users)), list(map(str, items))]
+    want = cells(EVENTS, 2, shape)
+    shelf = Catalogue(np.arange(ITEMS))
+
+    def told(users, items):
+        return counted(Interactions(users, items, np.ones(len(users))), shelf, 2, shape)
+
+    for both in (texts, [users, texts[1]], [texts[0], items]):
+        assert (told(*both) == want).all()
+    assert (told([*users, 7], [*texts[1], "teapot"]) == want).all()
+    change = np.abs(told([*texts[0], "guest"], [*items, 1]) - want).sum()
+    assert change == shape.weight  # one item of one user, and no pair
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=["table", "sketch"])
+def test_no_odd_row_raises_warns_or_moves_more_than_one_event_may(shape):
+    shelf, touched = Catalogue(np.arange(ITEMS)), Touched.by("event", "add/remove", 3)
+    plain = Interactions(*zip(*EVENTS, strict=True), np.ones(len(EVENTS)))
+    want, moved = counted(plain, shelf, 3, shape), {}
+    for name, row in ODD.items():
+        more = silent(lambda row=row: counted(with_row(plain, row), shelf, 3, shape))
+        moved[name] = np.abs(more - want).sum()
+        assert moved[name] <= touched.l1(shape), name
+        assert ((more - want) ** 2).sum() <= touched.l2_squared(shape), name
+    assert moved["unlisted user"] == moved["text user"] == shape.weight
+    assert moved["no user"] == moved["NaN rating"] == moved["text item"] == 0
+    assert moved["floats"] == moved["written"] == moved["plain"] == moved["above"] == 0  # had it
+
+
+def test_nothing_and_odd_rows_are_released_like_others():
+    def released(train):
+        model = PrivateNeighbours(epsilon=1, per_user=2, unit="event")
+        return model.fit(train, catalogue=np.arange(ITEMS), source=InsecureSeededSource(1)).release_
+
+    one = released(had(*EVENTS))
+    for train in (nothing(), *(with_row(had(*EVENTS), row) for row in ODD.values())):
+        same_outside(silent(lambda train=train: released(train)), one)
+    with pytest.raises(TypeError, match="train must be Interactions, not list"):
+        released([1, 2])
+
+
+def test_the_label_is_none_before_a_fit_and_where_noise_is_seeded():
+    model = PrivateNeighbours(epsilon=1, per_user=2)
+    assert model.privacy_label == "none"
+    model.fit(had(*EVENTS), catalogue=range(ITEMS), source=InsecureSeededSource(1))
+    assert model.privacy_label == "none"
+    assert model.fit(had(*EVENTS), catalogue=range(ITEMS)).privacy_label == "proved"
+
+
+def test_counts_are_those_of_the_kept_items():
+    events = [(7, 0), (7, 1), (7, 1), (8, 1), (8, 0), (8, 2), (9, 99)]
+    told = cells(events, 4, SHAPES[0])
+    assert told[:ITEMS].tolist() == [6, 6, 3, 0]
+    assert told[ITEMS:].tolist() == [2, 1, 1, 0, 0, 0]  # pairs 01, 02, 12, 03, 13, 23
+    shuffled = cells(events[::-1], 4, SHAPES[0])
+    assert (told == shuffled).all()
+
+
+def test_a_long_list_of_pairs_is_sketched_in_parts(monkeypatch):
+    shape = Shape(ITEMS, 1, 64, 2, 5, True)
+    whole = cells(EVENTS, 4, shape)
+    monkeypatch.setattr("sfumato.recommend.private.neighbours.BLOCK", 1)
+    assert (cells(EVENTS, 4, shape) == whole).all()
+
+
+@pytest.mark.parametrize("unit", ["user", "event"])
+@pytest.mark.parametrize("width", [None, 8])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_the_noise_is_the_stated_law_on_every_cell(unit, width, delta):
+    model = PrivateNeighbours(epsilon=0.7, delta=delta, per_user=3, unit=unit, width=width)
+    release = model.fit(
+        had(*EVENTS), catalogue=range(ITEMS), source=InsecureSeededSource(3)
+    ).release_
+    shape = Shape(ITEMS, release.weight, release.width, release.depth, 0, width is not None)
+    touched = Touched.by(unit, "add/remove", 3)
+    draw = discrete_laplace if release.noise == "Laplace" else discrete_gaussian
+    exact = (
+        Fraction(touched.l1(shape)) / Fraction(0.7)
+        if release.noise == "Laplace"
+        else Fraction(release.scale)
+    )
+    same = draw(exact, shape.cells, source=InsecureSeededSource(3))
+    assert (release._cells - cells(EVENTS, 3, shape) == same).all()
+    told = model.statement
+    loss = Loss.from_dict(told.loss)
+    assert epsilon_of(loss, told.delta) <= 0.7 * (1 + 1e-9) if told.delta else loss.epsilon <= 0.7
+    if release.noise == "Gaussian":
+        assert loss.rho >= touched.l2_squared(shape) / (2 * release.scale**2)
+    assert (told.proof, told.unit, told.source) == ("proved", unit, INSECURE)
+    assert told.contributions == (3 if unit == "user" else 1)
+
+
+def test_gaussian_noise_is_taken_where_it_is_smaller():
+    fit = dict(train=had(*EVENTS), catalogue=range(ITEMS))
+    many = PrivateNeighbours(epsilon=1, delta=1e-6, per_user=100)
+    assert many.fit(**fit).release_.noise == "Gaussian"
+    assert PrivateNeighbours(epsilon=1, per_user=100).fit(**fit).release_.noise == "Laplace"
+    # In a sketch all pairs of a user may share a cell, so that their L2 norm is their L1 norm.
+    sketched = many.set_params(width=1000).fit(**fit)
+    assert sketched.release_.noise == "Laplace"
+
+
+class Watching(InsecureSeededSource):
+    def __init__(self, path, seen):
+        super().__init__(1)
+        self.path, self.seen = path, seen
+
+    def fill(self, out):
+        self.seen.append(Ledger(self.path).spent("shop").epsilon)
+        super().fill(out)
+
+
+def test_it_is_charged_before_noise_is_drawn_and_once(tmp_path):
+    path, seen = tmp_path / "budget.db", []
+    ledger = Ledger(path)
+    ledger.create("shop", 1.0, unit="user")
+    paid = dict(catalogue=range(ITEMS), ledger=ledger, dataset="shop", release_id="may")
+    model = PrivateNeighbours(epsilon=0.75, per_user=3)
+    first = model.fit(had(*EVENTS), source=Watching(path, seen), **paid).release_
+    assert seen
+    assert min(seen) == pytest.approx(0.75)
+    again = PrivateNeighbours(epsilon=0.75, per_user=3).fit(had((7, 1)), **paid)
+    assert again.release_.to_bytes() == first.to_bytes()
+    assert ledger.spent("shop").epsilon == pytest.approx(0.75)
+    with pytest.raises(BudgetExceeded):
+        model.fit(had(*EVENTS), source=Watching(path, seen), **{**paid, "release_id": "june"})
+    assert model.release_ is first  # a call that raises leaves the object as it was
+    with pytest.raises(ValueError, match="unit is 'event' here and 'user' in the ledger"):
+        PrivateNeighbours(epsilon=0.1, per_user=3, unit="event").fit(
+            had(), **{**paid, "release_id": "july"}
+        )
+
+
+def test_without_a_ledger_it_says_so_and_noise_is_the_systems_own():
+    model = PrivateNeighbours(epsilon=1, per_user=3)
+    tables = {model.fit(had(*EVENTS), catalogue=range(ITEMS)).release_.to_bytes() for _ in range(9)}
+    assert len(tables) > 1
+    assert (model.statement.ledger, model.statement.source) == ("unaccounted", SYSTEM)
+
+
+@pytest.mark.parametrize("width", [None, 8])
+def test_nothing_of_the_data_is_in_the_file_but_noisy_cells(width):
+    def drowned(cells, scale, *, source):
+        cells[:] = np.arange(cells.size)
+
+    files = set()
+    with patch.object(noise_of_privacy, "add_laplace", drowned):
+        for events in ([], EVENTS, [(1, 2)] * 50, [(5, 99)]):
+            model = PrivateNeighbours(epsilon=1, per_user=2, width=width)
+            files.add(model.fit(had(*events), catalogue=range(ITEMS)).release_.to_bytes())
+    assert len(files) == 1
+
+
+def test_files_are_whole_or_refused_and_a_release_is_for_good(tmp_path):
+    names = ["tea", "milk", "rüm"]
+    train = Interactions(["a", "a", "b"], ["tea", "milk", "tea"], [1, 1, 1])
+    model = PrivateNeighbours(epsilon=1, per_user=2).fit(train, catalogue=names)
+    model.save(tmp_path / "near")
+    twins = [ReleasedNeighbours.load(tmp_path / "near"), load(tmp_path / "near")]
+    for twin in twins:
+        assert twin == model.release_
+        assert twin.catalogue_.ids.tolist() == names
+        assert all(
+            map(np.array_equal, twin.recommend_guest(["tea"]), model.recommend_guest(["tea"]))
+        )
+    data = (tmp_path / "near").read_bytes()
+    for cut in (10, len(data) // 2, len(data) - 1):
+        with pytest.raises(SketchFormatError):
+            ReleasedNeighbours.from_bytes(data[:cut])
+    with pytest.raises(AttributeError, match="cannot be changed"):
+        model.release_.scale = 1.0
+    with pytest.raises(ValueError, match="read-only"):
+        model.release_._cells[0] = 0
+
+
+@pytest.mark.parametrize("name", PrivateNeighbours.LIMITS)
+def test_bad_parameters_are_refused_by_name(name):
+    for bad in PrivateNeighbours.LIMITS[name].bad():
+        model = PrivateNeighbours(**{"epsilon": 1, "per_user": 2, name: bad})
+        with pytest.raises(ValueError, match=f"PrivateNeighbours: {name} must be"):
+            model.fit(had(), catalogue=range(ITEMS))
+
+
+def test_what_is_missing_is_named():
+    model = PrivateNeighbours(epsilon=1, per_user=2)
+    with pytest.raises(NotFittedError, match="not fitted"):
+        model.recommend_guest([1])
+    with pytest.raises(ValueError, match="catalogue must be given, a public column"):
+        model.fit(had(*EVENTS), catalogue=None)
+    with pytest.raises(ValueError, match="at least 2 items"):
+        model.fit(had(*EVENTS), catalogue=[1])
+    with pytest.raises(ValueError, match="colour is no parameter"):
+        model.set_params(colour=1)

@@ -1,0 +1,1 @@
+"""What several tests share: contracts, references, simulated data and faults."""
