@@ -18,8 +18,7 @@ from _measure import write
 
 from sfumato.privacy import Accountant, Ledger
 from sfumato.privacy.accounting import calibration as calibrate
-from sfumato.privacy.accounting import composition as _compose
-from sfumato.privacy.accounting import pld as _product
+from sfumato.privacy.accounting import composition, pld
 from sfumato.privacy.accounting.losses import Flips, GaussianNoise, LaplaceNoise, Pure, Sampled
 from sfumato.privacy.accounting.running_composition import Running
 
@@ -40,8 +39,8 @@ CASES = {
 
 def ours(losses, method="pld"):
     for cached in (
-        _product._sides,
-        _product.on_grid,
+        pld._sides,
+        pld.on_grid,
         calibrate._epsilon,
         calibrate.variance_delta,
     ):
@@ -171,7 +170,7 @@ def growing(pure):
         found["verify_s"] = round(clock(again[0].verify)[1] / 1e3, 2)
     found["epsilon"] = spent
     cheap = Counter(_cheaper(different(k, pure)) for k in range(MOST))
-    floor = _compose.pure_sum(cheap) if pure else Running.of(cheap).epsilon(DELTA)
+    floor = composition.pure_sum(cheap) if pure else Running.of(cheap).epsilon(DELTA)
     found["above_a_lower_bound"] = round(spent / floor - 1, 5)
     print(found)
     return found
@@ -180,9 +179,9 @@ def growing(pure):
 def _cheaper(loss):
     """A loss that costs up to 1/512 less, for a lower bound on the composition."""
     if isinstance(loss, Pure):
-        return Pure(float(_compose._floor(Fraction(loss.epsilon), 10)))
+        return Pure(float(composition._floor(Fraction(loss.epsilon), 10)))
     name = "scale" if isinstance(loss, LaplaceNoise) else "variance"
-    return replace(loss, **{name: -_compose._floor(-getattr(loss, name), 10)})
+    return replace(loss, **{name: -composition._floor(-getattr(loss, name), 10)})
 
 
 def main():

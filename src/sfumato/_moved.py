@@ -51,7 +51,7 @@ privacy.bounding privacy.mechanisms.contribution_bounding
 privacy.calibrate privacy.accounting.calibration
 privacy.conjugate privacy.mechanisms.posterior_sampling
 privacy.continual privacy.mechanisms.binary_tree
-privacy.fixed_point privacy.mechanisms.inputs
+privacy.fixed_point privacy.mechanisms.fixed_point
 privacy.loss privacy.accounting.losses
 privacy.mechanism privacy.mechanisms.base
 privacy.noise_law privacy.noise.distribution

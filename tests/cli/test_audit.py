@@ -8,7 +8,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from sfumato.attack.mechanism_audit import cases as _cases
+from sfumato.attack.mechanism_audit import cases
 from sfumato.cli import app
 from sfumato.cli import audit as command
 from sfumato.privacy import mechanisms
@@ -18,7 +18,7 @@ def run(*arguments):
     return CliRunner().invoke(app, ["audit", "mechanism", *map(str, arguments)])
 
 
-@pytest.mark.parametrize("name", _cases.CASES)
+@pytest.mark.parametrize("name", cases.CASES)
 def test_shipped_mechanisms_pass(name):
     # Seeded; a true claim fails by chance with p <= 1e-8. 0.56 and more is measured of each.
     result = run(name, "--seed", 1, "--trials", 50_000, "--confidence", 1 - 1e-8, "--json")
@@ -44,7 +44,7 @@ def test_a_broken_mechanism_gives_exit_code_1(monkeypatch):
         def sample(self, value, trials, *, source=None):
             return mechanisms.Laplace(1, 4).sample(value, trials, source=source)
 
-    monkeypatch.setitem(_cases.CASES, "laplace", lambda epsilon, delta: (Broken(1, 1), (0, 1)))
+    monkeypatch.setitem(cases.CASES, "laplace", lambda epsilon, delta: (Broken(1, 1), (0, 1)))
     result = run("laplace", "--seed", 1, "--trials", 20_000)
     assert result.exit_code == 1
     assert "FAILED: the measured bound exceeds the claim" in result.stdout
@@ -82,7 +82,7 @@ def test_bad_values_are_one_line_and_exit_code_2(arguments, sentence):
 
 
 def test_every_public_mechanism_can_be_named_and_help_names_them():
-    assert ", ".join(sorted(_cases.CASES)) == command.NAMES
+    assert ", ".join(sorted(cases.CASES)) == command.NAMES
     public = {getattr(mechanisms, name) for name in mechanisms.__all__}
     wanted = {
         kind
@@ -91,7 +91,7 @@ def test_every_public_mechanism_can_be_named_and_help_names_them():
         and issubclass(kind, mechanisms.Mechanism)
         and kind is not mechanisms.Mechanism
     }
-    assert wanted == {type(_cases.named(name, 1)[0]) for name in _cases.CASES}
+    assert wanted == {type(cases.named(name, 1)[0]) for name in cases.CASES}
     assert "permute-and-flip" in run("--help").stdout
 
 

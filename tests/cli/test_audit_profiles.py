@@ -6,7 +6,7 @@ import pytest
 
 from sfumato.attack import audit_profiles
 from sfumato.attack.decoders import taste_prior as taste
-from sfumato.cli import profiles as _encoding
+from sfumato.cli import profiles
 from sfumato.data import read_interactions
 from sfumato.profile import Blip, Jlt, Minima, Signs
 from support.cli_workspace import run, told
@@ -153,4 +153,4 @@ def test_repeated_rows_count_once(shop, audited):
 def test_options_are_the_parameters_of_the_mechanisms():
     for kind in (Blip, Jlt, Minima, Signs):
         own = set(kind.LIMITS) - {"epsilon", "sigma", "seed", "typical_size"}
-        assert own == set(_encoding.KINDS[kind.__name__.lower()])
+        assert own == set(profiles.KINDS[kind.__name__.lower()])

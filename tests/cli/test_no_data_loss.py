@@ -13,10 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from sfumato.cli import app
-from sfumato.cli import output as _show
-from sfumato.cli.density import figure as _density_figure
-from sfumato.data.table_writer import write_table
+from sfumato.cli import app, printing
+from sfumato.cli.density import figure
+from sfumato.data.files import write_table
 from sfumato.privacy import Ledger
 from sfumato.sketch import KernelFourier
 from support.cli_workspace import INTERRUPTIBLE, result_of, run, told
@@ -161,7 +160,7 @@ def test_a_release_that_hides_next_to_nothing_warns_once_on_stderr(shop, making)
 def test_a_picture_is_not_called_private_where_next_to_nothing_is_hidden():
     for epsilon, kind in ((1.0, "private"), (21.0, "hides next to nothing")):
         told = KernelFourier(1.0, (0, 9)).update([[1.0]]).release(epsilon).statement
-        title = _density_figure._title(SimpleNamespace(statement_=told), 0.1)
+        title = figure._title(SimpleNamespace(statement_=told), 0.1)
         assert title.startswith(f"{kind}, epsilon {epsilon:g}; ")
 
 
@@ -187,7 +186,7 @@ def test_a_delta_that_gives_units_away_warns(shop):
 
 @pytest.mark.parametrize("error", [ValueError, TypeError, OSError, MemoryError, FileNotFoundError])
 def test_expected_errors_are_one_line_and_code_2(shop, monkeypatch, error):
-    monkeypatch.setattr(_show, "beginning", _raising(error("it went wrong")))
+    monkeypatch.setattr(printing, "beginning", _raising(error("it went wrong")))
     shown = result_of(shop, "inspect", "train.csv", code=2).stderr
     assert shown.startswith("sfumato: ")
     assert shown.count("\n") == 1
@@ -195,7 +194,7 @@ def test_expected_errors_are_one_line_and_code_2(shop, monkeypatch, error):
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyError, AssertionError, AttributeError])
 def test_unexpected_errors_are_ours_and_keep_their_traceback(shop, monkeypatch, error):
-    monkeypatch.setattr(_show, "beginning", _raising(error("it went wrong")))
+    monkeypatch.setattr(printing, "beginning", _raising(error("it went wrong")))
     found = CliRunner().invoke(app, ["inspect", str(shop / "train.csv")])
     assert type(found.exception) is error
     assert "sfumato:" not in found.output

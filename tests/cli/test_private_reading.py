@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sfumato.cli import model_options as _ratings
+from sfumato.cli import model_options
 from sfumato.profile import load
 from support.cli_workspace import run
 
@@ -36,13 +36,13 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def read(monkeypatch):
     """The interactions that commands read, one after the other."""
-    kept, real = [], _ratings.read
+    kept, real = [], model_options.read
 
     def noted(*given):
         kept.append(real(*given))
         return kept[-1]
 
-    monkeypatch.setattr(_ratings, "read", noted)
+    monkeypatch.setattr(model_options, "read", noted)
     return kept
 
 

@@ -17,8 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 import sfumato.sketch
-from sfumato.cli import app
-from sfumato.cli import sketch_kinds as _kinds
+from sfumato.cli import app, sketch_kinds
 from sfumato.sketch import CountMin, HyperLogLog, load
 from sfumato.sketch.base import KeyedSketch
 
@@ -153,10 +152,10 @@ def test_build_counts_empty_values_as_one_key_or_skips_them(views):
     assert load("g.sk") == CountMin(65536).update([1, 3])
 
 
-@pytest.mark.parametrize("kind", _kinds.kinds())
+@pytest.mark.parametrize("kind", sketch_kinds.kinds())
 def test_every_keyed_kind_builds_with_its_defaults(views, kind):
     told = build(kind, "views.parquet", "out.sk")
-    assert _kinds.kinds()[kind].__name__ == told["kind"]
+    assert sketch_kinds.kinds()[kind].__name__ == told["kind"]
     shown = answer("sketch", "info", "out.sk")
     assert shown == {name: told[name] for name in shown}
     assert answer("inspect", "out.sk") == shown
@@ -166,7 +165,7 @@ def test_every_keyed_kind_builds_with_its_defaults(views, kind):
 def test_every_public_keyed_sketch_has_a_kind():
     public = {getattr(sfumato.sketch, name) for name in sfumato.sketch.__all__}
     keyed = {kind for kind in public if isinstance(kind, type) and issubclass(kind, KeyedSketch)}
-    assert set(_kinds.kinds().values()) == keyed
+    assert set(sketch_kinds.kinds().values()) == keyed
 
 
 def test_estimate_takes_a_key_for_its_value(views):
@@ -294,7 +293,7 @@ def test_people_get_tables(views):
     [("1GiB", 2**30), ("500MB", 5 * 10**8), ("1.5 kib", 1536), ("77", 77), ("2T", 2 * 10**12)],
 )
 def test_sizes_are_read(written, bytes_):
-    assert _kinds.size(written) == bytes_
+    assert sketch_kinds.size(written) == bytes_
 
 
 def shell(code, **options):
@@ -360,11 +359,11 @@ def test_ctrl_c_on_a_terminal_stops_with_130_and_nothing_written(tmp_path):
 def test_help_names_every_kind():
     from sfumato.cli import sketch
 
-    assert sketch.KINDS.split(", ") == sorted(_kinds.kinds())
+    assert sketch.KINDS.split(", ") == sorted(sketch_kinds.kinds())
 
 
 def test_every_kind_that_can_be_built_answers_something(views):
-    for kind in _kinds.kinds():
+    for kind in sketch_kinds.kinds():
         build(kind, views, f"{kind}.sk", "--force")
         overall = run("sketch", "estimate", f"{kind}.sk", "--json")
         about = run("sketch", "estimate", f"{kind}.sk", "1", "--json")

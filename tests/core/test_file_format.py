@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato import sketch as kinds
-from sfumato.core import file_format as _format
+from sfumato.core import file_format
 from sfumato.core.file_format import checksum, pack, written_whole
 from sfumato.sketch import CountMin, Sketch, SketchFormatError, load
 from sfumato.sketch.lsh import Euclidean
@@ -268,7 +268,7 @@ with written_whole(Path(sys.argv[1])) as file:
 
 @pytest.fixture
 def unswept(monkeypatch):
-    monkeypatch.setattr(_format, "_SWEPT", set())
+    monkeypatch.setattr(file_format, "_SWEPT", set())
 
 
 def test_the_next_writer_removes_what_a_killed_one_left(tmp_path, unswept):
@@ -283,7 +283,7 @@ def test_the_next_writer_removes_what_a_killed_one_left(tmp_path, unswept):
 def test_only_files_of_ours_whose_writer_is_gone_are_removed(tmp_path, unswept):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    here, away = _format._machine(), "0" * 8
+    here, away = file_format._machine(), "0" * 8
     kept = [
         f".sfumato-{here}-{os.getpid()}-00000000.part",  # of a process that lives
         f".sfumato-{here}-1-00000000.part",  # of somebody else's, who lives as well
@@ -300,5 +300,5 @@ def test_only_files_of_ours_whose_writer_is_gone_are_removed(tmp_path, unswept):
     os.utime(tmp_path / old, (0, 0))
     folder = tmp_path / f".sfumato-{here}-{gone.pid}-22222222.part"
     folder.mkdir()
-    _format.remove_stale(tmp_path)
+    file_format.remove_stale(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*kept, folder.name])

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.core import validation as _require
+from sfumato.core import validation
 from sfumato.core.validation import (
     DELTA,
     between,
@@ -22,14 +22,14 @@ from sfumato.core.validation import (
 LIMITS = {
     "between": between(2**-10, 64),
     "DELTA": DELTA,
-    "flag": _require.flag,
+    "flag": validation.flag,
     "fraction": fraction,
     "from 0 up": between(0, math.inf),
     "number": number,
-    "one_of": _require.one_of(("a", "b")),
-    "optional": _require.optional(positive),
+    "one_of": validation.one_of(("a", "b")),
+    "optional": validation.optional(positive),
     "positive": positive,
-    "power_of_two": _require.power_of_two,
+    "power_of_two": validation.power_of_two,
     "rational": rational,
     "whole": whole(1, 9),
 }
@@ -69,14 +69,14 @@ def test_ends_are_open_or_closed_as_declared():
     assert number.check("Tea", "low", -(2**53)) == -(2**53)
 
 
-@pytest.mark.parametrize("limit", [positive, rational, number, _require.power_of_two, whole(0)])
+@pytest.mark.parametrize("limit", [positive, rational, number, validation.power_of_two, whole(0)])
 def test_booleans_are_no_numbers(limit):
     for flag in (True, False, np.True_, np.False_):
         with pytest.raises(ValueError, match="Tea: strength"):
             limit.check("Tea", "strength", flag)
 
 
-@pytest.mark.parametrize("limit", [rational, number, _require.power_of_two])
+@pytest.mark.parametrize("limit", [rational, number, validation.power_of_two])
 @pytest.mark.parametrize("kind", [np.int64, np.uint8, np.float64, np.float32, int, Fraction])
 def test_exact_numbers_are_made_of_unbounded_integers(limit, kind):
     # A Fraction of NumPy's integers computes with theirs, which wrap.

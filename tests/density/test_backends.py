@@ -5,8 +5,7 @@ import inspect
 import numpy as np
 import pytest
 
-from sfumato.density import SketchDensity
-from sfumato.density import base as _estimator
+from sfumato.density import SketchDensity, base
 from sfumato.density.backends import choose, described, make, suggested_rows
 from sfumato.density.base import BACKENDS, noise_from
 from sfumato.privacy.random_source import InsecureSeededSource
@@ -39,7 +38,7 @@ def test_nothing_of_the_data_can_reach_the_choice():
 @pytest.mark.parametrize("dimension", [2, 5])
 def test_a_private_fit_asks_for_the_same_sketch_whatever_the_data(kernel, dimension, monkeypatch):
     seen = []
-    monkeypatch.setattr(_estimator, "make", lambda setting: seen.append(setting) or make(setting))
+    monkeypatch.setattr(base, "make", lambda setting: seen.append(setting) or make(setting))
     for points in WORLDS:
         model = SketchDensity(kernel=kernel, bandwidth=4.0, epsilon=2.0, bounds=(-9, 9), width=64)
         with noise_from(InsecureSeededSource(1)):

@@ -10,7 +10,7 @@ import pytest
 
 import sfumato.engine.local
 from sfumato.data import read_batches
-from sfumato.data.readers import arrow as _parquet
+from sfumato.data.readers import arrow
 from sfumato.engine import Engine
 from sfumato.sketch import CountMin, CountSketch, HyperLogLog
 from sfumato.sketch.base import Sketch
@@ -30,7 +30,7 @@ def count_min():
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
     """Row groups of a test's size are read apart, as those of a large file are."""
-    monkeypatch.setattr(_parquet, "PIECE_ROWS", 30_000)
+    monkeypatch.setattr(arrow, "PIECE_ROWS", 30_000)
 
 
 @pytest.fixture(scope="module")

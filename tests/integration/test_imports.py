@@ -1,18 +1,16 @@
-"""Rooms import one way, in the order of the design; only kernels compile; imports stay light."""
+"""Rooms import one way and keep their private names; only kernels compile; imports stay light."""
 
 import ast
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import sfumato
 
 ROOT = Path(sfumato.__file__).parent
 # Rooms of one rank do not import each other.
 ORDER = [
-    {"_version"},
+    {"_moved"},
     {"kernels"},
     {"core"},
     {"data"},
@@ -28,7 +26,17 @@ ORDER = [
     {"__main__"},
 ]
 RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}
-FILES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
+FILES = {path: ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
+
+
+def module_of(path):
+    """The dotted name of a file below the package, without "sfumato": parts of its path."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return parts[:-1] if parts[-1] == "__init__" else parts
+
+
+def folder_of(path):
+    return path.relative_to(ROOT).parent.parts
 
 
 def room_of(parts):
@@ -36,45 +44,82 @@ def room_of(parts):
     return dotted if dotted in RANK else parts[0]
 
 
-def imported(tree, package):
-    """The dotted names of our own modules that a file imports."""
+def imported(path, tree):
+    """What a file imports of ours: (dotted parts below the package, line)."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name.startswith("sfumato"))
+            names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else []
-            name = ".".join([*base, *([node.module] if node.module else [])])
-            if name.startswith("sfumato"):
-                yield from (f"{name}.{alias.name}" for alias in node.names)
+            package = ("sfumato", *folder_of(path))
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            whole = ".".join([*base, *([node.module] if node.module else [])])
+            names = [f"{whole}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            first, *parts = name.split(".")
+            if first == "sfumato" and parts:
+                yield tuple(parts), node.lineno
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_rooms_import_only_what_comes_before_them(path):
-    parts = list(path.relative_to(ROOT).with_suffix("").parts)
-    here = room_of(parts)
-    assert here in RANK, f"{here} has no place in the order"
-    tree = ast.parse(path.read_text())
-    for name in imported(tree, ["sfumato", *parts[:-1]]):
-        there = room_of(name.split(".")[1:] or [""])
-        if there in RANK and there != here:
-            assert RANK[there] < RANK[here], f"{here} imports {there}"
+def test_rooms_import_only_what_comes_before_them():
+    wrong = []
+    for path, tree in FILES.items():
+        here = room_of(module_of(path) or ("__init__",))
+        if here == "__init__":
+            continue
+        assert here in RANK, f"{here} has no place in the order"
+        for parts, line in imported(path, tree):
+            there = room_of(parts)
+            if there in RANK and there != here and not RANK[there] < RANK[here]:
+                wrong.append(f"{path.relative_to(ROOT)}:{line}: {here} imports {there}")
+    assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_only_kernels_compile(path):
-    if ROOT / "kernels" not in path.parents:
-        names = [
-            alias.name
-            for node in ast.walk(ast.parse(path.read_text()))
-            if isinstance(node, ast.Import | ast.ImportFrom)
-            for alias in node.names
-        ]
-        modules = [
-            node.module or ""
-            for node in ast.walk(ast.parse(path.read_text()))
-            if isinstance(node, ast.ImportFrom)
-        ]
-        assert not any(name.split(".")[0] in ("numba", "llvmlite") for name in names + modules)
+def test_underscores_stay_in_their_folder():
+    # A module or name with a leading underscore is for the files beside it. The last part of an
+    # import may be a module or a name of one, so the folder of either is compared.
+    wrong = []
+    for path, tree in FILES.items():
+        for parts, line in imported(path, tree):
+            at = next((k for k, part in enumerate(parts) if part.startswith("_")), None)
+            if at is None or parts[at].startswith("__"):
+                continue
+            module = ROOT.joinpath(*parts[:at])
+            folder = parts[:at] if module.is_dir() else parts[: at - 1]
+            if folder != folder_of(path):
+                wrong.append(f"{path.relative_to(ROOT)}:{line}: {'.'.join(parts)}")
+        wrong += [f"{path.relative_to(ROOT)}:{line}" for line in reached_into(path, tree)]
+    assert not wrong, "\n".join(wrong)
+
+
+def reached_into(path, tree):
+    """Lines with `module._name`, where the module is one of another folder."""
+    modules = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sfumato"):
+            for alias in node.names:
+                parts = (*node.module.split(".")[1:], alias.name)
+                if ROOT.joinpath(*parts).with_suffix(".py").is_file():
+                    modules[alias.asname or alias.name] = parts[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            private = node.attr.startswith("_") and not node.attr.startswith("__")
+            if private and modules.get(node.value.id, folder_of(path)) != folder_of(path):
+                yield node.lineno
+
+
+def test_only_kernels_compile():
+    wrong = []
+    for path, tree in FILES.items():
+        if ROOT / "kernels" in path.parents:
+            continue
+        for node in ast.walk(tree):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            if any(name.split(".")[0] in ("numba", "llvmlite") for name in names):
+                wrong.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert not wrong, "\n".join(wrong)
 
 
 def test_import_is_light():

@@ -26,14 +26,14 @@ def test_no_mutant_is_stale(mutant):
 
 
 def test_a_stale_mutant_is_noticed():
-    test = "test_mutants.py::test_a_stale_mutant_is_noticed"
-    assert Mutant("privacy/noise.py", "DIGITS = 128", "", (test,)).stale() == ""
+    test = "integration/test_mutants.py::test_a_stale_mutant_is_noticed"
+    assert Mutant("privacy/noise/discrete.py", "DIGITS = 128", "", (test,)).stale() == ""
     for file, old, tests in [
         ("privacy/no.py", "DIGITS = 128", (test,)),
-        ("privacy/noise.py", "DIGITS = 127", (test,)),
-        ("privacy/noise.py", "DIGITS", (test,)),
-        ("privacy/noise.py", "DIGITS = 128", ("test_no.py",)),
-        ("privacy/noise.py", "DIGITS = 128", ("test_mutants.py::test_no",)),
+        ("privacy/noise/discrete.py", "DIGITS = 127", (test,)),
+        ("privacy/noise/discrete.py", "DIGITS", (test,)),
+        ("privacy/noise/discrete.py", "DIGITS = 128", ("test_no.py",)),
+        ("privacy/noise/discrete.py", "DIGITS = 128", ("integration/test_mutants.py::test_no",)),
     ]:
         assert Mutant(file, old, "", tests).stale()
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.kernels import profile_codes as kernels
-from sfumato.profile import gaussian_projection as _codewords
+from sfumato.profile import gaussian_projection
 from sfumato.profile.gaussian_projection import SCALE, codewords, mean_square, sums
 
 HASHES = np.random.default_rng(1).integers(0, 2**64, 20_000, dtype=np.uint64)
@@ -71,8 +71,8 @@ def test_mean_square_is_that_of_many_codewords():
 
 @pytest.mark.parametrize("table", [2**24, 100 * 37])  # all items at once, and few at a time
 def test_sums_are_those_of_the_codewords_of_each_set(table, monkeypatch):
-    monkeypatch.setattr(_codewords, "TABLE", table)
-    monkeypatch.setattr(_codewords, "SUMS", 50 * 37)
+    monkeypatch.setattr(gaussian_projection, "TABLE", table)
+    monkeypatch.setattr(gaussian_projection, "SUMS", 50 * 37)
     random = np.random.default_rng(2)
     sizes = random.integers(0, 60, 120)
     sizes[[0, 7, -1]] = 0

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from sfumato.recommend import Catalogue
-from sfumato.recommend import catalogue as _known
+from sfumato.recommend import Catalogue, catalogue
 from sfumato.recommend.catalogue import Known
 
 RNG = np.random.default_rng(3)
@@ -27,9 +26,9 @@ def test_ids_of_another_kind_stand_nowhere():
 
 
 def test_texts_of_one_key_get_another_seed(monkeypatch):
-    usual = _known.hash_column
+    usual = catalogue.hash_column
     few = lambda ids, seed: usual(ids, seed) % np.uint64(9 if seed < 2 else 2**60)  # noqa: E731
-    monkeypatch.setattr(_known, "hash_column", few)
+    monkeypatch.setattr(catalogue, "hash_column", few)
     known = Known(WORDS)
     np.testing.assert_array_equal(known.places(WORDS), np.arange(500))
     assert known._sorted[0] == 2

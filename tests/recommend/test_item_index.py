@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.data import Interactions
-from sfumato.recommend import DenseFactorization, ItemIndex, StaleIndexError
-from sfumato.recommend import item_index as _finding
+from sfumato.recommend import DenseFactorization, ItemIndex, StaleIndexError, item_index
 from sfumato.recommend.item_index import LIMITS
 from support.recommender_contract import MODELS, TRAIN, Known, learned, random_world
 
@@ -87,7 +86,7 @@ def test_users_are_asked_about_in_parts(options, monkeypatch):
     model = random_world(30, 400, 8)
     rated, index = seen(model, 30, 0.1), model.index(**options)
     whole, touched = index.recommend(range(30), 5, exclude=rated), index.touched(range(30))
-    monkeypatch.setattr(_finding, "ROOM", 20)  # four users at a time, or one
+    monkeypatch.setattr(item_index, "ROOM", 20)  # four users at a time, or one
     assert same(index.recommend(range(30), 5, exclude=rated), whole)
     assert index.touched(range(30)) == pytest.approx(touched)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.data import Interactions
-from sfumato.recommend import ranking as _ranking
+from sfumato.recommend import ranking
 from sfumato.recommend.metrics import rating as metrics
 from support.recommender_contract import Known, random_world
 
@@ -40,7 +40,7 @@ def test_recommend_is_the_head_of_the_sorted_scores(world, n):
 def test_long_lists_are_sorted_alike(monkeypatch, world):
     users = np.arange(USERS)
     short = world.recommend(users, 40)
-    monkeypatch.setattr(_ranking, "LONG", 2)
+    monkeypatch.setattr(ranking, "LONG", 2)
     for got, want in zip(world.recommend(users, 40), short, strict=True):
         np.testing.assert_array_equal(got, want)
 
@@ -59,7 +59,7 @@ def test_batches_change_nothing(monkeypatch, world):
     best, _ = world.recommend(users, 3)
     seen = Interactions(np.repeat(users, 3), best.ravel(), np.ones(3 * USERS))
     want = world.recommend(users, 5, exclude=seen)
-    monkeypatch.setattr(_ranking, "ROOM", 1)
+    monkeypatch.setattr(ranking, "ROOM", 1)
     for got, kept in zip(world.recommend(users, 5, exclude=seen), want, strict=True):
         np.testing.assert_array_equal(got, kept)
     assert not (want[0][:, :, None] == best[:, None, :]).any()
@@ -73,7 +73,7 @@ def test_equal_scores_stand_in_the_order_of_the_catalogue():
 
 @pytest.mark.parametrize(("n", "long"), [(10, 256), (133, 256), (10, 2)])
 def test_excluded_items_of_a_user_are_left_out_for_that_user_alone(monkeypatch, world, n, long):
-    monkeypatch.setattr(_ranking, "LONG", long)
+    monkeypatch.setattr(ranking, "LONG", long)
     rng = np.random.default_rng(8)
     who, what = rng.integers(0, 70, 2000), rng.integers(0, 150, 2000)  # some known to nobody
     users = np.array([7, 3, 7, 65, 999])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sfumato.sketch import concentration as _tails
+from sfumato.sketch import concentration
 
 
 @pytest.mark.parametrize("dimensions", [1, 10, 1000])
@@ -12,7 +12,7 @@ from sfumato.sketch import concentration as _tails
 def test_gaussian_chance_is_that_of_chi_square(dimensions, error):
     law = stats.chi2(dimensions)
     want = law.sf(dimensions * (1 + error)) + law.cdf(dimensions * (1 - error))
-    assert _tails.gaussian(dimensions, error) == pytest.approx(want, rel=1e-12)
+    assert concentration.gaussian(dimensions, error) == pytest.approx(want, rel=1e-12)
 
 
 @pytest.mark.parametrize("dimensions", [1, 20, 300])
@@ -24,22 +24,27 @@ def test_both_tails_of_moments_are_upper_bounds(dimensions, error):
     assert above >= stats.chi2(dimensions).sf(dimensions * (1 + error))
     h = np.linspace(1e-6, 3, 100_001)
     best = float(np.min(np.log(1 - h + 1.5 * h**2) + h * (1 - error)))
-    below = _tails.moments(dimensions, error) - above
+    below = concentration.moments(dimensions, error) - above
     assert np.exp(dimensions * best) <= below * (1 + 1e-9)
-    assert _tails.moments(dimensions, 1 + error) == pytest.approx(
+    assert concentration.moments(dimensions, 1 + error) == pytest.approx(
         ((2 + error) * np.exp(-1 - error)) ** (dimensions / 2)
     )
 
 
 def test_hadamard_chance_is_zero_when_all_is_sampled_and_exponential_when_many_are():
-    assert _tails.hadamard(64, 64, 0.01) == 0
-    assert _tails.hadamard(2**13, 2**16, 0.5) < 1e-6 < 1e-4 < _tails.chebyshev(2 / 2**13, 0.5)
-    assert _tails.hadamard(8, 2**10, 0.9) == pytest.approx(2 * (1016 / 1023) / 8 / 0.81)
+    assert concentration.hadamard(64, 64, 0.01) == 0
+    assert (
+        concentration.hadamard(2**13, 2**16, 0.5)
+        < 1e-6
+        < 1e-4
+        < concentration.chebyshev(2 / 2**13, 0.5)
+    )
+    assert concentration.hadamard(8, 2**10, 0.9) == pytest.approx(2 * (1016 / 1023) / 8 / 0.81)
 
 
 def test_hadamard_chance_is_consistent_with_its_two_halves():
     dimensions, length, error = 2**13, 2**16, 0.5
-    chance = _tails.hadamard(dimensions, length, error)
+    chance = concentration.hadamard(dimensions, length, error)
     top = 2 * np.log(4 * length / chance)  # a larger squared coordinate has at most half the chance
     assert 2 * length * np.exp(-top / 2) == pytest.approx(chance / 2)
     bernstein = 2 * np.exp(-dimensions * error**2 / (2 * (top - 1 + top * error / 3)))
@@ -48,6 +53,8 @@ def test_hadamard_chance_is_consistent_with_its_two_halves():
 
 def test_smallest_error_inverts_the_chance():
     for dimensions, miss in ((1, 0.01), (50, 0.1), (4000, 1e-9)):
-        error = _tails.smallest_error(lambda e, k=dimensions: _tails.gaussian(k, e), miss)
-        assert _tails.gaussian(dimensions, error) == pytest.approx(miss, rel=1e-6)
-    assert _tails.smallest_error(lambda error: 0.0, 0.01) < 1e-20
+        error = concentration.smallest_error(
+            lambda e, k=dimensions: concentration.gaussian(k, e), miss
+        )
+        assert concentration.gaussian(dimensions, error) == pytest.approx(miss, rel=1e-6)
+    assert concentration.smallest_error(lambda error: 0.0, 0.01) < 1e-20

@@ -211,13 +211,14 @@ def _text(data: bytes, case: random.Random) -> bytes:
     return b"\n".join(lines)
 
 
-def peak_bytes() -> int:
-    """The most address space that this process ever held."""
+def address_space() -> tuple[int, int]:
+    """The most address space that this process ever held, and what it holds now, in bytes."""
     with open("/proc/self/status", "rb") as file:
-        for line in file:
-            if line.startswith(b"VmPeak"):
-                return int(line.split()[1]) << 10
-    return 0
+        text = file.read()
+    if b"VmPeak" not in text:  # not Linux
+        return 0, 0
+    peak, size = (text.partition(name)[2].split(None, 1)[0] for name in (b"VmPeak:", b"VmSize:"))
+    return int(peak) << 10, int(size) << 10
 
 
 def work(examples: list[tuple[str, bytes]], first: int, count: int, at: Any, tell: Any) -> None:
@@ -226,8 +227,8 @@ def work(examples: list[tuple[str, bytes]], first: int, count: int, at: Any, tel
 
     for loader, data in examples:  # so that kernels and tables are there
         LOADERS[loader][0](data)
-    peak, tried, began = peak_bytes(), 0, time.process_time()
-    slowest, held = (0.0, first, ""), 0
+    tried, began = 0, time.process_time()
+    slowest, most, start = (0.0, first, ""), 0, address_space()[1]
     for number in range(first, first + count):
         case = random.Random(number)
         loader, data = example = case.choice(examples)
@@ -237,7 +238,7 @@ def work(examples: list[tuple[str, bytes]], first: int, count: int, at: Any, tel
             continue
         load, allowed = LOADERS[loader]
         at[:8] = number.to_bytes(8, "little")
-        begin, wrong = time.process_time(), ""
+        (peak, size), begin, wrong = address_space(), time.process_time(), ""
         try:
             load(data)
         except allowed as error:
@@ -249,15 +250,16 @@ def work(examples: list[tuple[str, bytes]], first: int, count: int, at: Any, tel
         tried, slowest = tried + 1, max(slowest, (seconds, number, loader))
         if seconds > SECONDS:
             wrong = f"took {seconds:.1f} s"
-        if (now := peak_bytes()) > peak + BYTES:
-            wrong, peak = f"took {(now - peak) >> 20} MiB", now
-        held = max(held, now - peak)
+        if (now := address_space()[0]) > peak:  # else no more than some case before
+            most = max(most, now - size)
+            if now > size + BYTES:
+                wrong = f"took {(now - size) >> 20} MiB"
         if wrong:
             tell(f"fault {number} {loader} {wrong}")
     tell(
-        f"done {tried} loads in {time.process_time() - began:.0f} s of CPU, at most "
-        f"{held >> 20} MiB more than before, the slowest {slowest[0]:.3f} s ({slowest[2]}, case "
-        f"{slowest[1]})"
+        f"done {tried} loads in {time.process_time() - began:.0f} s of CPU, at most {most >> 20} "
+        f"MiB for one, {(address_space()[1] - start) >> 20} MiB more at the end than at the "
+        f"start, the slowest {slowest[0]:.3f} s ({slowest[2]}, case {slowest[1]})"
     )
 
 

@@ -94,9 +94,9 @@ def main() -> None:
 
 
 def _run(command: Any, words: list[str]) -> int:
-    from sfumato.core import file_format as _format
+    from sfumato.core import file_format
 
-    _format._SWEPT.clear()  # as in a process of its own
+    file_format._SWEPT.clear()  # as in a process of its own
     try:
         command.main(words, prog_name="sfumato")
     except SystemExit as end:
@@ -126,7 +126,7 @@ def _draw_once() -> None:
 
 def _count(steps: mmap.mmap, last: int) -> None:
     """Count the steps of this process, and end it before the last."""
-    from sfumato.core import file_format as _format
+    from sfumato.core import file_format
 
     def step(*_: Any) -> None:
         taken = int.from_bytes(steps[:8], "little") + 1
@@ -141,7 +141,7 @@ def _count(steps: mmap.mmap, last: int) -> None:
 
         return call
 
-    _format._Part.write = counted(_format._Part.write)  # type: ignore[method-assign]
+    file_format._Part.write = counted(file_format._Part.write)  # type: ignore[method-assign]
     for name in ("fsync", "replace", "rename", "link", "unlink", "mkdir", "rmdir"):
         setattr(os, name, counted(getattr(os, name)))
     usual_open, usual_connect = builtins.open, sqlite3.connect

@@ -17,11 +17,11 @@ from unittest.mock import patch
 
 import numpy as np
 
-from sfumato.privacy.noise import cube as _cube
+from sfumato.privacy.noise import cube
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.random_source import InsecureSeededSource, SystemSource
 
-ADDED = {"Laplace": noise.add_laplace, "Gaussian": noise.add_gaussian, "Cube": _cube.add_cube}
+ADDED = {"Laplace": noise.add_laplace, "Gaussian": noise.add_gaussian, "Cube": cube.add_cube}
 
 
 @dataclass
@@ -103,8 +103,8 @@ def _patched(watched: Watched) -> Iterator[None]:
 
             for module in [m for n, m in sys.modules.items() if n.startswith("sfumato.")]:
                 for name, value in list(vars(module).items()):
-                    if value is original and module not in (noise, _cube):
+                    if value is original and module not in (noise, cube):
                         stack.enter_context(patch.object(module, name, added))
-            home = _cube if law == "Cube" else noise
+            home = cube if law == "Cube" else noise
             stack.enter_context(patch.object(home, original.__name__, added))
         yield

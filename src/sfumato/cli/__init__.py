@@ -121,17 +121,18 @@ def start(
 @app.command()
 def inspect(file: Annotated[Path, typer.Argument()], json: Json = False) -> None:
     """Say what a file of ours holds: a sketch, model, release, index, answer, ledger, telemetry."""
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
+    from sfumato.data.files import beginning
 
-    begin = _show.beginning(file).lstrip()
+    begin = beginning(file).lstrip()
     if begin.startswith(b"SQLite"):
         budget.show(file, None, json)
         return
     if begin.startswith(b"{"):
         if not telemetry.shown(file, json):
-            _show.answer(file, json)
+            printing.answer(file, json)
         return
-    _show.check_kind(file, "sketch, model, release, index, answer or ledger")
+    printing.check_kind(file, "sketch, model, release, index, answer or ledger")
     if not any(room.shown(file, json) for room in (telemetry, index, density, models)):
         sketch.info(file, json)
 
@@ -143,12 +144,12 @@ def demo(json: Json = False) -> None:
 
     from rich.console import Console
 
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
     from sfumato.cli.demo import tour
 
     rows = tour(console=Console(file=io.StringIO()) if json else None)
     if json:
-        _show.rows(rows, json)
+        printing.rows(rows, json)
 
 
 def main() -> None:

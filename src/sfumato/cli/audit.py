@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli import model_options as _ratings
+from sfumato.cli import model_options
 from sfumato.cli import profiles as _encoding
 from sfumato.cli.options import Force, Json, Quiet, check_output
 
@@ -51,12 +51,12 @@ def profiles(
         Path | None,
         typer.Option("--output", "-o", help="Start of the names; INTERACTIONS-audit unless told."),
     ] = None,
-    user_column: _ratings.User = None,
-    item_column: _ratings.Item = None,
-    rating_column: _ratings.Rating = None,
-    time_column: _ratings.Time = None,
-    delimiter: _ratings.Delimiter = None,
-    skip_bad: _ratings.Skip = False,
+    user_column: model_options.User = None,
+    item_column: model_options.Item = None,
+    rating_column: model_options.Rating = None,
+    time_column: model_options.Time = None,
+    delimiter: model_options.Delimiter = None,
+    skip_bad: model_options.Skip = False,
     force: Force = False,
     quiet: Quiet = False,
     json: Json = False,
@@ -69,8 +69,7 @@ def profiles(
     nothing; exit code 1 means that no epsilon is small enough for --max-recovery.
     """
     from sfumato.attack import audit_profiles
-    from sfumato.cli import model_options as _fitting
-    from sfumato.cli import output as _show
+    from sfumato.cli import model_options, printing
     from sfumato.core.file_format import write_whole
 
     allowed = _allowed(epsilon, choose_epsilon, max_recovery)
@@ -79,8 +78,10 @@ def profiles(
     for place in places.values():
         check_output(place, force, interactions)
     # A profile is a set, in which a row that comes again counts once.
-    rows = _ratings.read(interactions, {**_ratings.columns(context.params), "duplicates": "keep"})
-    with _fitting.bar("attacking", hidden=quiet or json) as tell:
+    rows = model_options.read(
+        interactions, {**model_options.columns(context.params), "duplicates": "keep"}
+    )
+    with model_options.bar("attacking", hidden=quiet or json) as tell:
         found = audit_profiles(
             rows,
             encoder,
@@ -93,8 +94,8 @@ def profiles(
     for kind, data in found.files().items():
         write_whole(places[kind], data)
     files = {kind: str(place) for kind, place in places.items()}
-    told = {**found.to_dict(), **_ratings.reported(rows), "files": files}
-    _show.document(told if json else _summary(told), json)
+    told = {**found.to_dict(), **model_options.reported(rows), "files": files}
+    printing.document(told if json else _summary(told), json)
     if not json:
         print(*_sentences(told), sep="\n")
     if choose_epsilon and told["choice"]["epsilon"] is None:
@@ -184,14 +185,14 @@ def mechanism(
     """Run a mechanism on neighbours; exit code 1 if the measured epsilon exceeds the claim."""
     from sfumato.attack import audit
     from sfumato.attack.mechanism_audit.cases import named
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
     from sfumato.privacy.random_source import InsecureSeededSource
 
     built, neighbours = named(name, epsilon, delta)
     source = None if seed is None else InsecureSeededSource(seed)
     result = audit(built, neighbours, trials, confidence=confidence, delta=delta, source=source)
     told = {"mechanism": name, **result.to_dict()}
-    _show.document(told if json else _table(told), json)
+    printing.document(told if json else _table(told), json)
     if not result.passed:
         raise typer.Exit(1)
 
@@ -206,33 +207,33 @@ def model(
         Path | None,
         typer.Option("--output", "-o", help="Start of the names; MODEL-audit unless told."),
     ] = None,
-    user_column: _ratings.User = None,
-    item_column: _ratings.Item = None,
-    rating_column: _ratings.Rating = None,
-    time_column: _ratings.Time = None,
-    delimiter: _ratings.Delimiter = None,
-    skip_bad: _ratings.Skip = False,
+    user_column: model_options.User = None,
+    item_column: model_options.Item = None,
+    rating_column: model_options.Rating = None,
+    time_column: model_options.Time = None,
+    delimiter: model_options.Delimiter = None,
+    skip_bad: model_options.Skip = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Attack a model to see who was in its data: writes JSON, PNG and a page for the curator."""
     from sfumato.attack import audit_model
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
     from sfumato.recommend import load
 
-    _show.check_kind(file, "model")
+    printing.check_kind(file, "model")
     begin = output or file.with_name(f"{file.stem}-audit")
     places = {kind: begin.with_name(f"{begin.name}.{kind}") for kind in ("json", "png", "html")}
     for place in places.values():
         check_output(place, force, file, train, test)
-    given = _ratings.columns(context.params)
+    given = model_options.columns(context.params)
     learned = load(file)
-    found = audit_model(learned, _ratings.read(train, given), _ratings.read(test, given))
+    found = audit_model(learned, model_options.read(train, given), model_options.read(test, given))
     found.save_json(places["json"])
     found.save_png(places["png"])
     found.save_html(places["html"])
     told = {**found.to_dict(), "files": {kind: str(place) for kind, place in places.items()}}
-    _show.document(told if json else _leak(told), json)
+    printing.document(told if json else _leak(told), json)
 
 
 def _leak(told: dict[str, Any]) -> dict[str, Any]:

@@ -45,13 +45,13 @@ def create(
     json: Json = False,
 ) -> None:
     """Give a data set its budget, in a new ledger or one that is there."""
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
     from sfumato.privacy import Ledger
     from sfumato.privacy.statement import weakness
 
     with Ledger(ledger) as held:
         held.create(dataset, epsilon, delta, unit, relation, parent, new_file=new_file)
-        _show.document(_described(held, dataset), json)
+        printing.document(_described(held, dataset), json)
     if warning := weakness(epsilon, delta):
         print(f"sfumato: warning: {warning}", file=sys.stderr)
 
@@ -63,19 +63,19 @@ def show(
     json: Json = False,
 ) -> None:
     """What is spent and what is left of the budgets, and the chain to note elsewhere."""
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
 
     with _open(ledger) as held:
         if dataset is not None:
             found = {**_described(held, dataset), "chain": held.chain}
-            _show.document(_with_bar(found, json), json)
+            printing.document(_with_bar(found, json), json)
             return
         every = [_with_bar(_described(held, each.name), json) for each in held.datasets()]
         chain = held.chain
     if json:
-        _show.document({"rows": every, "chain": chain}, json)
+        printing.document({"rows": every, "chain": chain}, json)
     else:
-        _show.rows([_short(each) for each in every], json)
+        printing.rows([_short(each) for each in every], json)
         print(f"chain {chain}")
 
 
@@ -86,12 +86,12 @@ def history(
     json: Json = False,
 ) -> None:
     """The charges of a data set, oldest first, and which of them still wait for their output."""
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
 
     with _open(ledger) as held:
         delta = held.dataset(dataset).delta
         found = [_charge(each, delta) for each in held.history(dataset)]
-    _show.rows(found if json else [_brief(each) for each in found], json)
+    printing.rows(found if json else [_brief(each) for each in found], json)
     waiting = [each["release_id"] for each in found if each["unfinished"]]
     if waiting and not json:
         print(f"Charged without output: {', '.join(waiting)}. See budget resume {ledger} ID.")
@@ -107,14 +107,14 @@ def verify(
     json: Json = False,
 ) -> None:
     """Read a ledger from end to end, compose all charges anew, and print its last chain value."""
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
 
     with _open(ledger) as held:
         found = held.verify(expect)
     answer = {"entries": found.entries, "chain": found.chain}
     if found.since is not None:
         answer["since_expected"] = found.since
-    _show.document({"whole": True, **answer}, json)
+    printing.document({"whole": True, **answer}, json)
 
 
 @app.command()
@@ -126,8 +126,7 @@ def resume(
     json: Json = False,
 ) -> None:
     """Write out a release that was paid and stored; or tell the command that completes it."""
-    from sfumato.cli import output as _show
-    from sfumato.cli import release_options as _releasing
+    from sfumato.cli import printing, release_options
     from sfumato.core.file_format import write_whole
 
     check_output(output, force, ledger)
@@ -136,10 +135,10 @@ def resume(
         if charge is None:
             raise ValueError(f"{ledger}: there is no release {release_id!r}; see budget history.")
         if charge.unfinished:
-            raise ValueError(_releasing.completing(ledger, charge))
+            raise ValueError(release_options.completing(ledger, charge))
         data = held.fetch(release_id)
     write_whole(output, data)
-    _show.document(
+    printing.document(
         {"release_id": charge.release_id, "dataset": charge.dataset, "nbytes": len(data)}, json
     )
 

@@ -49,12 +49,12 @@ def build(
     json: Json = False,
 ) -> None:
     """Encode a file of vectors and write the index, whole or not at all."""
-    from sfumato.cli import output as _show
-    from sfumato.data import tables as _vectors
+    from sfumato.cli import printing
+    from sfumato.data import tables
     from sfumato.retrieve import BinaryIndex
 
     check_output(output, force, vectors, ids)
-    named, rows = _vectors.read(vectors, ids, id_column)
+    named, rows = tables.read(vectors, ids, id_column)
     begin = time.perf_counter()
     made = BinaryIndex(
         bits=bits, encoder=encoder, metric=metric, keep_vectors=keep_vectors, seed=seed
@@ -63,7 +63,7 @@ def build(
     _fill(made, named, rows, hidden=quiet or json)
     made.save(output)
     seconds = round(time.perf_counter() - begin, 3)
-    _show.document({**_told(made, output), "seconds": seconds}, json)
+    printing.document({**_told(made, output), "seconds": seconds}, json)
 
 
 @app.command()
@@ -78,16 +78,16 @@ def add(
     json: Json = False,
 ) -> None:
     """Write the index with more vectors in it; the directions stay as they were."""
-    from sfumato.cli import output as _show
-    from sfumato.data import tables as _vectors
+    from sfumato.cli import printing
+    from sfumato.data import tables
 
     check_output(output, force, vectors, ids)
     index = _load(file)
     first = int(index.ids.max()) + 1 if len(index) else 0
-    named, rows = _vectors.read(vectors, ids, id_column, first)
+    named, rows = tables.read(vectors, ids, id_column, first)
     _fill(index, named, rows, hidden=quiet or json)
     index.save(output)
-    _show.document(_told(index, output), json)
+    printing.document(_told(index, output), json)
 
 
 @app.command()
@@ -99,14 +99,14 @@ def remove(
     json: Json = False,
 ) -> None:
     """Write the index without these ids, whose codes and vectors are not in the new file."""
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
 
     check_output(output, force)
     index = _load(file)
     index.remove(ids)
     index.compact()
     index.save(output)
-    _show.document(_told(index, output), json)
+    printing.document(_told(index, output), json)
 
 
 @app.command()
@@ -125,14 +125,14 @@ def search(
     json: Json = False,
 ) -> None:
     """The nearest of the index to each query, best first."""
-    from sfumato.cli import output as _show
-    from sfumato.data import tables as _vectors
+    from sfumato.cli import printing
+    from sfumato.data import tables
 
     index = _load(file)
-    named, rows = _vectors.read(queries, None, id_column)
+    named, rows = tables.read(queries, None, id_column)
     order = None if rerank == "none" else rerank
     scores, found = index.search(rows, k, shortlist=shortlist, rerank=order, scan=scan)
-    _show.rows(
+    printing.rows(
         [
             {"query": int(query), "item": int(each), "score": float(score)}
             for query, ids, told in zip(named, found, scores, strict=True)
@@ -145,19 +145,19 @@ def search(
 
 def shown(file: Path, json: bool) -> bool:
     """Say what an index in a file is; False where the file holds something else."""
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
     from sfumato.retrieve import holds_index
 
     if not file.is_file() or not holds_index(file):
         return False
-    _show.document(_told(_any(file), file), json)
+    printing.document(_told(_any(file), file), json)
     return True
 
 
 def _fill(index: Any, ids: Any, rows: Any, *, hidden: bool) -> None:
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
 
-    with _show.progress("encoding", hidden=hidden) as tell:
+    with printing.progress("encoding", hidden=hidden) as tell:
         for start in range(0, len(rows), STEP):
             part = slice(start, start + STEP)
             index.add(ids[part], rows[part])
@@ -192,7 +192,7 @@ def _load(file: Path) -> Any:
 
 
 def _any(file: Path) -> Any:
-    from sfumato.cli.output import check_kind
+    from sfumato.cli.printing import check_kind
 
     check_kind(file, "index")
     from sfumato.retrieve import load

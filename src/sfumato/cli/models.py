@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli import model_options as _ratings
+from sfumato.cli import model_options
 from sfumato.cli.options import Force, Json, Quiet, check_output
 
 __all__ = ["evaluate", "fit", "recommend", "tune"]
@@ -55,15 +55,15 @@ def fit(
     dataset: Annotated[str | None, typer.Option(help="Its name in the ledger.")] = None,
     release_id: Annotated[str | None, typer.Option(help="A retry returns the same bytes.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of all that is random; 0 unless told.")] = None,
-    user_column: _ratings.User = None,
-    item_column: _ratings.Item = None,
-    rating_column: _ratings.Rating = None,
-    time_column: _ratings.Time = None,
-    delimiter: _ratings.Delimiter = None,
-    encoding: _ratings.Told = None,
-    header: _ratings.Header = None,
-    skip_bad: _ratings.Skip = False,
-    report: _ratings.Report = None,
+    user_column: model_options.User = None,
+    item_column: model_options.Item = None,
+    rating_column: model_options.Rating = None,
+    time_column: model_options.Time = None,
+    delimiter: model_options.Delimiter = None,
+    encoding: model_options.Told = None,
+    header: model_options.Header = None,
+    skip_bad: model_options.Skip = False,
+    report: model_options.Report = None,
     force: Force = False,
     quiet: Quiet = False,
     json: Json = False,
@@ -75,29 +75,28 @@ def fit(
     tells nothing where --header or --no-header and --delimiter are given. Ctrl-C keeps the last
     whole epoch.
     """
-    from sfumato.cli import model_options as _fitting
-    from sfumato.cli import output as _show
+    from sfumato.cli import model_options, printing
 
     check_output(output, force, ratings, valid, catalogue, accounts)
-    _ratings.check_report(report, output, force, ratings, catalogue, accounts)
+    model_options.check_report(report, output, force, ratings, catalogue, accounts)
     options = context.params
-    model, public = _fitting.make("fit", options), _fitting.public(options)
-    private, given = epsilon is not None, _ratings.columns(options)
-    train = _ratings.read(ratings, _ratings.private(options) if private else given)
-    watched = None if valid is None else _ratings.read(valid, given)
+    model, public = model_options.make("fit", options), model_options.public(options)
+    private, given = epsilon is not None, model_options.columns(options)
+    train = model_options.read(ratings, model_options.private(options) if private else given)
+    watched = None if valid is None else model_options.read(valid, given)
     begin, stopped = time.perf_counter(), None
     more: dict[str, Any]
     if private:
-        _ratings.curators_report(report, train, public, bounds)
-        more = {"stored": _fitting.release(model, train, public, options)}
+        model_options.curators_report(report, train, public, bounds)
+        more = {"stored": model_options.release(model, train, public, options)}
     else:
-        more = {"ratings": len(train), **_ratings.reported(train, watched)}
-        stopped = _fitting.run(model, train, watched, public, hidden=quiet or json)
+        more = {"ratings": len(train), **model_options.reported(train, watched)}
+        stopped = model_options.run(model, train, watched, public, hidden=quiet or json)
     model.save(output)
     seconds = round(time.perf_counter() - begin, 3)
-    _show.document({**_fitting.told(model, output), **more, "seconds": seconds}, json)
+    printing.document({**model_options.told(model, output), **more, "seconds": seconds}, json)
     if model.statement is not None:
-        _show.promise(model.statement, json)
+        printing.promise(model.statement, json)
     if stopped is not None:
         print(f"sfumato: stopped; {output} holds {stopped}.", file=sys.stderr)
         raise SystemExit(130)
@@ -105,8 +104,7 @@ def fit(
 
 def shown(file: Path, json: bool) -> bool:
     """Say what a model in a file is; False where the file holds something else."""
-    from sfumato.cli import model_options as _fitting
-    from sfumato.cli import output as _show
+    from sfumato.cli import model_options, printing
     from sfumato.core.file_format import kind_of_file
     from sfumato.recommend import load
     from sfumato.recommend.base import Estimator
@@ -114,9 +112,9 @@ def shown(file: Path, json: bool) -> bool:
     if kind_of_file(file) not in Estimator.KINDS:
         return False
     model = load(file)
-    _show.document(_fitting.told(model, file), json)
+    printing.document(model_options.told(model, file), json)
     if model.statement is not None:
-        _show.promise(model.statement, json)
+        printing.promise(model.statement, json)
     return True
 
 
@@ -129,28 +127,28 @@ def evaluate(
     relevant_from: Annotated[
         float | None, typer.Option(help="The rating from which on an item was right.")
     ] = None,
-    user_column: _ratings.User = None,
-    item_column: _ratings.Item = None,
-    rating_column: _ratings.Rating = None,
-    time_column: _ratings.Time = None,
-    delimiter: _ratings.Delimiter = None,
-    skip_bad: _ratings.Skip = False,
+    user_column: model_options.User = None,
+    item_column: model_options.Item = None,
+    rating_column: model_options.Rating = None,
+    time_column: model_options.Time = None,
+    delimiter: model_options.Delimiter = None,
+    skip_bad: model_options.Skip = False,
     json: Json = False,
 ) -> None:
     """Hold a model's predictions against ratings: rmse, mae, n, nbytes."""
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
 
     if top is None and (seen is not None or relevant_from is not None):
         raise ValueError("evaluate: --seen and --relevant-from go with --top.")
-    _show.check_kind(model, "model")
+    printing.check_kind(model, "model")
     from sfumato.recommend import load
     from sfumato.recommend.metrics.rating import evaluate as measured
 
-    given = _ratings.columns(context.params)
-    rows = _ratings.read(test, given)
-    known = None if seen is None else _ratings.read(seen, given)
+    given = model_options.columns(context.params)
+    rows = model_options.read(test, given)
+    known = None if seen is None else model_options.read(seen, given)
     told = measured(load(model), rows, n=top, exclude=known, relevant_from=relevant_from)
-    _show.document({**told, **_ratings.reported(rows, known)}, json)
+    printing.document({**told, **model_options.reported(rows, known)}, json)
 
 
 def recommend(
@@ -164,29 +162,30 @@ def recommend(
     likes: Annotated[
         list[str] | None, typer.Option(help="An item a guest likes; repeatable.")
     ] = None,
-    user_column: _ratings.User = None,
-    item_column: _ratings.Item = None,
-    rating_column: _ratings.Rating = None,
-    time_column: _ratings.Time = None,
-    delimiter: _ratings.Delimiter = None,
-    skip_bad: _ratings.Skip = False,
+    user_column: model_options.User = None,
+    item_column: model_options.Item = None,
+    rating_column: model_options.Rating = None,
+    time_column: model_options.Time = None,
+    delimiter: model_options.Delimiter = None,
+    skip_bad: model_options.Skip = False,
     json: Json = False,
 ) -> None:
     """The best items for a user, or for a guest who likes some items."""
-    from sfumato.cli import model_options as _fitting
-    from sfumato.cli import output as _show
+    from sfumato.cli import model_options, printing
 
     if (user is None) == (not likes):
         raise ValueError("recommend: give either a user's id or, for a guest, --likes ITEM.")
     if user is None and seen is not None:
         raise ValueError("recommend: --seen goes with a user's id; a guest's items are --likes.")
-    _show.check_kind(model, "model")
+    printing.check_kind(model, "model")
     from sfumato.recommend import load
 
     loaded = load(model)
-    known = None if seen is None else _ratings.read(seen, _ratings.columns(context.params))
-    found = _fitting.best(loaded, user, likes or [], n, known)
-    _show.rows([{"item": item, "score": score} for item, score in found], json)
+    known = (
+        None if seen is None else model_options.read(seen, model_options.columns(context.params))
+    )
+    found = model_options.best(loaded, user, likes or [], n, known)
+    printing.rows([{"item": item, "score": score} for item, score in found], json)
 
 
 def tune(
@@ -210,12 +209,12 @@ def tune(
     clip: Annotated[float | None, typer.Option(help="Skip ratings of a larger loss.")] = None,
     threads: Annotated[int | None, typer.Option(help="At once, on one table.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of all that is random; 0 unless told.")] = None,
-    user_column: _ratings.User = None,
-    item_column: _ratings.Item = None,
-    rating_column: _ratings.Rating = None,
-    time_column: _ratings.Time = None,
-    delimiter: _ratings.Delimiter = None,
-    skip_bad: _ratings.Skip = False,
+    user_column: model_options.User = None,
+    item_column: model_options.Item = None,
+    rating_column: model_options.Rating = None,
+    time_column: model_options.Time = None,
+    delimiter: model_options.Delimiter = None,
+    skip_bad: model_options.Skip = False,
     force: Force = False,
     quiet: Quiet = False,
     json: Json = False,
@@ -224,16 +223,15 @@ def tune(
 
     Ctrl-C keeps the log. A private model is not tuned: that would cost, uncharged.
     """
-    from sfumato.cli import model_options as _fitting
-    from sfumato.cli import output as _show
+    from sfumato.cli import model_options, printing
     from sfumato.recommend.tuning import tune as search
 
     if output is not None:
         check_output(output, force, ratings, valid, log)
-    given = _ratings.columns(context.params)
-    model = _fitting.make("tune", {**context.params, "valid": None})
-    train, held = _parts(_ratings.read(ratings, given), valid, given)
-    with _fitting.bar("tuning", hidden=quiet or json) as tell:
+    given = model_options.columns(context.params)
+    model = model_options.make("tune", {**context.params, "valid": None})
+    train, held = _parts(model_options.read(ratings, given), valid, given)
+    with model_options.bar("tuning", hidden=quiet or json) as tell:
         try:
             found = search(
                 model,
@@ -256,13 +254,13 @@ def tune(
         "valid_rmse": found.rmse,
         "trials": len(found.trials),
         "model": None if output is None else str(output),
-        **_ratings.reported(train, held),
+        **model_options.reported(train, held),
     }
-    _show.document(told, json)
+    printing.document(told, json)
 
 
 def _parts(ratings: Any, valid: Path | None, given: dict[str, Any]) -> tuple[Any, Any]:
     if valid is not None:
-        return ratings, _ratings.read(valid, given)
+        return ratings, model_options.read(valid, given)
     train, held = ratings.split(0.9, 0.1, seed=0)
     return train, held

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli import model_options as _ratings
+from sfumato.cli import model_options
 from sfumato.cli.options import Force, Json, check_output
 
 __all__ = [
@@ -104,14 +104,14 @@ def release(
     release_id: Annotated[
         str | None, typer.Option(help="A name; the same again returns the stored release.")
     ] = None,
-    user_column: _ratings.User = None,
-    item_column: _ratings.Item = None,
-    rating_column: _ratings.Rating = None,
-    delimiter: _ratings.Delimiter = None,
-    encoding: _ratings.Encoding = "utf-8",
-    header: _ratings.Header = None,
+    user_column: model_options.User = None,
+    item_column: model_options.Item = None,
+    rating_column: model_options.Rating = None,
+    delimiter: model_options.Delimiter = None,
+    encoding: model_options.Encoding = "utf-8",
+    header: model_options.Header = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", hidden=True)] = False,
-    report: _ratings.Report = None,
+    report: model_options.Report = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -121,27 +121,26 @@ def release(
     Line 1 of the file is taken to be public, or tells nothing where --header or --no-header and
     --delimiter are given.
     """
-    from sfumato.cli import output as _show
-    from sfumato.cli import release_options as _releasing
+    from sfumato.cli import printing, release_options
 
     check_output(output, force, interactions, users)
     encoder = make("profiles", context.params, epsilon)
-    _ratings.check_report(report, output, force, interactions, users)
-    named = _ratings.listed(users, "users", interactions, encoding)
+    model_options.check_report(report, output, force, interactions, users)
+    named = model_options.listed(users, "users", interactions, encoding)
     given = {name: context.params[name] for name in PAID if context.params[name] is not None}
     if ledger is not None and (not ledger.exists() or not ledger.stat().st_size):
         raise FileNotFoundError(f"{ledger}: there is no ledger; make one with budget create.")
-    rows = _ratings.read(interactions, _ratings.private(context.params))
-    _ratings.curators_report(report, rows, {"users": named})
+    rows = model_options.read(interactions, model_options.private(context.params))
+    model_options.curators_report(report, rows, {"users": named})
     if ledger is not None:
         given["release_id"] = release_id = release_id or secrets.token_hex(16)
-    stored = _releasing.is_stored(ledger, release_id)
-    with _releasing.way_back(ledger, release_id):
+    stored = release_options.is_stored(ledger, release_id)
+    with release_options.way_back(ledger, release_id):
         made = encoder.release(rows, users=named, **given)
         made.save(output)
-    _show.document({**_show.info(made, output), "stored_before": stored}, json)
+    printing.document({**printing.info(made, output), "stored_before": stored}, json)
     whole = made.profile_epsilon(encoder.typical_size)
-    _show.promise(made.statement, json, _whole_profile(whole, encoder.typical_size))
+    printing.promise(made.statement, json, _whole_profile(whole, encoder.typical_size))
     if stored:
         print(f"sfumato: {release_id!r} was stored before; nothing was drawn.", file=sys.stderr)
 
@@ -166,10 +165,10 @@ def similar(
     json: Json = False,
 ) -> None:
     """The users whose released profiles are most like one's own, as far as the noise lets see."""
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
 
     found = _load(file)
-    one = _ratings.id_of(user, found.kind)
+    one = model_options.id_of(user, found.kind)
     if one not in found.users_:
         raise ValueError(f"{file}: has no profile of the user that was named.")
     most = min(n, max(len(found) - 1, 1))
@@ -179,11 +178,11 @@ def similar(
         print("sfumato: the release tells of nobody who is alike.", file=sys.stderr)
     names = ("user", "similarity", "std_error")
     rows = zip(*(column[0][told].tolist() for column in answers), strict=True)
-    _show.rows([dict(zip(names, row, strict=True)) for row in rows], json)
+    printing.rows([dict(zip(names, row, strict=True)) for row in rows], json)
 
 
 def _load(file: Path) -> Any:
-    from sfumato.cli.output import check_kind
+    from sfumato.cli.printing import check_kind
 
     check_kind(file, "sketch")
     from sfumato.profile import ReleasedProfiles, load

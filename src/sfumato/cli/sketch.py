@@ -73,22 +73,21 @@ def build(
     A key is its value, whatever type the file gives it: 7 and "7" are one key, and so are all empty
     values, so that no row changes how another one is read.
     """
-    from sfumato.cli import output as _show
-    from sfumato.cli import sketch_kinds as _kinds
+    from sfumato.cli import printing, sketch_kinds
     from sfumato.data import read_batches
     from sfumato.engine import map_merge
 
-    make = _kinds.maker(kind, settings or [])
-    limit = None if memory_limit is None else _kinds.size(memory_limit)
+    make = sketch_kinds.maker(kind, settings or [])
+    limit = None if memory_limit is None else sketch_kinds.size(memory_limit)
     check_output(output, force)
     columns = [column] if weights is None else [column, weights]
     keys, step = [column], None
     if clip is not None:
-        keys, step = columns, _kinds.clipping(make(), column, weights, clip)
-    rows = _kinds.rows_of(files, columns) if skip_bad else files
+        keys, step = columns, sketch_kinds.clipping(make(), column, weights, clip)
+    rows = sketch_kinds.rows_of(files, columns) if skip_bad else files
     source = read_batches(rows, columns, keys=keys, skip_nulls=skip_nulls)
     begin = time.perf_counter()
-    with _show.progress(f"sketching {column}", hidden=quiet or json) as tell:
+    with printing.progress(f"sketching {column}", hidden=quiet or json) as tell:
         sketch = map_merge(
             source,
             make,
@@ -101,18 +100,20 @@ def build(
         )
     sketch.save(output)
     seconds = round(time.perf_counter() - begin, 3)
-    _show.document({**_show.info(sketch, output), "rows_read": tell.rows, "seconds": seconds}, json)
+    printing.document(
+        {**printing.info(sketch, output), "rows_read": tell.rows, "seconds": seconds}, json
+    )
 
 
 @app.command()
 def info(file: File, json: Json = False) -> None:
     """Say what a sketch holds: kind, parameters, size, error bound; of a release its statement."""
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
 
     found = _load(file)
-    _show.document(_show.info(found, file), json)
+    printing.document(printing.info(found, file), json)
     if hasattr(found, "statement"):
-        _show.promise(found.statement, json)
+        printing.promise(found.statement, json)
 
 
 @app.command()
@@ -126,13 +127,13 @@ def estimate(
 ) -> None:
     """Ask a sketch about keys, or for its one number about all of them."""
 
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
 
     sketch = _load(file)
     if keys:
-        _show.rows(about(sketch, keys), json)
+        printing.rows(about(sketch, keys), json)
     else:
-        _show.document({"kind": type(sketch).__name__, "estimate": overall(sketch)}, json)
+        printing.document({"kind": type(sketch).__name__, "estimate": overall(sketch)}, json)
 
 
 @app.command()
@@ -147,19 +148,19 @@ def top(
 ) -> None:
     """The keys of the largest counts: those the sketch tracked, or of a public list of keys."""
 
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
 
     listed = None if among is None else among.read_text().splitlines()
-    _show.rows(heaviest(_load(file), k, listed), json)
+    printing.rows(heaviest(_load(file), k, listed), json)
 
 
 @app.command()
 def compare(left: File, right: File, json: Json = False) -> None:
     """How alike the columns of two sketches are, of a kind that tells."""
 
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
 
-    _show.document(compared(_load(left), _load(right)), json)
+    printing.document(compared(_load(left), _load(right)), json)
 
 
 @app.command()
@@ -170,7 +171,7 @@ def merge(
     json: Json = False,
 ) -> None:
     """Join sketches with the same parameters into the sketch of all their streams."""
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
 
     check_output(output, force)
     if len(files) < 2:
@@ -185,7 +186,7 @@ def merge(
             error.add_note(f"({files[0]} and {file})")
             raise
     merged.save(output)
-    _show.document(_show.info(merged, output), json)
+    printing.document(printing.info(merged, output), json)
 
 
 @app.command()
@@ -212,15 +213,14 @@ def release(
     json: Json = False,
 ) -> None:
     """Write a private copy with noise and a privacy statement, charged before it is made."""
-    from sfumato.cli import output as _show
-    from sfumato.cli import release_options as _releasing
+    from sfumato.cli import printing, release_options
 
     check_output(output, force)
     if ledger is not None:
         release_id = release_id or secrets.token_hex(16)
-    stored = _releasing.is_stored(ledger, release_id)
-    with _releasing.way_back(ledger, release_id):
-        made = _releasing.released(
+    stored = release_options.is_stored(ledger, release_id)
+    with release_options.way_back(ledger, release_id):
+        made = release_options.released(
             _load(file),
             (epsilon, delta),
             ledger,
@@ -232,14 +232,14 @@ def release(
             contributions=contributions,
         )
         made.save(output)
-    _show.document({**_show.info(made, output), "stored_before": stored}, json)
-    _show.promise(made.statement, json)
+    printing.document({**printing.info(made, output), "stored_before": stored}, json)
+    printing.promise(made.statement, json)
     if stored:
         print(f"sfumato: {release_id!r} was stored before; nothing was drawn.", file=sys.stderr)
 
 
 def _load(file: Path) -> Any:
-    from sfumato.cli.output import check_kind
+    from sfumato.cli.printing import check_kind
 
     check_kind(file, "sketch")
     import sfumato.profile  # noqa: F401, so that released profiles are known too

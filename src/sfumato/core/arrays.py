@@ -14,12 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.core.ids import plain_numbers
+from sfumato.core.integer_columns import clipped_column
 from sfumato.core.row_values import TEXTS, numbers_of
-from sfumato.privacy.mechanisms.inputs import clipped_column
-from sfumato.sketch.base import WEIGHT
+from sfumato.core.validation import whole
 
 __all__ = [
     "LARGEST",
+    "WEIGHT",
     "column_of",
     "matrix_of",
     "private_points",
@@ -257,6 +258,7 @@ def _row(row: Any) -> np.ndarray:
 
 
 LARGEST_WEIGHT = 1e200
+WEIGHT = whole(1, 2**31 - 1)
 
 
 def whole_weights(

@@ -5,9 +5,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from sfumato.core.arrays import LARGEST, matrix_of, private_points, whole_weights
+from sfumato.core.arrays import LARGEST, WEIGHT, matrix_of, private_points, whole_weights
 from sfumato.core.ids import plain_numbers
-from sfumato.sketch.base import WEIGHT
 
 __all__ = ["BOUNDS", "Box", "Pair", "points", "weighed_points"]
 

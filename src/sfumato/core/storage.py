@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self, get_type_hints
 
 import numpy as np
 
-from sfumato.core import file_format as _format
+from sfumato.core import file_format
 from sfumato.core.file_format import SketchFormatError
 from sfumato.core.validation import Limit, whole
 
@@ -78,12 +78,12 @@ class Stored:
             "parameters": self.parameters,
             "state": self._state(),
         }
-        return _format.pack(header, self._arrays())
+        return file_format.pack(header, self._arrays())
 
     @classmethod
     def from_bytes(cls, data: Any) -> Self:
         """The sketch in these bytes; SketchFormatError when they are not a whole, intact one."""
-        packed = _format.Packed(data)
+        packed = file_format.Packed(data)
         kind = Stored.KINDS.get(packed.kind)
         if kind is None or not issubclass(kind, cls):
             raise SketchFormatError(f"{cls.__name__}: the bytes hold a {packed.kind!r}.")
@@ -93,18 +93,18 @@ class Stored:
                 f"{kind.version}; use the sfumato that wrote it, or make it anew from its data."
             )
         sketch: Self = kind.__new__(kind)
-        with _format.damaged(packed.kind):
+        with file_format.damaged(packed.kind):
             sketch._restore(packed)
         return sketch
 
     @classmethod
-    def _reads(cls, packed: "_format.Packed") -> bool:
+    def _reads(cls, packed: "file_format.Packed") -> bool:
         """Whether a file of another version is read; a subclass may bring it up to date here."""
         return False
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the sketch to a file that is either complete or not there."""
-        _format.write_whole(Path(path), self.to_bytes())
+        file_format.write_whole(Path(path), self.to_bytes())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).from_bytes, (self.to_bytes(),)
@@ -162,7 +162,7 @@ class Stored:
     def _arrays(self) -> dict[str, np.ndarray]:
         return {name: getattr(self, name) for name in self._layout()}
 
-    def _restore(self, packed: "_format.Packed") -> None:
+    def _restore(self, packed: "file_format.Packed") -> None:
         self._set_parameters(**packed.parameters)
         for name, start in self._scalars.items():
             value = packed.state[name]
@@ -185,5 +185,5 @@ def load(source: Any) -> Any:
     array([2])
     """
     if isinstance(source, str | os.PathLike):
-        source = _format.packed_file(source)
+        source = file_format.packed_file(source)
     return Stored.from_bytes(source)

@@ -20,9 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.cli.output import beginning
 from sfumato.core.row_values import cells_of, numbers_of
-from sfumato.data.table_writer import write_table
+from sfumato.data.files import beginning, write_table
 
 __all__ = ["Source", "names_of", "read", "read_one_by_one", "write"]
 
@@ -178,14 +177,14 @@ def read_one_by_one(file: Path, wanted: list[str]) -> Iterator[list[list[Any]]]:
 
 def _form(path: Path) -> Any:
     """How a text file is written; None for Parquet."""
-    from sfumato.data.readers import text as _text
+    from sfumato.data.readers import text_files
 
     if path.name.lower().endswith(".parquet"):
         return None
-    form = _text.form_of(path)
+    form = text_files.form_of(path)
     if form is None:
         raise ValueError(
-            f"{path}: the name must end in .npy, .parquet, {', '.join(_text.ENDINGS)}."
+            f"{path}: the name must end in .npy, .parquet, {', '.join(text_files.ENDINGS)}."
         )
     return form
 
@@ -258,7 +257,7 @@ def names_of(file: Path) -> list[str]:
     """The names of all columns of a file, in its order."""
     import pyarrow.parquet as pq
 
-    from sfumato.data.readers import text as _text
+    from sfumato.data.readers import text_files
     from sfumato.data.readers.batches import matches
 
     (file,) = matches(file)[:1]
@@ -268,7 +267,7 @@ def names_of(file: Path) -> list[str]:
             return list(pq.read_schema(file).names)
         except pa.ArrowException:
             raise ValueError(f"{file}: cannot be read as Parquet.") from None
-    return _text._header(file, form) if form.delimiter else _text.json_names(file, form)
+    return text_files.header_of(file, form) if form.delimiter else text_files.json_names(file, form)
 
 
 def write(path: Path, columns: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from sklearn.utils.metaestimators import available_if
 
 from sfumato.core.bounds import Box
 from sfumato.core.validation import Limit, between, whole
-from sfumato.density.base import KernelEstimator, _seed
+from sfumato.density.base import KernelEstimator, hash_seed
 from sfumato.density.classify.kernel_classes import Planned, refuse_told
 from sfumato.density.projection_histograms import (
     SCORE_CELLS,
@@ -135,7 +135,7 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
             bounds,
             projections=plain["projections"],
             bins=plain["bins"],
-            seed=_seed(plain["random_state"]),
+            seed=hash_seed(plain["random_state"]),
         ).update(points, weights)
         inside = table.box.clip(points)[0]
         if plain["epsilon"] is not None:

@@ -22,7 +22,7 @@ from sfumato.core.bounds import BOUNDS, Box, Pair
 from sfumato.core.file_format import packed_file
 from sfumato.core.ids import plain_numbers
 from sfumato.core.validation import DELTA, Limit, one_of, optional, positive, whole
-from sfumato.density import serialization as _files
+from sfumato.density import serialization
 from sfumato.density.backends import TYPES, Setting, choose, make
 from sfumato.privacy.random_source import Source
 from sfumato.sketch.kernel_sums.radial_kernels import KERNEL
@@ -366,7 +366,7 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
             bounds = _bounds_of(self._owner, used, plain["bandwidth"])
         names = ("backend", "kernel", "bandwidth", "rows", "width", "epsilon", "delta")
         asked = {name: plain[name] for name in (*names, "expected_size", "contributions")}
-        return choose(self._owner, **asked, bounds=bounds, seed=_seed(plain["random_state"]))
+        return choose(self._owner, **asked, bounds=bounds, seed=hash_seed(plain["random_state"]))
 
     def _empty(self, setting: Setting) -> Any:
         """An empty sketch of this setting."""
@@ -421,16 +421,16 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
     def to_bytes(self) -> bytes:
         """The estimator as bytes with a checksum; a private one holds its releases only."""
         self._check_fitted()
-        return _files.to_bytes(self)
+        return serialization.to_bytes(self)
 
     @classmethod
     def from_bytes(cls, data: Any) -> Self:
         """The estimator in these bytes; SketchFormatError when they are not a whole, intact one."""
-        return _files.read(data, cls)
+        return serialization.read(data, cls)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the estimator to a file that is either complete or not there."""
-        _files.write_whole(Path(path), self.to_bytes())
+        serialization.write_whole(Path(path), self.to_bytes())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -452,7 +452,7 @@ def _bounds_of(owner: str, points: np.ndarray, bandwidth: float) -> Pair:
     return tuple(map(float, low - flat)), tuple(map(float, high + flat))
 
 
-def _seed(random_state: Any) -> int:
+def hash_seed(random_state: Any) -> int:
     """The seed of all hashes; 0 unless told, so that two estimators can merge."""
     if random_state is None:
         return 0

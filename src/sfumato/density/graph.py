@@ -13,7 +13,7 @@ from sfumato.core.hashing import KeyColumn
 from sfumato.core.ids import as_ids
 from sfumato.core.validation import Limit, flag, one_of, optional, positive, whole
 from sfumato.density.base import LIMITS, KernelEstimator
-from sfumato.density.base import _seed as seed_of
+from sfumato.density.base import hash_seed as seed_of
 from sfumato.privacy.release import Release
 from sfumato.sketch import Race
 from sfumato.sketch.kernel_sums.race import ReleasedRace

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sfumato.core.arrays import WEIGHT
 from sfumato.core.file_format import Packed, SketchFormatError, damaged, pack
 from sfumato.core.storage import Cells, Stored
 from sfumato.core.validation import DELTA, Limit, checked, one_of, optional, positive, whole
@@ -27,7 +28,6 @@ from sfumato.privacy.noise.share_sampler import ShareSource
 from sfumato.privacy.random_source import Source
 from sfumato.privacy.release import Release, paid_by, whose
 from sfumato.privacy.statement import INSECURE, SYSTEM, UNITS, PrivacyStatement
-from sfumato.sketch.base import WEIGHT
 
 __all__ = ["NoisyShare", "Sharing", "sum_shares"]
 

@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.core.file_format import damaged
 from sfumato.core.validation import positive, whole
 from sfumato.kernels.retrieve.hamming_scan import BLOCK
-from sfumato.retrieve import file_format as _index_file
+from sfumato.retrieve import file_format
 from sfumato.retrieve import file_format as files
 from sfumato.retrieve.binary.store import Held, check_ids
 from sfumato.retrieve.binary.training import Fitted
@@ -54,15 +54,15 @@ def save(
     arrays = {f"encoder.{name}": array for name, array in learned.items()}
     if lift is not None:
         arrays["centre"] = lift.centre
-    _index_file.write(path, header, {**arrays, **held.arrays()})
+    file_format.write(path, header, {**arrays, **held.arrays()})
 
 
 def restored(
     path: str | os.PathLike[str], build: Callable[..., T], *, check: bool
 ) -> tuple[T, Fitted, Held]:
     """The index that `build` makes of its parameters, what was learned, and the rows, mapped."""
-    header, arrays = _index_file.opened(path, check=check)
-    _index_file.expect(header, KIND, VERSION)
+    header, arrays = file_format.opened(path, check=check)
+    file_format.expect(header, KIND, VERSION)
     with damaged(KIND, IndexFormatError):
         given, fitted = _fitted(header, arrays)
         index = build(**given)

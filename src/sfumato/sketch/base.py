@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, NoReturn, Self
 
 import numpy as np
 
+from sfumato.core.arrays import WEIGHT
 from sfumato.core.file_format import Packed
 from sfumato.core.hashing import KeyColumn
 from sfumato.core.storage import TOTAL, Cells, Stored, load
@@ -233,9 +234,6 @@ class LinearSketch(Sketch, in_files=False):
         largest = float(np.abs(self._cells).max(initial=0))
         if not (0 <= self.mass <= HEAVIEST and largest <= LARGEST_ENTRY * self.mass):
             raise ValueError("a cell is larger than all that was added.")
-
-
-WEIGHT = whole(1, 2**31 - 1)
 
 
 def heaviest(sizes: np.ndarray | None, count: int) -> int:

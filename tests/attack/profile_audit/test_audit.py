@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.attack import audit_profiles, choose_epsilon
-from sfumato.attack.profile_audit import scenario as _profile_scene
+from sfumato.attack.profile_audit import scenario
 from sfumato.attack.profile_audit.scenario import BY_POPULARITY, BY_TASTE, POPULARITY
 from sfumato.attack.report.profile_page import GRID, MEANINGS
 from sfumato.data import Interactions, generate_world
@@ -174,7 +174,7 @@ def test_a_row_that_comes_again_counts_once(world):
 
 
 def test_many_items_are_worked_off_in_parts(world, found, monkeypatch):
-    monkeypatch.setattr(_profile_scene, "CELLS", 5 * found.candidates)
+    monkeypatch.setattr(scenario, "CELLS", 5 * found.candidates)
     ticks = []
     told = audit_profiles(
         world,
@@ -192,14 +192,14 @@ def test_many_items_are_worked_off_in_parts(world, found, monkeypatch):
 
 
 def test_fewer_users_are_attacked_where_there_are_many_items_unless_told(world, monkeypatch):
-    monkeypatch.setattr(_profile_scene, "ATTACKED", 25 * 60 + 7)
+    monkeypatch.setattr(scenario, "ATTACKED", 25 * 60 + 7)
     mechanism = Blip(**SMALL, epsilon=4)
     found = audit_profiles(world, mechanism, epsilons=[])
     assert found.users == {"known": 48, "learned_from": 48, "attacked": 25, "at_most": 25}
     assert "at most 25" in found.files()["html"].decode()
     asked = audit_profiles(world, mechanism, epsilons=[], sample=30)
     assert asked.users == {"known": 48, "learned_from": 48, "attacked": 30, "at_most": 30}
-    monkeypatch.setattr(_profile_scene, "ATTACKED", 1)
+    monkeypatch.setattr(scenario, "ATTACKED", 1)
     assert audit_profiles(world, mechanism, epsilons=[]).users["attacked"] == 20
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sfumato.attack.profile_audit import scenario as _profile_attacks
+from sfumato.attack.profile_audit import scenario
 from sfumato.attack.profile_audit.scenario import Attacker
 from sfumato.data import Interactions
 
@@ -18,7 +18,7 @@ def asked(monkeypatch):
     def learn(known, candidates):
         seen.append(np.unique(known.users))
 
-    monkeypatch.setattr(_profile_attacks, "learn_prior", learn)
+    monkeypatch.setattr(scenario, "learn_prior", learn)
     return seen
 
 
@@ -34,7 +34,7 @@ def test_all_known_users_teach_tastes_where_they_are_few(asked):
 
 @pytest.mark.parametrize(("name", "limit"), [("LEARNED_USERS", 50), ("LEARNED_CELLS", 50 * 12)])
 def test_of_many_some_do_from_all_over_the_same_each_time(asked, monkeypatch, name, limit):
-    monkeypatch.setattr(_profile_attacks, name, limit)
+    monkeypatch.setattr(scenario, name, limit)
     attackers = [Attacker.who_knows(known(400), ITEMS) for _ in range(2)]
     assert [attacker.learned for attacker in attackers] == [50, 50]
     assert asked[0].tolist() == asked[1].tolist()

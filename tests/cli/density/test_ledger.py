@@ -160,11 +160,11 @@ def drawn(model, monkeypatch):
     """The axis of a picture."""
     from matplotlib.figure import Figure
 
-    from sfumato.cli.density import figure as _density_figure
+    from sfumato.cli.density import figure
 
     kept = []
     monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: kept.append(self))
-    _density_figure.heat_map(model, _density_figure.Path("x.png"))
+    figure.heat_map(model, figure.Path("x.png"))
     return kept[0].axes[0]
 
 

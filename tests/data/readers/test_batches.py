@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.data import read_batches
-from sfumato.data.readers import text as _text
+from sfumato.data.readers import text_files
 
 ROWS = 5000
 TABLE = pa.table(
@@ -292,7 +292,10 @@ def test_a_damaged_parquet_page_is_one_clear_error(tmp_path):
 
 
 def test_what_the_machine_refuses_is_not_blamed_on_the_file(tmp_path, monkeypatch):
-    for name, module, opener in (("v.parquet", pq, "ParquetFile"), ("v.csv", _text, "_relation")):
+    for name, module, opener in (
+        ("v.parquet", pq, "ParquetFile"),
+        ("v.csv", text_files, "_relation"),
+    ):
         path = tmp_path / name
         path.write_text("user\n1\n")
         if name == "v.parquet":

@@ -11,9 +11,8 @@ import pytest
 from scipy.stats import binom
 
 from sfumato.privacy import Accountant
-from sfumato.privacy.accounting import composition as _compose
+from sfumato.privacy.accounting import composition, rdp
 from sfumato.privacy.accounting import pld as _product
-from sfumato.privacy.accounting import rdp as _renyi
 from sfumato.privacy.accounting.calibration import gaussian_epsilon
 from sfumato.privacy.accounting.losses import (
     Approximate,
@@ -199,7 +198,7 @@ def test_many_kinds_of_gaussian_noise_cost_no_less_than_as_many_of_the_widest():
 def test_renyi_curves_are_not_added_up_below_their_exact_sum():
     losses = {Concentrated(rho): n for n, rho in enumerate((0.1, 0.7, 1e-3, 0.3), start=1)}
     exact = sum(n * Fraction(loss.rho) for loss, n in losses.items())
-    for order, found in zip(_renyi.ORDERS, _compose._curve(losses), strict=True):
+    for order, found in zip(rdp.ORDERS, composition._curve(losses), strict=True):
         assert Fraction(found) >= Fraction(order) * exact
 
 
@@ -395,29 +394,29 @@ def test_a_loss_that_stands_for_others_costs_more_and_hardly_so(bits):
     draw, most = random.Random(bits), 1 + 1.03 * 2.0 ** (1 - bits)
     for _ in range(500):
         loss = drawn(draw)
-        dear = _compose._dearer(loss, bits)
-        (bound, delta), (dear_bound, dear_delta) = _renyi.basic(loss), _renyi.basic(dear)
+        dear = composition._dearer(loss, bits)
+        (bound, delta), (dear_bound, dear_delta) = rdp.basic(loss), rdp.basic(dear)
         assert delta <= dear_delta <= most * delta, loss
         if bound < math.inf:
             more = most + 1e-9 if not isinstance(loss, Sampled) else most**2
             assert bound <= dear_bound <= more * bound, loss
         assert loss.rho <= dear.rho <= most**4 * loss.rho, loss
-    kinds = {_compose._dearer(Pure(1 + k / 10**6), bits) for k in range(10**4)}
+    kinds = {composition._dearer(Pure(1 + k / 10**6), bits) for k in range(10**4)}
     assert len(kinds) == 1 + math.ceil(0.01 * 2 ** (bits - 1))
 
 
 def test_a_sum_of_curves_is_not_below_the_exact_one():
     draw = random.Random(6)
     losses = Counter({LaplaceNoise(Fraction(draw.randint(50, 10**4))): 1 for _ in range(300)})
-    above = _compose._curve(losses)[::50].tolist()
+    above = composition._curve(losses)[::50].tolist()
     exact = [sum(map(Fraction, column)) for column in zip(*map(_curve_of, losses), strict=True)]
     assert all(Fraction(a) >= b for a, b in zip(above, exact, strict=True))
-    plain = np.sum([_renyi.curve(loss) for loss in losses], axis=0)[::50].tolist()
+    plain = np.sum([rdp.curve(loss) for loss in losses], axis=0)[::50].tolist()
     assert any(Fraction(a) < b for a, b in zip(plain, exact, strict=True))  # floats alone would be
 
 
 def _curve_of(loss):
-    return _renyi.curve(loss)[::50].tolist()
+    return rdp.curve(loss)[::50].tolist()
 
 
 def test_answers_of_an_accountant_never_go_down():
@@ -430,7 +429,7 @@ def test_answers_of_an_accountant_never_go_down():
             now = one.epsilon(1e-6), one.delta(0.5)
             assert now[0] >= before[0]
             assert now[1] >= before[1]
-            bare = _compose.epsilon_at(one._branches[0], 1e-6, "pld")
+            bare = composition.epsilon_at(one._branches[0], 1e-6, "pld")
             assert now[0] >= bare
             lower, before, raw = lower + (bare < raw), now, bare
         assert one.epsilon(1e-7) >= one.epsilon(1e-6)
@@ -455,13 +454,13 @@ def test_a_running_composition_is_near_the_exact_one_and_never_below(sizes):
         loss = [Pure(float(e)), LaplaceNoise(2 / e, 2), GaussianNoise(1 / e**2), Flips(1 / (2 + e))]
         losses[loss[k % 4]] += 1
         joined = running and running.joined(loss[k % 4])
-        running = joined or _compose.Composition.of(losses)
+        running = joined or composition.Composition.of(losses)
         if k % 20 == 19:
             found = running.epsilon(1e-6)
             finest = max(each.epsilon(1e-6) for each in _product.distribution(losses))
             # The finest grid is itself a part in 2000 above the exact composition.
             assert finest / 1.0005 <= found <= 1.01 * finest
-            again = _compose.Composition.from_bytes(running.to_bytes())
+            again = composition.Composition.from_bytes(running.to_bytes())
             assert again.epsilon(1e-6) == pytest.approx(found, rel=1e-6)
 
 
@@ -478,10 +477,10 @@ def test_a_running_product_is_not_below_the_exact_binomial(epsilon, times):
 
 def test_a_running_composition_of_samples_knows_both_directions():
     loss = Sampled(0.05, GaussianNoise(Fraction(4)))
-    first = _compose.Composition.of(Counter({Pure(0.01): 3}))
+    first = composition.Composition.of(Counter({Pure(0.01): 3}))
     running = first.joined(loss)
     for _ in range(20):
-        running = running.joined(loss) or _compose.Composition.of(
+        running = running.joined(loss) or composition.Composition.of(
             Counter({Pure(0.01): 3, loss: 21})
         )
     want = total([(Pure(0.01), 3), (loss, 21)]).epsilon(1e-6)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sfumato.privacy import Accountant
-from sfumato.privacy.accounting import rdp as _renyi
+from sfumato.privacy.accounting import rdp
 from sfumato.privacy.accounting.losses import Flips, GaussianNoise, LaplaceNoise, Pure, Sampled
 
 
@@ -24,9 +24,9 @@ def test_renyi_curve_of_laplace_is_the_sum_over_its_mass(scale, change):
     x = np.arange(-60 * max(scale, 30), 60 * max(scale, 30) + 1)
     q = np.exp(-np.abs(x - change) / scale)
     ratio = (np.abs(x - change) - np.abs(x)) / scale
-    found = _renyi.curve(LaplaceNoise(Fraction(scale), change, 3))
+    found = rdp.curve(LaplaceNoise(Fraction(scale), change, 3))
     for place in (0, 300, 600, 750):
-        order = _renyi.ORDERS[place]
+        order = rdp.ORDERS[place]
         moment = math.fsum(q * np.expm1(order * ratio)) / math.fsum(q)
         want = 3 * math.log1p(moment) / (order - 1)
         assert want * (1 - 1e-6) <= found[place] <= want * (1 + 1e-6) + 1e-13 / (order - 1)
@@ -36,8 +36,8 @@ def test_renyi_curve_of_answers_at_order_two():
     # E_Q (P/Q)**2 = p**2 / q + q**2 / p for answers p, q = 1 - p.
     p = 1 / (1 + math.exp(-0.7))
     want = math.log(p**2 / (1 - p) + (1 - p) ** 2 / p)
-    place = int(np.abs(_renyi.ORDERS - 2).argmin())
-    assert _renyi.curve(Pure(0.7))[place] == pytest.approx(want, rel=0.01)
+    place = int(np.abs(rdp.ORDERS - 2).argmin())
+    assert rdp.curve(Pure(0.7))[place] == pytest.approx(want, rel=0.01)
 
 
 @pytest.mark.parametrize(("rate", "sigma", "count"), [(0.01, 4, 1000), (0.1, 2, 100), (1e-3, 1, 9)])
@@ -56,16 +56,16 @@ def test_renyi_of_a_sample_is_that_of_the_peer_and_above_the_distribution(rate, 
 
 @pytest.mark.parametrize("noise", [LaplaceNoise(Fraction(2), 3), Flips(Fraction(1, 4)), Pure(1.0)])
 def test_renyi_of_a_sample_covers_both_directions_of_the_exact_mixture(noise):
-    from sfumato.privacy.accounting import rdp as _renyi
+    from sfumato.privacy.accounting import rdp
     from sfumato.privacy.accounting.pld import atoms
 
     # The worst pair itself, mixed, at some orders: exact sums over its atoms.
     pair, rate = atoms(noise), 0.3
     p, q = pair.masses, pair.masses * np.exp(-pair.losses)
     mixed = (1 - rate) * q + rate * p
-    told = _renyi.curve(Sampled(rate, noise))
-    for at in np.searchsorted(_renyi.ORDERS, [1.5, 2, 3, 7.3, 20, 100]):
-        order = _renyi.ORDERS[at]
+    told = rdp.curve(Sampled(rate, noise))
+    for at in np.searchsorted(rdp.ORDERS, [1.5, 2, 3, 7.3, 20, 100]):
+        order = rdp.ORDERS[at]
         for one, other in ((mixed, q), (q, mixed)):
             exact = np.log((one**order * other ** (1 - order)).sum()) / (order - 1)
             assert exact <= told[at] * (1 + 1e-9) + 1e-12

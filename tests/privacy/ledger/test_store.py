@@ -13,9 +13,7 @@ import pytest
 
 from sfumato.privacy import Accountant, Ledger, LedgerDamaged
 from sfumato.privacy.accounting.losses import Concentrated, Flips, GaussianNoise, LaplaceNoise, Pure
-from sfumato.privacy.ledger import budget as _budget
-from sfumato.privacy.ledger import entries as _ledger_entries
-from sfumato.privacy.ledger import store as _ledger_file
+from sfumato.privacy.ledger import budget, entries, store
 from support.ledger_files import flipped, old_ledger
 
 
@@ -136,11 +134,11 @@ TINY = Fraction(497, 1000)
 def fill(ledger, dataset, losses):
     """Charges in one transaction, as charging each of them durably would take minutes."""
     with ledger._writing() as (file, book):
-        writer = _ledger_entries.Writer(file, book.place, book.chain)
+        writer = entries.Writer(file, book.place, book.chain)
         for place, loss in enumerate(losses):
             line = json.dumps(loss.to_dict(), sort_keys=True)
             writer.add("charge", f"{dataset} {place}", dataset, line, "a count", 0, "now")
-        spent = _budget.whole_cost(Counter(losses), book.dataset(dataset).delta)
+        spent = budget.whole_cost(Counter(losses), book.dataset(dataset).delta)
         writer.spend(dataset, spent, writer.place)
         writer.close()
 
@@ -316,7 +314,7 @@ def test_verify_composes_the_charges_anew(tmp_path):
                 0
             ]
         row = (name, place, epsilon, pure)
-        seal = _ledger_entries.sealed("running", row)  # as if a program had composed wrongly
+        seal = entries.sealed("running", row)  # as if a program had composed wrongly
         text = "UPDATE running SET epsilon = ?, sums = ?, seal = ? WHERE dataset = ?"
         other = tmp_path / f"{name}.ledger"
         shutil.copy(path, other)
@@ -330,7 +328,7 @@ def test_a_sum_that_is_not_up_to_date_is_noticed(tmp_path):
     path, _ = full(tmp_path)
     row = ("views", 4, 0.1, str(Fraction(0.1)))
     text = "UPDATE running SET place = ?, epsilon = ?, sums = ?, seal = ? WHERE dataset = 'views'"
-    change(path, (text, (*row[1:], _ledger_entries.sealed("running", row))))
+    change(path, (text, (*row[1:], entries.sealed("running", row))))
     for use in (
         lambda: Ledger(path).remaining("part"),
         lambda: Ledger(path).charge("part", 1, "x"),
@@ -441,7 +439,7 @@ def test_a_blob_without_its_name_is_never_written_over(ledger, tmp_path, monkeyp
     # A process was killed after the entry and before the name; then the disk is full.
     same, folder = bytes(2**17), tmp_path / "shop.ledger.blobs"
     with monkeypatch.context() as killed:
-        killed.setattr(_ledger_file, "settle_blob", lambda folder, digest: None)
+        killed.setattr(store, "settle_blob", lambda folder, digest: None)
         ledger.release("views", 0.1, "a model", lambda release_id: same, release_id="one")
     assert [path.suffix for path in folder.iterdir()] == [".part"]
     with monkeypatch.context() as full:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sfumato.privacy.mechanisms.inputs import FixedPoint
+from sfumato.privacy.mechanisms.fixed_point import FixedPoint
 
 GRIDS = [
     FixedPoint(low=-1, high=1, step=0.25),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sfumato.privacy.mechanisms import selection as _choose
+from sfumato.privacy.mechanisms import selection
 from sfumato.privacy.mechanisms.selection import Exponential, PermuteAndFlip, ReportNoisyMax
 from sfumato.privacy.noise.exact.reference import Bits
 from sfumato.privacy.random_source import InsecureSeededSource
@@ -176,7 +176,7 @@ def test_numbers_that_first_bits_leave_open_are_decided_exactly(bits):
     source, trials = InsecureSeededSource(8), 10_000
     words = np.empty(trials, np.uint64)
     source.fill(words)
-    drawn = _choose._passed(cuts(costs), words >> np.uint64(64 - bits), Bits(source), bits)
+    drawn = selection._passed(cuts(costs), words >> np.uint64(64 - bits), Bits(source), bits)
     weights = np.array([np.exp(-float(cost)) for cost in costs])
     counts = np.bincount(drawn, minlength=5)
     assert stats.chisquare(counts, weights / weights.sum() * trials).pvalue > RARE
@@ -191,15 +191,15 @@ def cuts(costs):
         return np.zeros(words.shape, int)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_choose, "_passed", capture)
-        _choose.exp_choices(costs, 1, None)
+        patch.setattr(selection, "_passed", capture)
+        selection.exp_choices(costs, 1, None)
     return kept["cuts"]
 
 
 def test_bounds_hold_the_weights_and_tighten():
     costs = [Fraction(0), Fraction(1, 7), Fraction(3), Fraction(40), Fraction(10**9)]
     for digits in (64, 128, 400):
-        for cost, (low, high) in zip(costs, _choose._masses(costs, digits), strict=True):
+        for cost, (low, high) in zip(costs, selection._masses(costs, digits), strict=True):
             with mpmath.workdps(200):
                 exact = mpmath.exp(-fraction(cost)) * mpmath.mpf(2) ** digits
                 assert low <= exact <= high

@@ -20,7 +20,7 @@ from sfumato.privacy.noise.discrete import (
     discrete_laplace,
     flips,
 )
-from sfumato.privacy.noise.exact import reference as _cks
+from sfumato.privacy.noise.exact import reference
 from sfumato.privacy.noise.exact.laws import exp_bounds
 from sfumato.privacy.noise.tables import GaussianSampler, LaplaceSampler, _below_exp
 from sfumato.privacy.random_source import InsecureSeededSource, SystemSource, stated
@@ -92,10 +92,10 @@ def test_fast_noise_is_as_large_as_it_should_be(law, scale):
 @pytest.mark.parametrize("scale", ["1/4", "1", "21/2", "20000"])
 @pytest.mark.parametrize("law", ["laplace", "gaussian"])
 def test_reference_noise_has_the_exact_mass(law, scale):
-    bits = _cks.Bits(InsecureSeededSource(12))
+    bits = reference.Bits(InsecureSeededSource(12))
     scale = Fraction(scale)
     argument = scale if law == "laplace" else scale**2
-    draws = np.array([getattr(_cks, law)(argument, bits) for _ in range(8_000)])
+    draws = np.array([getattr(reference, law)(argument, bits) for _ in range(8_000)])
     assert chance_of(draws, *MASS[law](float(scale))) > RARE
 
 
@@ -104,9 +104,9 @@ def test_reference_noise_has_the_exact_mass(law, scale):
 def test_fast_noise_and_reference_agree(law, scale):
     # Two samples in 20 bins of equal chance; the same law fails with p = RARE.
     scale = Fraction(scale)
-    bits = _cks.Bits(InsecureSeededSource(13))
+    bits = reference.Bits(InsecureSeededSource(13))
     argument = scale if law == "laplace" else scale**2
-    slow = np.array([getattr(_cks, law)(argument, bits) for _ in range(8_000)])
+    slow = np.array([getattr(reference, law)(argument, bits) for _ in range(8_000)])
     fast = DRAW[law](scale, 80_000, source=InsecureSeededSource(14))
     edges = np.unique(np.quantile(fast, np.linspace(0, 1, 21)[1:-1]))
     one = np.bincount(np.searchsorted(edges, slow), minlength=edges.size + 1)
@@ -162,10 +162,10 @@ def test_a_strip_keeps_its_points_with_the_exact_chance():
     words[1::97, 1] &= ~np.uint64(2**place - 1)
     words[3::97, 0] = sampler._table.floors[: words[3::97, 0].size] << np.uint64(1)  # open
     left_open, cells = np.empty(4000, np.int64), np.zeros(4000, np.int64)
-    not_kept = sampler._by_strips(words, left_open, _cks.Bits(Constant(0x55)), cells)
+    not_kept = sampler._by_strips(words, left_open, reference.Bits(Constant(0x55)), cells)
     wanted = []
     for i, (first, second) in enumerate(words.tolist()):
-        strip = sampler._table.law.resolve(first >> 1, 63, _cks.Bits(Constant(0x55)))
+        strip = sampler._table.law.resolve(first >> 1, 63, reference.Bits(Constant(0x55)))
         size = (strip << place) + second % 2**place
         low, high = exp_bounds((size**2 - (strip << place) ** 2) / (2 * sigma**2), 64 - place)
         assert not low <= second >> place <= high, "choose another seed: undecided at this length"
@@ -181,7 +181,7 @@ def test_a_strip_keeps_its_points_with_the_exact_chance():
 def test_a_coin_of_few_known_digits_is_decided_by_further_ones(gamma):
     for prefix in range(2**8):
         lowest, highest = (
-            _below_exp(prefix, 8, gamma, _cks.Bits(Constant(byte))) for byte in (0, 0xFF)
+            _below_exp(prefix, 8, gamma, reference.Bits(Constant(byte))) for byte in (0, 0xFF)
         )
         assert lowest == (prefix / 2**8 < math.exp(-gamma))
         assert highest == ((prefix + 1) / 2**8 < math.exp(-gamma))

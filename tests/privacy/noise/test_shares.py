@@ -20,7 +20,7 @@ from sfumato.privacy.noise.discrete import (
     gaussian_gap,
     laplace_share,
 )
-from sfumato.privacy.noise.exact import reference as _cks
+from sfumato.privacy.noise.exact import reference
 from sfumato.privacy.noise.exact.laws import exp_bounds
 from sfumato.privacy.noise.exact.share_laws import (
     LEADING,
@@ -179,7 +179,7 @@ class Scripted:
 
 def defined(word, second, sampler, scale):
     """The number of two words, by the definition; 0 if it is not kept."""
-    first, place = strip(sampler._strips.law.resolve(word >> 1, 63, _cks.Bits(Constant(0x55))))
+    first, place = strip(sampler._strips.law.resolve(word >> 1, 63, reference.Bits(Constant(0x55))))
     size = first + second % 2**place
     low, high = exp_bounds((size - first) / scale, 64 - place)
     low, high = (Fraction(bound * first, size) for bound in (low, high))
@@ -201,10 +201,10 @@ def test_a_strip_keeps_its_numbers_with_the_exact_chance():
     missing = kernels.draw_sizes(words.reshape(-1), *strips, left_open, sizes)
     surely = np.setdiff1d(np.arange(4000), left_open[:missing])
     assert (sizes[surely] == wanted[surely]).all()
-    told = sampler._sizes(4000, Scripted(words, 5), _cks.Bits(Constant(0x55)))
+    told = sampler._sizes(4000, Scripted(words, 5), reference.Bits(Constant(0x55)))
     kept = wanted != 0
     assert (told[kept] == wanted[kept]).all()
-    afresh = sampler._sizes(4000 - kept.sum(), Scripted(None, 5), _cks.Bits(Constant(0x55)))
+    afresh = sampler._sizes(4000 - kept.sum(), Scripted(None, 5), reference.Bits(Constant(0x55)))
     assert (told[~kept] == afresh).all()
     assert (afresh != 0).all()
     assert 10 < 4000 - kept.sum() < missing < 2500

@@ -14,7 +14,7 @@ import pytest
 from sfumato.data import Interactions
 from sfumato.recommend import Catalogue, NotFittedError
 from sfumato.recommend.base import BOUNDS, OPTIONAL_BOUNDS
-from sfumato.recommend.factorization import base as _model
+from sfumato.recommend.factorization import base
 from support.recommender_contract import Known, checkerboard, random_world
 
 
@@ -32,8 +32,8 @@ def test_many_predictions_are_those_of_each(monkeypatch):
     model = random_world(30, 40, 6)
     users, items = np.divmod(np.arange(1200), 40)
     want = model.predict(users, items)
-    monkeypatch.setattr(_model, "ROWS", 7)
-    monkeypatch.setattr(_model, "PAIRS", 11)
+    monkeypatch.setattr(base, "ROWS", 7)
+    monkeypatch.setattr(base, "PAIRS", 11)
     np.testing.assert_array_equal(model.predict(users, items), want)
     np.testing.assert_array_equal(model.predict(5, np.arange(40)), want[200:240])
     np.testing.assert_array_equal(model.predict(np.arange(30), 3), want[3::40])

@@ -9,7 +9,7 @@ from sfumato.data import Interactions
 from sfumato.recommend import RawProfiles, UserNeighbours
 from sfumato.recommend.bias import DampedMeans
 from sfumato.recommend.metrics.rating import evaluate
-from sfumato.recommend.neighbours import popularity_shrinkage as _crowd
+from sfumato.recommend.neighbours import popularity_shrinkage
 from sfumato.recommend.neighbours import user_neighbours as neighbours
 from sfumato.recommend.neighbours.neighbourhood import weighed
 
@@ -100,7 +100,7 @@ def test_whatever_tells_memberships_goes_through_the_same_steps(
 ):
     raw = UserNeighbours(neighbours=8, measure=measure, shrink=shrink).fit(RAW, catalogue=SHELF)
     if block:  # so small that one user fills it
-        monkeypatch.setattr(_crowd, "BLOCK", block)
+        monkeypatch.setattr(popularity_shrinkage, "BLOCK", block)
         monkeypatch.setattr(neighbours, "BLOCK", block)
     told = UserNeighbours(neighbours=8, measure=measure, shrink=shrink)
     told.fit(EXACT, catalogue=SHELF)
@@ -155,7 +155,7 @@ def test_neighbours_who_vary_more_than_others_are_trusted_less():
     told = Told(np.arange(USERS), 0.5 + noise)
     near = np.random.default_rng(5).permuted(np.tile(np.arange(half, USERS), (128, 1)), axis=1)
     weights = np.full((128, 10), 0.1)
-    crowd = _crowd.Crowd.of(told, SHELF)
+    crowd = popularity_shrinkage.Crowd.of(told, SHELF)
     fitted = crowd.fitted(told, SHELF, near[:, :10], weights)
     assert fitted.excess == pytest.approx(9 / 5, abs=0.12)
     sure = replace(crowd, share=0.5, excess=fitted.excess)

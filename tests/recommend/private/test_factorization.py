@@ -10,7 +10,7 @@ from sfumato.privacy import BudgetExceeded, Ledger
 from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.recommend import Catalogue, ModelFormatError, PrivateFactorization, load
 from sfumato.recommend.metrics.rating import rmse
-from sfumato.recommend.private import noisy_statistics as _noisy_sums
+from sfumato.recommend.private import noisy_statistics
 from sfumato.recommend.private.inputs import Budget
 from support.hard_rows import INSIDE, ODD, nothing, same_outside, silent, with_row
 
@@ -50,7 +50,7 @@ class Drowned:
             return sigma(budget, norm_squared, share)
 
         monkeypatch.setattr(Budget, "sigma", noting)
-        monkeypatch.setattr(_noisy_sums, "add_gaussian", self._add)
+        monkeypatch.setattr(noisy_statistics, "add_gaussian", self._add)
 
     def _add(self, cells, sigma, *, source=None):
         self.cells.append((cells.astype(object), self.norms[-1]))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.privacy.random_source import InsecureSeededSource
-from sfumato.recommend.private import als as _alternate
+from sfumato.recommend.private import als
 from sfumato.recommend.private.als import Alternation, signs
 from sfumato.recommend.private.inputs import Budget, Events
 from sfumato.recommend.private.noisy_statistics import NoisySums
@@ -114,7 +114,7 @@ def feigned(epsilon=50):
 
 
 def test_noise_does_not_feed_itself(monkeypatch):
-    monkeypatch.setattr(_alternate, "SHOWING", 0.0)  # or components would be given up in time
+    monkeypatch.setattr(als, "SHOWING", 0.0)  # or components would be given up in time
     little = feigned()
     follow = Alternation._follow
 

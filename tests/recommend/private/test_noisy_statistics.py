@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.recommend.private import noisy_statistics as _noisy_sums
+from sfumato.recommend.private import noisy_statistics
 from sfumato.recommend.private.inputs import Budget, Events
 from sfumato.recommend.private.noisy_statistics import NoisySums, on_grid
 
@@ -19,7 +19,7 @@ class Seen:
 
     def __init__(self, monkeypatch):
         self.cells, self.norms, self.sigmas = [], [], []
-        monkeypatch.setattr(_noisy_sums, "add_gaussian", self._add)
+        monkeypatch.setattr(noisy_statistics, "add_gaussian", self._add)
         sigma = Budget.sigma
 
         def noting(budget, norm_squared, share):

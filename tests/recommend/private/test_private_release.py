@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.data import generate_world
-from sfumato.privacy import Ledger
-from sfumato.privacy import release as _release
+from sfumato.privacy import Ledger, release
 from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.recommend import ModelFormatError, PrivateFactorization, load
 
@@ -104,7 +103,7 @@ def test_a_file_tells_the_kind_of_a_public_list_and_of_no_data(options):
 
 def test_room_in_a_ledger_is_needed_for_what_is_stored_alone(paid, monkeypatch):
     # 40 items fit, 100 rows do not; how many users there are must not be told by an error.
-    monkeypatch.setattr(_release, "KEPT", 4 * 33 * 50)
+    monkeypatch.setattr(release, "KEPT", 4 * 33 * 50)
     model(**USER_LEVEL).fit(WORLD, **{**paid, "dataset": "users", "users": None})
     model(covers="joint").fit(WORLD, **{**paid, "release_id": "july"})
     with pytest.raises(ValueError, match="more than a ledger keeps"):

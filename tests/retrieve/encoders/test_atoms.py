@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from sfumato.retrieve.encoders import learned as _atoms
+from sfumato.retrieve.encoders import learned
 from sfumato.retrieve.encoders.learned import Search, levels, refined
 
 
@@ -57,9 +57,9 @@ def test_learning_without_rounds_leaves_the_atoms_as_they_are():
 def test_bits_go_where_they_lower_the_sum_of_errors_most(bits):
     variances = np.array([1.0, 0.3, 0.05])
     shares = [s for s in itertools.product(range(bits + 1), repeat=3) if sum(s) == bits]
-    sums = [variances @ _atoms._error(np.array(share)) for share in shares]
+    sums = [variances @ learned._error(np.array(share)) for share in shares]
     best = shares[int(np.argmin(sums))]
-    assert tuple(_atoms._allocated(variances, bits)) == best
+    assert tuple(learned._allocated(variances, bits)) == best
 
 
 def test_one_axis_is_quantized_with_the_error_of_the_tables():
@@ -67,7 +67,7 @@ def test_one_axis_is_quantized_with_the_error_of_the_tables():
     rows = np.random.default_rng(1).normal(size=(1_000_000, 1)).astype(np.float32)
     for bits in (1, 2, 3, 4, 8):
         found = error(rows, levels(rows, bits), flips=0)
-        assert found == pytest.approx(_atoms.ERRORS[bits], rel=0.02)
+        assert found == pytest.approx(learned.ERRORS[bits], rel=0.02)
 
 
 def test_more_bits_than_the_tables_hold_still_help():

@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from sfumato.retrieve.encoders import linear as _basis
+from sfumato.retrieve.encoders import linear
 from sfumato.retrieve.encoders.base import Codes, Encoder
 from sfumato.retrieve.encoders.factories import (
     anti_sparse,
@@ -74,7 +74,7 @@ def test_codes_do_not_depend_on_how_rows_are_split(maker, monkeypatch):
     whole = encoder.encode(x)
     weights, offsets = encoder.query_weights(x)
     rebuilt = encoder.reconstruct(whole)
-    monkeypatch.setattr(_basis, "ROOM", 1)
+    monkeypatch.setattr(linear, "ROOM", 1)
     for parts in ([1, 2, 7, 100], [64], []):
         pieces = [encoder.encode(part) for part in np.split(x, parts)]
         for at in range(3):
@@ -132,7 +132,7 @@ def test_other_containers_and_float64_are_taken():
 @every_encoder
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e39])
 def test_numbers_that_are_not_finite_are_refused_by_their_place(maker, bad, monkeypatch):
-    monkeypatch.setattr(_basis, "ROOM", 1)  # the row is not in the first batch
+    monkeypatch.setattr(linear, "ROOM", 1)  # the row is not in the first batch
     x = rows().astype(np.float64)
     encoder = MAKERS[maker]().fit(x)
     x[31, 4] = bad

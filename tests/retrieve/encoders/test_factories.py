@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from sfumato.retrieve.encoders import base as _encoder
+from sfumato.retrieve.encoders import base
 from sfumato.retrieve.encoders.factories import (
     anti_sparse,
     optimal,
@@ -113,7 +113,7 @@ def test_fewer_bits_than_dimensions_get_orthonormal_directions():
 def test_example_of_the_thesis_where_signs_are_not_the_best_code(monkeypatch):
     third = np.pi / 3
     w = np.array([[1, 0], [0, 1], [np.cos(third), np.sin(third)]], np.float32)  # (5.7)
-    monkeypatch.setattr(_encoder, "frame", lambda *_: w)
+    monkeypatch.setattr(base, "frame", lambda *_: w)
     x = (w[0] + w[1] - w[2])[None]
     found = {e.kind: e.fit(x) for e in (tight_frame(3), qolsh(3), optimal(3), anti_sparse(3))}
     codes = {kind: int(encoder.encode(x).words[0, 0]) for kind, encoder in found.items()}

@@ -8,7 +8,7 @@ import pytest
 
 from sfumato.retrieve import BinaryIndex
 from sfumato.retrieve import learned as make
-from sfumato.retrieve.encoders import linear as _basis
+from sfumato.retrieve.encoders import linear
 from sfumato.retrieve.encoders.base import Encoder
 from sfumato.retrieve.encoders.factories import qolsh
 from sfumato.retrieve.encoders.learned import Learned, learned
@@ -71,7 +71,7 @@ def test_codes_do_not_depend_on_how_rows_are_split(monkeypatch):
     x = falling(203)
     encoder = learned(70, short=True).fit(x)
     whole = encoder.encode(x)
-    monkeypatch.setattr(_basis, "ROOM", 1)
+    monkeypatch.setattr(linear, "ROOM", 1)
     for parts in ([1, 2, 7, 100], [64]):
         pieces = [encoder.encode(part) for part in np.split(x, parts)]
         for at in range(3):

@@ -5,8 +5,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.retrieve import LshIndex
-from sfumato.retrieve.lsh import store as _lookup
-from sfumato.retrieve.lsh import store as _tabled
+from sfumato.retrieve.lsh import store
 from sfumato.retrieve.lsh.hash_families import Bands, Hyperplanes, Lines
 from sfumato.retrieve.lsh.index import LIMITS
 
@@ -182,23 +181,23 @@ def test_queries_come_in_any_container():
 def test_many_rows_and_queries_are_hashed_a_few_at_a_time(options, monkeypatch):
     X, Q = vectors(300), vectors(70, seed=1)
     without = np.arange(71) // 2, np.arange(35)
-    answers, sizes, hashed = [], [], _tabled.Bands.keys
+    answers, sizes, hashed = [], [], store.Bands.keys
 
     def keys(bands, part):
         sizes.append(len(part))
         return hashed(bands, part)
 
-    monkeypatch.setattr(_tabled.Bands, "keys", keys)
+    monkeypatch.setattr(store.Bands, "keys", keys)
     for room in (1 << 22, 200):
-        monkeypatch.setattr(_tabled, "ROOM", room)
-        monkeypatch.setattr(_lookup, "BATCH_HASHES", room)
-        monkeypatch.setattr(_lookup, "MARK_BYTES", room)
+        monkeypatch.setattr(store, "ROOM", room)
+        monkeypatch.setattr(store, "BATCH_HASHES", room)
+        monkeypatch.setattr(store, "MARK_BYTES", room)
         index = LshIndex(6, 4, probes=3, **options).add(np.arange(300), X)
         answers.append((*index.search(Q, 9, without=without), *index.candidates(Q)))
     assert all(map(np.array_equal, *answers))
     assert sizes[0] == 300
     assert max(sizes[1:]) == 200 // 24
-    asked = _lookup.Asked(index._now.learned, Q.astype(np.float32), 3, None)
+    asked = store.Asked(index._now.learned, Q.astype(np.float32), 3, None)
     assert max(len(part) for _, part in asked._keys()) == 200 // (6 * 3 + 24)
 
 

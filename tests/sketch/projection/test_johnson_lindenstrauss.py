@@ -6,8 +6,7 @@ import pytest
 
 from sfumato.core.file_format import pack
 from sfumato.core.hashing import hash_column
-from sfumato.sketch import JohnsonLindenstrauss, SketchFormatError, load
-from sfumato.sketch import concentration as _tails
+from sfumato.sketch import JohnsonLindenstrauss, SketchFormatError, concentration, load
 from support.concurrency import at_once
 from support.sketch_contract import CHECKS, check_every_kind_of_column_is_alike
 
@@ -71,7 +70,7 @@ def test_error_bound_holds(kind, vector):
 def test_error_bound_is_where_the_chance_of_achlioptas_theorem_is_spent(kind):
     for confidence in (0.5, 0.99, 1 - 1e-9):
         bound = make(300, kind).error_bound(confidence)
-        assert _tails.moments(300, bound) == pytest.approx(1 - confidence, rel=1e-6)
+        assert concentration.moments(300, bound) == pytest.approx(1 - confidence, rel=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["sparse", "hadamard"])

@@ -16,7 +16,7 @@ from sfumato.telemetry import (
     SubsetSelection,
     decode,
 )
-from sfumato.telemetry.decoding import significance as _direct
+from sfumato.telemetry.decoding import significance
 from sfumato.telemetry.decoding.design import Design
 from sfumato.telemetry.decoding.likelihood import maximize
 from support.simulated_telemetry import draw
@@ -279,9 +279,9 @@ def test_a_candidate_is_held_against_the_residuals_of_the_fit_of_all_others(monk
         held[int(place)] = left.copy()
         return out(model, shares, marked, extra, place, left)
 
-    without, out = _direct._without, _direct._out
-    monkeypatch.setattr(_direct, "_without", noted_fit)
-    monkeypatch.setattr(_direct, "_out", noted)
+    without, out = significance._without, significance._out
+    monkeypatch.setattr(significance, "_without", noted_fit)
+    monkeypatch.setattr(significance, "_out", noted)
     rng = np.random.default_rng(2)
     members = np.argsort(rng.random((30, 8, 32)), axis=2)[:, :, :2]
     decode(draw(ASKED, members, zipf(20_000, 30, 20), rng), Map(range(12), members[:12]))

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from sfumato.telemetry.decoding import design as _blocks
+from sfumato.telemetry.decoding import design
 from sfumato.telemetry.decoding.design import Blocks
 
 
 @pytest.mark.parametrize("entries", [1, 2 * 5 * 9, 2**21])
 def test_products_are_those_of_whole_matrices(monkeypatch, entries):
-    monkeypatch.setattr(_blocks, "ENTRIES", entries)
+    monkeypatch.setattr(design, "ENTRIES", entries)
     rng, m, k, count = np.random.default_rng(1), 7, 5, 9
     plain = (rng.random((m * k, count)) < 0.4).astype(float)
     blocks = Blocks(scipy.sparse.csc_matrix(plain), m)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.telemetry import LocalHashing, Params, Reports, read_reports, write_reports
-from sfumato.telemetry.reports import jsonl as _pieces
+from sfumato.telemetry.reports import jsonl
 from sfumato.telemetry.reports.jsonl import line_bytes, to_lines
 from support.simulated_telemetry import any_reports
 
@@ -159,7 +159,7 @@ def test_a_damaged_gzip_file_gives_what_is_before_the_damage(tmp_path_factory, d
 
 
 def test_lines_that_never_end_take_no_memory_and_are_one_refusal(monkeypatch):
-    monkeypatch.setattr(_pieces, "LONGEST", 500)
+    monkeypatch.setattr(jsonl, "LONGEST", 500)
     good = to_lines(made(1))
 
     def pieces():
@@ -169,7 +169,7 @@ def test_lines_that_never_end_take_no_memory_and_are_one_refusal(monkeypatch):
         yield b"\n" + good
 
     refused = {}
-    text = b"".join(_pieces._cut_at_lines(pieces(), refused))
+    text = b"".join(jsonl._cut_at_lines(pieces(), refused))
     assert (text, refused) == (good + good, {"unreadable": 1})
 
 

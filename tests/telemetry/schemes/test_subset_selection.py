@@ -163,3 +163,9 @@ def test_limits_hold():
         for bad in limit.bad():
             with pytest.raises(ValueError, match=f"SubsetSelection: {name} must be"):
                 SubsetSelection(**{"epsilon": 1.0, name: bad})
+
+
+@pytest.mark.parametrize("epsilon", [1e-300, 1e-17, 1e-12])
+def test_an_epsilon_of_nearly_nothing_is_refused_in_a_sentence(epsilon):
+    with pytest.raises(ValueError, match="epsilon must be larger"):
+        SubsetSelection(epsilon=epsilon, cells=12)

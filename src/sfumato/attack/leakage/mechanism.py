@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato.attack.leakage.measured import MeasuredInformation, measured_information
 from sfumato.attack.leakage.symbol_bounds import profile_information
-from sfumato.privacy.accounting import pld as _product
+from sfumato.privacy.accounting import pld
 from sfumato.privacy.accounting.composition import delta_at
 from sfumato.privacy.accounting.losses import Approximate, Loss, Pure, Sampled
 from sfumato.privacy.accounting.pld import Atoms, directions, has_pair
@@ -138,7 +138,7 @@ def _sides(loss: Loss) -> tuple[Side, Side] | None:
     if pair[0].repeat * math.log(_alike(pair[0])) < CERTAIN:
         everything = np.empty(0), np.empty(0), 1.0
         return everything, everything
-    found = _product.distribution({loss: 1})
+    found = pld.distribution({loss: 1})
     if not found:
         return None
     grids = [

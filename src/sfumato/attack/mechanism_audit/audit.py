@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.attack.mechanism_audit import distinguishers as _scores
+from sfumato.attack.mechanism_audit import distinguishers
 from sfumato.attack.mechanism_audit.lower_bounds import (
     count_epsilon,
     noise_epsilon,
@@ -112,7 +112,7 @@ def audit(
         )
     half = trials // 2
     if score is None:
-        zeros, ones = _scores.readable(zeros, ones, half)
+        zeros, ones = distinguishers.readable(zeros, ones, half)
     name, chosen, threshold = _choose(zeros[:half], ones[:half], score, claim, confidence)
     hits, alarms = (
         int((_checked(chosen(side[half:]), trials - half) >= threshold).sum())
@@ -207,7 +207,7 @@ def _choose(
         if zeros.dtype.kind not in "biuf":
             raise TypeError("audit: answers must be numbers; for others give a score of them.")
         learn = len(zeros) // 2
-        scores = list(_scores.learned(zeros[:learn], ones[:learn]))
+        scores = list(distinguishers.learned(zeros[:learn], ones[:learn]))
     found = []
     for name, one in scores:
         told = (_checked(one(side[learn:]), len(side) - learn) for side in (zeros, ones))

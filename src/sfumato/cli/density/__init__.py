@@ -27,13 +27,13 @@ app.command()(density_draw.sample)
 
 def shown(file: Path, json: bool) -> bool:
     """Say what a model of `density build` in a file is; False where it holds something else."""
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
     from sfumato.density.serialization import holds_model
 
     if not holds_model(file):
         return False
     model = load(file)
-    _show.document(told(model, file, json), json)
+    printing.document(told(model, file, json), json)
     if hasattr(model, "statement_"):
-        _show.promise(model.statement_, json)
+        printing.promise(model.statement_, json)
     return True

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli.density import files as _density_files
+from sfumato.cli.density import files
 from sfumato.cli.options import Force, Json, Quiet, check_output
 
 __all__ = ["build"]
@@ -107,8 +107,7 @@ def build(
     json: Json = False,
 ) -> None:
     """Learn from a table in one pass and write a model, private if --epsilon is given."""
-    from sfumato.cli import output as _show
-    from sfumato.cli import release_options as _releasing
+    from sfumato.cli import printing, release_options
     from sfumato.data.tables import Source
 
     given = context.params
@@ -117,23 +116,23 @@ def build(
     check_output(output, force, data, ledger)
     beside = label or target
     private = epsilon is not None
-    names = _density_files.chosen(data, columns, beside, private=private)
+    names = files.chosen(data, columns, beside, private=private)
     if ledger is not None:
         given["release_id"] = release_id = release_id or secrets.token_hex(16)
     model = _made(kind, given, names)
-    stored = _releasing.is_stored(ledger, release_id)
+    stored = release_options.is_stored(ledger, release_id)
     source = Source(data, names, beside, label is not None, skip_nulls, REMEDY, private)
     begin = time.perf_counter()
-    with _releasing.way_back(ledger, release_id):
+    with release_options.way_back(ledger, release_id):
         # How many rows there are is not shown of those that are to be hidden.
         hidden = quiet or json or private
         _learn(model, source, streamed=kind in STREAMED and bool(bounds), hidden=hidden)
         model.save(output)
     seconds = round(time.perf_counter() - begin, 3)
-    found = _density_files.told(model, output, json)
-    _show.document({**found, "stored_before": stored, "seconds": seconds}, json)
+    found = files.told(model, output, json)
+    printing.document({**found, "stored_before": stored, "seconds": seconds}, json)
     if epsilon is not None:
-        _show.promise(model.statement_, json)
+        printing.promise(model.statement_, json)
     elif not json:
         print(OPEN)
     if stored:
@@ -220,7 +219,7 @@ def _option(name: str) -> str:
 
 
 def _pair(option: str, written: str) -> tuple[float, float]:
-    found = _density_files.numbers(option, written)
+    found = files.numbers(option, written)
     if len(found) != 2 or not found[0] < found[1]:
         raise ValueError(f"{option} must be LOW,HIGH, the first below the second, not {written!r}.")
     return found[0], found[1]
@@ -235,10 +234,10 @@ def _places(wanted: list[str], names: list[str] | None) -> list[int]:
 
 def _learn(model: Any, source: Any, *, streamed: bool, hidden: bool) -> None:
     """In one pass where the model can; else from all rows at once."""
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
 
     if streamed:
-        with _show.progress("reading", hidden=hidden) as tell:
+        with printing.progress("reading", hidden=hidden) as tell:
             model.fit_batches(_counted(source, tell))
         return
     points, beside = source.all()

@@ -47,7 +47,7 @@ def chosen(
     file: Path, columns: str | None, beside: str | None, *, private: bool = False
 ) -> list[str] | None:
     """The names of the points' columns: those given, or all but the one beside; of .npy none."""
-    from sfumato.data.readers.text import form_of
+    from sfumato.data.readers.text_files import form_of
     from sfumato.data.tables import names_of
 
     if file.suffix == ".npy":
@@ -126,7 +126,7 @@ def column_names(model: Any) -> list[str]:
 
 def load(file: Path, *kinds: str) -> Any:
     """The model in a file, which must be of one of these classes where some are named."""
-    from sfumato.cli.output import check_kind
+    from sfumato.cli.printing import check_kind
 
     if file.is_dir():
         raise IsADirectoryError(f"{file}: is a folder, not a model.")

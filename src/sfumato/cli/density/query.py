@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli.density import files as _density_files
+from sfumato.cli.density import files
 from sfumato.cli.density.files import At, Columns, Model, Points
 from sfumato.cli.options import Force, Json, check_output
 
@@ -42,20 +42,20 @@ def query(
     """
     import numpy as np
 
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
 
     check(output, TABLES, force, file, points)
     _check_plot(plot, force, file, points, output)
-    model = _density_files.load(file, "SketchDensity")
+    model = files.load(file, "SketchDensity")
     if plot is not None:
         from sfumato.cli.density.figure import heat_map
         from sfumato.core.file_format import write_whole
 
         write_whole(plot, heat_map(model, plot))
         if points is None and not at:
-            _show.document({"plot": str(plot)}, json)
+            printing.document({"plot": str(plot)}, json)
             return
-    asked, _ = _density_files.asked(model, points, at, columns, None)
+    asked, _ = files.asked(model, points, at, columns, None)
     logs = model.score_samples(asked)
     drawn = {"plot": str(plot)} if plot is not None and json else None
     _tell(asked, {"density": np.exp(logs), "log_density": logs}, output, json, drawn)
@@ -79,8 +79,8 @@ def classify(
     import numpy as np
 
     check(output, TABLES, force, file, points)
-    model = _density_files.load(file, "SketchClassifier")
-    asked, truth = _density_files.asked(model, points, at, columns, label)
+    model = files.load(file, "SketchClassifier")
+    asked, truth = files.asked(model, points, at, columns, label)
     chances = model.predict_proba(asked)
     best = chances.argmax(axis=1)
     found = {"class": model.classes_[best], "probability": chances[np.arange(len(best)), best]}
@@ -109,8 +109,8 @@ def regress(
     import numpy as np
 
     check(output, TABLES, force, file, points)
-    model = _density_files.load(file, "SketchRegressor")
-    asked, truth = _density_files.asked(model, points, at, columns, target)
+    model = files.load(file, "SketchRegressor")
+    asked, truth = files.asked(model, points, at, columns, target)
     found = {"predicted": model.predict(asked)}
     if truth is None:
         _tell(asked, found, output, json)
@@ -136,8 +136,8 @@ def anomalies(
     import numpy as np
 
     check(output, TABLES, force, file, points)
-    model = _density_files.load(file, "SketchAnomalyDetector")
-    asked, _ = _density_files.asked(model, points, at, columns, None)
+    model = files.load(file, "SketchAnomalyDetector")
+    asked, _ = files.asked(model, points, at, columns, None)
     scores = model.score_samples(asked) + 0.0  # no point has a score of -0
     found = {"score": scores, "strange": scores < model.offset_}
     if json:
@@ -174,7 +174,7 @@ def _tell(
     """The answers beside their points: all of them to a file or as JSON, the first to people."""
     import numpy as np
 
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
     from sfumato.data.tables import write
 
     given = _columns(asked)
@@ -184,18 +184,18 @@ def _tell(
     if output is not None:
         write(output, columns)
     if json:
-        _show.document({"rows": _rows(columns), **(more or {})}, json)
+        printing.document({"rows": _rows(columns), **(more or {})}, json)
         return
     if output is None:
         shown = columns if order is None else {"row": np.arange(1, size + 1), **columns}
         first = (np.arange(size) if order is None else order)[:SHOWN]
-        _show.rows(_rows({name: np.asarray(each)[first] for name, each in shown.items()}), json)
+        printing.rows(_rows({name: np.asarray(each)[first] for name, each in shown.items()}), json)
     if output is not None:
         print(f"{output}: {size:,} rows.")
     elif size > SHOWN:
         print(f"... and {size - SHOWN:,} more; -o FILE writes all.")
     if more is not None:
-        _show.document(more, json)
+        printing.document(more, json)
         print(CURATOR)
 
 
@@ -222,16 +222,16 @@ def modes(
     json: Json = False,
 ) -> None:
     """The places where the density is highest, as far as they stand out of the noise."""
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
     from sfumato.density import find_modes
 
-    model = _density_files.load(file, "SketchDensity", "SketchSampler")
+    model = files.load(file, "SketchDensity", "SketchSampler")
     places, values = find_modes(model, n, threshold=threshold, random_state=seed)
-    names = _density_files.column_names(model)
+    names = files.column_names(model)
     if not len(places) and not json:
         print("No place stands out of the noise.")
         return
-    _show.rows(
+    printing.rows(
         [
             {**dict(zip(names, place, strict=True)), "density": value}
             for place, value in zip(places.tolist(), values.tolist(), strict=True)
@@ -253,13 +253,13 @@ def sample(
     """Write rows drawn from the model: as private as its release, at no further cost."""
     import numpy as np
 
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
     from sfumato.data.tables import write
 
     check(output, TABLES, force, file)
-    model = _density_files.load(file, "SketchDensity", "SketchSampler")
+    model = files.load(file, "SketchDensity", "SketchSampler")
     drawn = model.sample(n, random_state=np.random.default_rng(seed) if seed is None else seed)
-    names = _density_files.column_names(model)
+    names = files.column_names(model)
     write(output, {name: drawn[:, j] for j, name in enumerate(names)})
     shown = names if json else ", ".join(names)
-    _show.document({"file": str(output), "rows": len(drawn), "columns": shown}, json)
+    printing.document({"file": str(output), "rows": len(drawn), "columns": shown}, json)

@@ -6,9 +6,9 @@ import typer
 
 from sfumato.cli.telemetry import decode as telemetry_associate
 from sfumato.cli.telemetry import decode as telemetry_decode
-from sfumato.cli.telemetry import files as _telemetry_files
 from sfumato.cli.telemetry import params as telemetry_params
 from sfumato.cli.telemetry import params as telemetry_plan
+from sfumato.cli.telemetry import report_files
 from sfumato.cli.telemetry import reports as telemetry_reports
 
 __all__ = ["app", "shown"]
@@ -28,17 +28,17 @@ app.command()(telemetry_plan.plan)
 
 def shown(file: Path, json: bool) -> bool:
     """Say what parameters, counts or reports in a file are; False where it holds something else."""
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
 
-    if _telemetry_files.holds_parameters(file):
-        scheme = _telemetry_files.scheme(file)
-        _show.document(telemetry_params.told(scheme, file, json), json)
+    if report_files.holds_parameters(file):
+        scheme = report_files.scheme(file)
+        printing.document(telemetry_params.told(scheme, file, json), json)
         telemetry_params.promise(scheme, json)
         return True
-    if _telemetry_files.holds_counts(file):
-        telemetry_reports.show_counts(_telemetry_files.counts(file), file, json)
+    if report_files.holds_counts(file):
+        telemetry_reports.show_counts(report_files.counts(file), file, json)
         return True
-    if (fingerprint := _telemetry_files.reported(file)) is not None:
+    if (fingerprint := report_files.reported(file)) is not None:
         telemetry_reports.show_reports(fingerprint, file, json)
         return True
     return False

@@ -12,10 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.cli.options import Force, Json, Quiet
-from sfumato.cli.telemetry import files as _telemetry_files
-from sfumato.cli.telemetry import files as _telemetry_reading
-from sfumato.cli.telemetry import tables as _telemetry_tables
-from sfumato.cli.telemetry import values as _telemetry_values
+from sfumato.cli.telemetry import report_files, tables, values
 
 __all__ = ["associate", "decode"]
 
@@ -33,8 +30,8 @@ def decode(
             "google/rappor's map (.csv); unless told, the categories."
         ),
     ] = None,
-    params: _telemetry_files.Parameters = None,
-    column: _telemetry_values.Column = None,
+    params: report_files.Parameters = None,
+    column: values.Column = None,
     method: Annotated[str, typer.Option(help="weighted, lasso, or likelihood (reports only).")] = (
         "weighted"
     ),
@@ -54,7 +51,7 @@ def decode(
     top: Annotated[
         int, typer.Option("--top", "-n", help="How many rows are shown and drawn.", min=1)
     ] = 20,
-    output: _telemetry_tables.Output = None,
+    output: tables.Output = None,
     plot: Annotated[
         Path | None,
         typer.Option(help="Where to write a bar plot with intervals: .png, .svg or .pdf."),
@@ -64,15 +61,15 @@ def decode(
     json: Json = False,
 ) -> None:
     """Estimate how many reports had each candidate value, with intervals and what can be chance."""
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
     from sfumato.telemetry import decode as decoding
 
-    _telemetry_tables.check(COMMAND, output, plot, force, *data, candidates)
-    scheme = _telemetry_files.scheme_for(COMMAND, data, params)
+    tables.check(COMMAND, output, plot, force, *data, candidates)
+    scheme = report_files.scheme_for(COMMAND, data, params)
     notes: list[str] = []
-    looked = _telemetry_reading.candidates(COMMAND, candidates, column, scheme, notes)
-    with _show.progress("reading", hidden=quiet or json) as tell:
-        gather = _telemetry_reading.kept if method == "likelihood" else _telemetry_reading.collected
+    looked = report_files.candidates(COMMAND, candidates, column, scheme, notes)
+    with printing.progress("reading", hidden=quiet or json) as tell:
+        gather = report_files.kept if method == "likelihood" else report_files.collected
         read = gather(COMMAND, data, scheme, tell)
     begin = time.perf_counter()
     found = decoding(read, looked, method=method, level=level, correction=correction, other=other)
@@ -81,7 +78,7 @@ def decode(
     if json:
         table = loads(found.to_json())
         table["notes"] += notes
-        _show.document({**table, "refused": dict(read.refused), "seconds": seconds}, json)
+        printing.document({**table, "refused": dict(read.refused), "seconds": seconds}, json)
     else:
         _shown(found, top, {"refused": sum(read.refused.values()), "seconds": seconds})
         print("".join(f"{note}\n" for note in notes), end="")
@@ -92,7 +89,7 @@ def _written(found: Any, output: Path | None, plot: Path | None, top: int, level
     from sfumato.core.file_format import write_whole
 
     if output is not None:
-        _telemetry_tables.write(output, found)
+        tables.write(output, found)
     if plot is not None:
         write_whole(plot, figure(found, top, level, plot))
 
@@ -101,13 +98,11 @@ def _shown(found: Any, top: int, told: dict[str, Any]) -> None:
     """The likeliest candidates as a table, then what no candidate explains, and the notes."""
     import numpy as np
 
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
 
     first = np.argsort(-found.estimate, kind="stable")[:top].tolist()
-    _show.rows(
-        [{"value": str(found.value[i]), **_telemetry_tables.row(found, i)} for i in first], False
-    )
-    _show.document({**_summary(found), **told}, False)
+    printing.rows([{"value": str(found.value[i]), **tables.row(found, i)} for i in first], False)
+    printing.document({**_summary(found), **told}, False)
     for note in found.notes:
         print(note)
 
@@ -152,7 +147,7 @@ def associate(
         ),
     ] = True,
     top: Annotated[int, typer.Option("--top", "-n", help="How many rows are shown.", min=1)] = 20,
-    output: _telemetry_tables.Output = None,
+    output: tables.Output = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -161,19 +156,19 @@ def associate(
     So both files must hold a client a row: encode two columns of one table, with no row left out.
     Two reports of one client cost it the sum of both epsilons.
     """
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
     from sfumato.telemetry import associate as associating
     from sfumato.telemetry import pair_statement
 
-    _telemetry_tables.check(ASSOCIATE_COMMAND, output, None, force, first, second)
-    schemes = [_telemetry_files.scheme(file) for file in (params_first, params_second)]
+    tables.check(ASSOCIATE_COMMAND, output, None, force, first, second)
+    schemes = [report_files.scheme(file) for file in (params_first, params_second)]
     sent = [
-        _telemetry_reading.in_order(ASSOCIATE_COMMAND, file, scheme)
+        report_files.in_order(ASSOCIATE_COMMAND, file, scheme)
         for file, scheme in zip((first, second), schemes, strict=True)
     ]
     notes: list[str] = []
     looked = [
-        _telemetry_reading.candidates(
+        report_files.candidates(
             ASSOCIATE_COMMAND, file, None, scheme, notes, f"--candidates-{side}"
         )
         for file, scheme, side in zip(
@@ -182,26 +177,26 @@ def associate(
     ]
     found = associating(*sent, *looked, level=level, other=other)
     if output is not None:
-        _telemetry_tables.write(output, found)
+        tables.write(output, found)
     if json:
         document = loads(found.to_json())
-        _show.document({**document, "notes": [*document["notes"], *notes]}, json)
+        printing.document({**document, "notes": [*document["notes"], *notes]}, json)
     else:
         _show_association(found, top, notes)
-    _show.promise(pair_statement(*schemes), json)
+    printing.promise(pair_statement(*schemes), json)
 
 
 def _show_association(found: Any, top: int, notes: list[str]) -> None:
     """The likeliest pairs, and whether the variables are related at all."""
     import numpy as np
 
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
 
     order = np.argsort(-found.estimate, kind="stable")[:top].tolist()
     names = [[_name(found[side][at]) for side in ("value_first", "value_second")] for at in order]
-    _show.rows(
+    printing.rows(
         [
-            {"first": one, "second": two, **_telemetry_tables.row(found, at)}
+            {"first": one, "second": two, **tables.row(found, at)}
             for (one, two), at in zip(names, order, strict=True)
         ],
         False,
@@ -212,7 +207,7 @@ def _show_association(found: Any, top: int, notes: list[str]) -> None:
         "cramers_v": found.cramers_v,
         "mutual_information_in_bits": found.mutual_information,
     }
-    _show.document(told, False)
+    printing.document(told, False)
     for note in (*found.notes, *notes):
         print(note)
 

@@ -13,8 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.cli.options import Force, Json, check_output
-from sfumato.cli.telemetry import files as _telemetry_files
-from sfumato.cli.telemetry import values as _telemetry_values
+from sfumato.cli.telemetry import report_files, values
 
 __all__ = ["SCHEMES", "params", "plan", "promise", "told"]
 
@@ -96,7 +95,7 @@ def params(
         str | None,
         typer.Option(metavar="A,B,...", help="Edges of the bins, where values are numbers."),
     ] = None,
-    column: _telemetry_values.Column = None,
+    column: values.Column = None,
     own: Annotated[
         bool | None,
         typer.Option("--own", help="Read a .csv as our own scheme, of any number of bits."),
@@ -108,7 +107,7 @@ def params(
 
     The same file goes to every client and to the server: reports name it by its fingerprint.
     """
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
 
     if output is not None:
         check_output(output, force, file, categories)
@@ -116,9 +115,9 @@ def params(
     found = _made(options) if file is None else _converted(file, options)
     document = told(found, output or file, json)
     if output is not None:
-        _telemetry_files.write_scheme(output, found)
+        report_files.write_scheme(output, found)
         document |= _missing(output, found)
-    _show.document(document, json)
+    printing.document(document, json)
     promise(found, json)
 
 
@@ -149,14 +148,14 @@ def told(scheme: Any, file: Path | None, as_json: bool) -> dict[str, Any]:
 
 def promise(scheme: Any, as_json: bool) -> None:
     """The privacy statement as people read it, and on stderr that it promises too little."""
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
 
-    _show.promise(scheme.statement(), as_json)
+    printing.promise(scheme.statement(), as_json)
 
 
 def _missing(output: Path, scheme: Any) -> dict[str, str]:
     """What people should know of parameters that were written as google/rappor does."""
-    if not _telemetry_files.is_csv(output):
+    if not report_files.is_csv(output):
         return {}
     own = " Read it back with --own." if scheme.name == "rappor" else ""
     lost = "the metric, categories and edges are not in it"
@@ -174,7 +173,7 @@ def _converted(file: Path, options: dict[str, Any]) -> Any:
     if not csv:
         _refuse(options, ["metric", "own"], "with a file that tells it")
     given = {"own": options["own"], "metric": options["metric"]}
-    return _telemetry_files.scheme(file, **{k: v for k, v in given.items() if v is not None})
+    return report_files.scheme(file, **{k: v for k, v in given.items() if v is not None})
 
 
 def _made(options: dict[str, Any]) -> Any:
@@ -225,7 +224,7 @@ def _domain(options: dict[str, Any]) -> dict[str, Any]:
     if options["column"] is not None and options["categories"] is None:
         raise ValueError(f"{COMMAND}: --column goes with --categories.")
     if options["categories"] is not None:
-        found["categories"] = _telemetry_values.listed(options["categories"], options["column"])
+        found["categories"] = values.listed(options["categories"], options["column"])
     if options["edges"] is not None:
         try:
             found["edges"] = [float(part) for part in options["edges"].split(",")]
@@ -260,7 +259,7 @@ def plan(
         Path | None,
         typer.Option(help="File of all values, one a line, instead of --dictionary --known."),
     ] = None,
-    column: _telemetry_values.Column = None,
+    column: values.Column = None,
     longitudinal: Annotated[
         bool,
         typer.Option("--longitudinal", help="Later reports of one client must not be alike."),
@@ -277,7 +276,7 @@ def plan(
     json: Json = False,
 ) -> None:
     """Compare schemes at one epsilon: the least count that will be seen, and the bytes it takes."""
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
     from sfumato.telemetry import plan as planning
 
     if output is not None:
@@ -293,16 +292,16 @@ def plan(
     )
     if output is not None:
         scheme = _settled(found.recommended, named, metric)
-        _telemetry_files.write_scheme(output, scheme)
+        report_files.write_scheme(output, scheme)
     if json:
-        _show.document({**loads(found.to_json()), **_file(output)}, json)
+        printing.document({**loads(found.to_json()), **_file(output)}, json)
         if output is not None:
             promise(scheme, json)
         return
-    _show.rows([_row(row, reports) for row in found.rows], json)
+    printing.rows([_row(row, reports) for row in found.rows], json)
     print(f"Recommended: {found.recommended.name}. {found.why}")
     if output is not None:
-        _show.document(told(scheme, output, json), json)
+        printing.document(told(scheme, output, json), json)
         promise(scheme, json)
 
 
@@ -316,7 +315,7 @@ def _named(dictionary: int | None, file: Path | None, column: str | None) -> lis
         if column is not None:
             raise ValueError(f"{PLAN_COMMAND}: --column goes with --categories.")
         return None
-    return _telemetry_values.listed(file, column)
+    return values.listed(file, column)
 
 
 def _settled(row: Any, named: list[str] | None, metric: str) -> Any:

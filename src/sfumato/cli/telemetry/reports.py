@@ -10,9 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.cli.options import Force, Json, Quiet, check_output
-from sfumato.cli.telemetry import files as _telemetry_files
-from sfumato.cli.telemetry import files as _telemetry_reading
-from sfumato.cli.telemetry import values as _telemetry_values
+from sfumato.cli.telemetry import report_files, values
 
 __all__ = ["aggregate", "encode", "show_counts", "show_reports"]
 
@@ -36,7 +34,7 @@ def encode(
             help="Files of values, one a line (also .gz), or tables with --column; else stdin.",
         ),
     ] = None,
-    column: _telemetry_values.Column = None,
+    column: values.Column = None,
     secret_file: Annotated[
         Path | None,
         typer.Option(
@@ -47,7 +45,7 @@ def encode(
         int | None,
         typer.Option(help="Number that makes the same reports again, for tests; not private."),
     ] = None,
-    skip_nulls: _telemetry_values.SkipNulls = False,
+    skip_nulls: values.SkipNulls = False,
     force: Force = False,
     quiet: Quiet = False,
     json: Json = False,
@@ -59,23 +57,23 @@ def encode(
     --secret-file they are those of one client, the same noise for the same value for ever. Without,
     it is a simulation in which every value is of another client.
     """
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
     from sfumato.telemetry import Encoder, write_reports
 
     named = files or ["-"]
     inputs = [Path(each) for each in named if each != "-"]
-    if _telemetry_files.is_csv(output):
+    if report_files.is_csv(output):
         raise ValueError(f"{output}: reports are written as lines of JSON; name it .ndjson.")
     check_output(output, force, params, secret_file, *inputs)
-    scheme = _telemetry_files.scheme(params)
+    scheme = report_files.scheme(params)
     encoder = Encoder(scheme, secret=_secret(secret_file), seed=seed)
     numbers = getattr(scheme, "edges", None) is not None
     empty: Counter[str] | None = Counter() if skip_nulls else None
-    columns = _telemetry_values.batches(
+    columns = values.batches(
         named, column, numbers=numbers, skip_nulls=skip_nulls, empty=empty, reported=True
     )
     begin = time.perf_counter()
-    with _show.progress("encoding", hidden=quiet or json) as tell:
+    with printing.progress("encoding", hidden=quiet or json) as tell:
         written = write_reports(output, _encoded(encoder, columns, tell))
     told = {
         "file": str(output),
@@ -88,7 +86,7 @@ def encode(
         **({} if seed is None else {"warning": WARNING}),
         "seconds": round(time.perf_counter() - begin, 3),
     }
-    _show.document(told, json)
+    printing.document(told, json)
 
 
 def aggregate(
@@ -103,7 +101,7 @@ def aggregate(
         Path,
         typer.Option("--output", "-o", help="Where to write counts; .csv: as google/rappor does."),
     ],
-    params: _telemetry_files.Parameters = None,
+    params: report_files.Parameters = None,
     forget_ids: Annotated[
         bool,
         typer.Option(
@@ -115,24 +113,24 @@ def aggregate(
     json: Json = False,
 ) -> None:
     """Count reports and merge counts. What cannot be a report is left out and counted by reason."""
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
 
     check_output(output, force, params, *files)
-    scheme = _telemetry_files.scheme_for(COMMAND, files, params)
+    scheme = report_files.scheme_for(COMMAND, files, params)
     begin = time.perf_counter()
-    with _show.progress("counting", hidden=quiet or json) as tell:
-        total = _telemetry_reading.collected(COMMAND, files, scheme, tell)
-    loose = any(map(_telemetry_files.is_csv, [*files, output]))  # a CSV has no place for ids
+    with printing.progress("counting", hidden=quiet or json) as tell:
+        total = report_files.collected(COMMAND, files, scheme, tell)
+    loose = any(map(report_files.is_csv, [*files, output]))  # a CSV has no place for ids
     if forget_ids or loose:
         total = total.without_ids()
-    _telemetry_files.write_counts(output, total)
+    report_files.write_counts(output, total)
     seconds = round(time.perf_counter() - begin, 3)
     show_counts(total, output, json, seconds=seconds, **({"note": NO_IDS} if loose else {}))
 
 
 def show_counts(counts: Any, file: Path, as_json: bool, **more: Any) -> None:
     """Say what counts are, without a cell of them."""
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
 
     spread, refused = counts.dispersion(), sum(counts.refused.values())
     reasons = ", ".join(f"{reason} {number:,}" for reason, number in counts.refused.items())
@@ -152,17 +150,19 @@ def show_counts(counts: Any, file: Path, as_json: bool, **more: Any) -> None:
         "finds_duplicates": counts.keep_ids,
         "file_bytes": file.stat().st_size,
     }
-    _show.document({**told, **({"dispersion": asdict(spread)} if as_json else {}), **more}, as_json)
+    printing.document(
+        {**told, **({"dispersion": asdict(spread)} if as_json else {}), **more}, as_json
+    )
     if not as_json:
         print(f"Dispersion: {spread}")
 
 
 def show_reports(fingerprint: str, file: Path, as_json: bool) -> None:
     """Say that a file holds reports, and of which parameters the first is."""
-    from sfumato.cli import output as _show
+    from sfumato.cli import printing
 
     told = {"file": str(file), "kind": "telemetry reports", "fingerprint": fingerprint or None}
-    _show.document({**told, "file_bytes": file.stat().st_size}, as_json)
+    printing.document({**told, "file_bytes": file.stat().st_size}, as_json)
     if not as_json:
         print("The fingerprint is that of the first report. telemetry aggregate counts them all.")
 

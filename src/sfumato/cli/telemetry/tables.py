@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.cli.options import check_output
-from sfumato.data.table_writer import write_table
+from sfumato.data.files import write_table
 
 __all__ = ["Output", "check", "row", "write"]
 

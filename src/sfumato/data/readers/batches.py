@@ -12,9 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.core.validation import whole
-from sfumato.data.readers import arrow as _frames
-from sfumato.data.readers import arrow as _parquet
-from sfumato.data.readers import text as _text
+from sfumato.data.readers import arrow, text_files
 from sfumato.data.readers.base import BATCH_ROWS, Found, Piece, Reading
 
 __all__ = ["Batches", "Piece", "Reading", "read_batches"]
@@ -119,7 +117,7 @@ def _find(source: Any, columns: list[str], text: frozenset[str]) -> Found:
     if isinstance(source, str | os.PathLike) or are_paths(source):
         paths = [source] if isinstance(source, str | os.PathLike) else source
         return _together([_file(p, columns, text) for each in paths for p in matches(each)])
-    return _frames.find(source, columns)
+    return arrow.find(source, columns)
 
 
 def are_paths(source: Any) -> bool:
@@ -147,14 +145,14 @@ def matches(path: str | os.PathLike[str]) -> list[Path]:
 
 def _file(path: Path, columns: list[str], text: frozenset[str]) -> Found:
     if path.name.lower().endswith(".parquet"):
-        return _parquet.find_parquet(path, columns)
-    form = _text.form_of(path)
+        return arrow.find_parquet(path, columns)
+    form = text_files.form_of(path)
     if form is None:
         raise ValueError(
-            f"{path}: the name must end in .parquet, {', '.join(_text.ENDINGS)}, the latter also "
-            "with .gz."
+            f"{path}: the name must end in .parquet, {', '.join(text_files.ENDINGS)}, the latter "
+            "also with .gz."
         )
-    return _text.find(path, form, columns, text)
+    return text_files.find(path, form, columns, text)
 
 
 def _together(files: list[Found]) -> Found:

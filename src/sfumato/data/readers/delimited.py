@@ -15,7 +15,7 @@ from typing import Any, TextIO, cast
 import pyarrow as pa
 
 from sfumato.data.readers.base import FirstLine, Reading
-from sfumato.data.readers.text import BUFFER, connected, plain_errors
+from sfumato.data.readers.text_files import BUFFER, connected, plain_errors
 
 __all__ = [
     "BROKEN",

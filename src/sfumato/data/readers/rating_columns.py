@@ -20,11 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.core.ids import as_ids, numbers
+from sfumato.core.row_values import strict
 from sfumato.data.interactions import Interactions
-from sfumato.data.readers import text as _text
+from sfumato.data.readers import text_files
 from sfumato.data.readers.base import ReadingReport, listed, missing_column
 from sfumato.data.readers.delimited import BROKEN, FIELDS, QUOTE, Dialect, Rejects, sniffed
-from sfumato.data.readers.text import strict
 
 __all__ = [
     "REMEDY",
@@ -342,7 +342,7 @@ def text_rows(
     A line of names is public, and rows have as many fields as it. Without one rows have at least
     those that are read; where the delimiter or the header is not told, the first line shows them.
     """
-    form = _text.form_of(path)
+    form = text_files.form_of(path)
     if header is False and delimiter is None and form is not None:
         delimiter = form.delimiter
     if header is None and any(isinstance(each, str) for each in asked.values()):
@@ -363,7 +363,7 @@ def text_rows(
 
 def json_rows(path: Path, asked: Asked, skipped: Counter[str]) -> Iterator[Columns]:
     """The columns of lines of JSON objects, each by itself; lines that are none are counted."""
-    form = _text.form_of(path)
+    form = text_files.form_of(path)
     if form is None or form.layout != "newline_delimited":
         raise ValueError(f"{path}: invalid='drop' reads JSON by lines; write .jsonl or .ndjson.")
     need_roles(path, asked, skip=True)

@@ -14,9 +14,7 @@ import pyarrow.parquet as pq
 
 from sfumato.core.validation import flag, one_of, optional
 from sfumato.data.interactions import Interactions
-from sfumato.data.readers import delimited as _delimited
-from sfumato.data.readers import rating_columns as _fixed
-from sfumato.data.readers import text as _text
+from sfumato.data.readers import delimited, rating_columns, text_files
 from sfumato.data.readers.base import ReadingReport, of_the_machine
 from sfumato.data.readers.batches import are_paths, matches, read_batches
 from sfumato.data.readers.rating_columns import ROLES, Asked, Gathered, joined_ids, places_of
@@ -77,9 +75,9 @@ def read_interactions(
     if INVALID.check(OWNER, "invalid", invalid) == "drop":
         delimiter, header = _delimiter(delimiter), optional(flag).check(OWNER, "header", header)
         encoding, skipped = ENCODING.check(OWNER, "encoding", encoding), Counter[str]()
-        asked = _fixed.times_told(asked, skip=True)
+        asked = rating_columns.times_told(asked, skip=True)
         pieces = _dropping(source, asked, (delimiter, header, encoding), skipped)
-        return _fixed.joined(pieces, skipped)
+        return rating_columns.joined(pieces, skipped)
     written = _Written(
         _delimiter(delimiter),
         optional(flag).check(OWNER, "header", header),
@@ -88,7 +86,7 @@ def read_interactions(
     )
     skip = ON_ERROR.check(OWNER, "on_error", on_error) == "skip"
     keep = DUPLICATES.check(OWNER, "duplicates", duplicates) == "keep"
-    asked = asked if guess else _fixed.times_told(asked, skip)
+    asked = asked if guess else rating_columns.times_told(asked, skip)
     parts, encodings = [], {}
     for part, name, told in _parts(source, asked, written, skip):
         parts.append(part)
@@ -102,7 +100,7 @@ def _dropping(
     asked: Asked,
     written: tuple[str | None, bool | None, str | None],
     skipped: Counter[str],
-) -> Iterator[_fixed.Columns]:
+) -> Iterator[rating_columns.Columns]:
     """The columns of users, items and ratings, piece after piece, whatever they hold."""
     if isinstance(source, Iterator) and not isinstance(source, pa.RecordBatchReader):
         for each in source:
@@ -116,14 +114,14 @@ def _dropping(
             if path.name.lower().endswith(".parquet"):
                 yield from _typed_columns(str(path), path, _parquet_names(path), asked)
             elif _is_json(path):
-                yield from _fixed.json_rows(path, asked, skipped)
+                yield from rating_columns.json_rows(path, asked, skipped)
             else:
-                yield from _fixed.text_rows(path, asked, *written, skipped)
+                yield from rating_columns.text_rows(path, asked, *written, skipped)
 
 
 def _typed_columns(
     name: str, source: Any, names: list[str], asked: Asked
-) -> Iterator[_fixed.Columns]:
+) -> Iterator[rating_columns.Columns]:
     users, items, ratings = places_of(name, names, asked)
     if hasattr(source, "iloc"):
         yield source.iloc[:, users], source.iloc[:, items], source.iloc[:, ratings]
@@ -165,7 +163,7 @@ def _parts(
                 yield _table(path, _parquet_names(path), asked, skip), str(path), ""
             elif _is_json(path):
                 if not written.guess:
-                    _fixed.need_roles(path, asked, skip)
+                    rating_columns.need_roles(path, asked, skip)
                 yield _json(path, asked, skip), str(path), ""
             else:
                 part, encoding = _lines(path, asked, written, skip)
@@ -176,18 +174,18 @@ def _lines(path: Path, asked: Asked, written: _Written, skip: bool) -> tuple[Gat
     """A delimited file; read once more where what is broken suggests another way of writing."""
     named = any(isinstance(each, str) for each in asked.values())
     header = True if written.header is None and named else written.header
-    rows = _delimited.SNIFFED_ROWS if written.guess else 1
-    dialect = _delimited.sniffed(path, written.delimiter, header, written.encoding, rows)
+    rows = delimited.SNIFFED_ROWS if written.guess else 1
+    dialect = delimited.sniffed(path, written.delimiter, header, written.encoding, rows)
     if not written.guess:
-        _fixed.need_names(path, dialect.header, skip)
+        rating_columns.need_names(path, dialect.header, skip)
     places = places_of(str(path), dialect.names, asked)
-    best: tuple[Gathered, _delimited.Rejects, _delimited.Dialect] | None = None
+    best: tuple[Gathered, delimited.Rejects, delimited.Dialect] | None = None
     while True:
-        rejects: _delimited.Rejects = []
-        part = Gathered(texts=True).take(_delimited.texts(path, dialect, places, rejects))
+        rejects: delimited.Rejects = []
+        part = Gathered(texts=True).take(delimited.texts(path, dialect, places, rejects))
         if best is None or len(rejects) < len(best[1]):
             best = part, rejects, dialect
-        other = _delimited.with_other_guess(dialect, rejects, written.encoding)
+        other = delimited.with_other_guess(dialect, rejects, written.encoding)
         if other == dialect or not written.guess:
             break
         dialect = other
@@ -195,7 +193,7 @@ def _lines(path: Path, asked: Asked, written: _Written, skip: bool) -> tuple[Gat
     if not skip:
         _stop_at_line(path, dialect, part.fault, rejects)
     elif not written.guess:
-        _stop_at_line(path, dialect, None, _fixed.hiding(rejects), _fixed.REMEDY)
+        _stop_at_line(path, dialect, None, rating_columns.hiding(rejects), rating_columns.REMEDY)
     part.rows += len(rejects)
     part.skipped.update(Counter(reason for _, reason in rejects))
     return part, dialect.encoding
@@ -203,17 +201,17 @@ def _lines(path: Path, asked: Asked, written: _Written, skip: bool) -> tuple[Gat
 
 def _stop_at_line(
     path: Path,
-    dialect: _delimited.Dialect,
+    dialect: delimited.Dialect,
     fault: tuple[int, str] | None,
-    rejects: _delimited.Rejects,
+    rejects: delimited.Rejects,
     remedy: str = "correct it, or on_error='skip'",
 ) -> None:
     faults = [
-        (_delimited.line_of_reject(path, dialect, line), reason) for line, reason in rejects[:1]
+        (delimited.line_of_reject(path, dialect, line), reason) for line, reason in rejects[:1]
     ]
     if fault:
         row, reason = fault
-        faults.append((_delimited.line_of_row(path, dialect, row), reason))
+        faults.append((delimited.line_of_row(path, dialect, row), reason))
     if faults:
         # Of two in one line the reject is right: it moved the rows after it up by one.
         line, reason = min(faults, key=lambda fault: fault[0])
@@ -227,21 +225,21 @@ def _stop_at_row(name: str, part: Gathered) -> None:
 
 
 def _is_json(path: Path) -> bool:
-    form = _text.form_of(path)
+    form = text_files.form_of(path)
     return form is not None and bool(form.layout)
 
 
 def _json(path: Path, asked: Asked, skip: bool) -> Gathered:
-    form = _text.form_of(path)
+    form = text_files.form_of(path)
     assert form is not None
-    names = _text.json_names(path, form)
+    names = text_files.json_names(path, form)
     places = places_of(str(path), names, asked)
     chosen = [names[place] for place in places]
     # As texts, so that a rating that is no number is one bad row and not another type of column.
     batches = read_batches(path, chosen, text=chosen[2:])
     part = Gathered(texts=False).take(batches)
     if not skip and part.fault and form.layout == "newline_delimited":
-        dialect = _delimited.Dialect("", False, (), gzip=form.gzip)
+        dialect = delimited.Dialect("", False, (), gzip=form.gzip)
         _stop_at_line(path, dialect, part.fault, [])
     if not skip:
         _stop_at_row(str(path), part)

@@ -11,7 +11,7 @@ from sfumato.core.arrays import column_of
 from sfumato.core.bounds import BOUNDS, Box
 from sfumato.core.row_values import numbers_of
 from sfumato.core.validation import Limit, one_of, optional, whole
-from sfumato.density.base import KernelEstimator, _seed
+from sfumato.density.base import KernelEstimator, hash_seed
 from sfumato.density.regress.least_squares import (
     BITS,
     METHODS,
@@ -266,7 +266,7 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
         )
         (low,), (high,) = around(table[:, -1:]) if target is None else target
         bits = number_bits(plain)
-        seed = _seed(plain["random_state"])
+        seed = hash_seed(plain["random_state"])
         suggested = surrogate_rows if method == "surrogate" else suggested_rows
         rows = plain["rows"] or suggested(columns, plain["epsilon"], plain["delta"])
         return RegressionSetting(method, degree, bounds, (low, high), rows, seed, bits)

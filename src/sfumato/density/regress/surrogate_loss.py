@@ -27,7 +27,7 @@ import numpy as np
 
 from sfumato.sketch.kernel_sums.race import Race
 from sfumato.sketch.lsh import Angular
-from sfumato.sketch.lsh.angular import _directions
+from sfumato.sketch.lsh.angular import drawn_directions
 
 __all__ = [
     "BITS",
@@ -110,7 +110,7 @@ class _Pairs:
 
     @classmethod
     def of(cls, told: Any) -> "_Pairs":
-        directions = _directions(told.kernel, told._hashes.draw)
+        directions = drawn_directions(told.kernel, told._hashes.draw)
         directions = directions / np.sqrt((directions**2).sum(axis=2, keepdims=True))
         signs = 1 - 2.0 * (np.arange(2**BITS) >> np.arange(BITS)[:, None] & 1)
         both = list(combinations(range(BITS), 2))

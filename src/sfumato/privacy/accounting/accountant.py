@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Self
 
 from sfumato.core.validation import between, one_of, whole
-from sfumato.privacy.accounting import composition as _compose
+from sfumato.privacy.accounting import composition
 from sfumato.privacy.accounting.losses import RELATIONS, Loss, as_loss
 
 __all__ = ["Accountant"]
@@ -41,7 +41,7 @@ class Accountant:
     """
 
     def __init__(self, method: str = "pld", relation: str = "add/remove") -> None:
-        self.method = one_of(_compose.METHODS).check("Accountant", "method", method)
+        self.method = one_of(composition.METHODS).check("Accountant", "method", method)
         self.relation = one_of(RELATIONS).check("Accountant", "relation", relation)
         self._branches: list[Counter[Loss]] = [Counter()]
         self._epsilons: list[tuple[float, float]] = []  # answers, which later ones stay above
@@ -102,18 +102,18 @@ class Accountant:
     @property
     def rho(self) -> float:
         """That of zero-concentrated privacy, rounded up; infinite where there is none."""
-        return max(_compose.rho_sum(branch) for branch in self._branches)
+        return max(composition.rho_sum(branch) for branch in self._branches)
 
     def epsilon(self, delta: float = 0) -> float:
         """The least epsilon known at this delta; infinite where there is none."""
         delta = DELTA.check("Accountant", "delta", delta)
-        found = max(_compose.epsilon_at(each, delta, self.method) for each in self._branches)
+        found = max(composition.epsilon_at(each, delta, self.method) for each in self._branches)
         return _envelope(self._epsilons, delta, found)
 
     def delta(self, epsilon: float) -> float:
         """The least delta known at this epsilon."""
         epsilon = EPSILON.check("Accountant", "epsilon", epsilon)
-        found = max(_compose.delta_at(each, epsilon, self.method) for each in self._branches)
+        found = max(composition.delta_at(each, epsilon, self.method) for each in self._branches)
         return _envelope(self._deltas, epsilon, found)
 
     def _own(self, loss: Loss) -> Loss:

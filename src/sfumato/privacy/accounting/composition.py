@@ -11,8 +11,7 @@ from functools import singledispatch
 import numpy as np
 
 from sfumato.privacy.accounting import calibration as calibrate
-from sfumato.privacy.accounting import pld as _product
-from sfumato.privacy.accounting import rdp as _renyi
+from sfumato.privacy.accounting import pld, rdp
 from sfumato.privacy.accounting.losses import (
     Approximate,
     Flips,
@@ -57,7 +56,7 @@ def epsilon_at(losses: Losses, delta: float, method: str) -> float:
     if left > 0:
         best = min(best, calibrate.concentrated_epsilon(left, _rho(losses)))
         if method != "zcdp":
-            best = min(best, _renyi.epsilon_of(_curve(losses), left))
+            best = min(best, rdp.epsilon_of(_curve(losses), left))
     return min(best, _tight_epsilon(losses, delta)) if method == "pld" else best
 
 
@@ -70,7 +69,7 @@ def delta_at(losses: Losses, epsilon: float, method: str) -> float:
     best = slip if bound <= epsilon else 1.0
     best = min(best, slip + calibrate.concentrated_delta(epsilon, _rho(losses)))
     if method != "zcdp":
-        best = min(best, slip + _renyi.delta_of(_curve(losses), epsilon))
+        best = min(best, slip + rdp.delta_of(_curve(losses), epsilon))
     return min(best, _tight_delta(losses, epsilon)) if method == "pld" else best
 
 
@@ -91,7 +90,7 @@ class Composition:
     def of(cls, losses: Losses) -> "Composition":
         """Of more than EACH kinds of losses, each is taken for one that costs up to 1/256 more."""
         some = _gathered(losses, 9 if len(losses) > EACH else 0)
-        slips = (Fraction(_renyi.basic(loss)[1]) * count for loss, count in some.items())
+        slips = (Fraction(rdp.basic(loss)[1]) * count for loss, count in some.items())
         return cls(Running.of(some), _curve(some), sum(slips, Fraction(0)), len(some))
 
     def joined(self, loss: Loss) -> "Composition | None":
@@ -101,15 +100,15 @@ class Composition:
             product = self.product.joined(loss)
             if product is None:
                 return None
-        slip = self.slip + Fraction(_renyi.basic(loss)[1])
-        return Composition(product, self.curve + _renyi.curve(loss), slip, self.terms + 1)
+        slip = self.slip + Fraction(rdp.basic(loss)[1])
+        return Composition(product, self.curve + rdp.curve(loss), slip, self.terms + 1)
 
     def epsilon(self, delta: float) -> float:
         """The least epsilon at this delta, rounded up; delta above 0."""
         left = -round_up(self.slip - Fraction(delta))
         best = math.inf
         if left > 0:  # each addition rounds by less than a part in 2**52
-            best = _renyi.epsilon_of(self.curve * (1 + 2.0**-52 * self.terms), left)
+            best = rdp.epsilon_of(self.curve * (1 + 2.0**-52 * self.terms), left)
         return best if self.product is None else min(best, self.product.epsilon(delta))
 
     def to_bytes(self) -> bytes:
@@ -123,7 +122,7 @@ class Composition:
     def from_bytes(cls, data: bytes) -> "Composition":
         """What `to_bytes` wrote."""
         start = 4 + int.from_bytes(data[:4], "little")
-        header, end = json.loads(data[4:start]), start + 8 * _renyi.ORDERS.size
+        header, end = json.loads(data[4:start]), start + 8 * rdp.ORDERS.size
         product = Running.from_bytes(data[end:]) if len(data) > end else None
         curve = np.frombuffer(data[start:end], "<f8")
         return cls(product, curve, Fraction(header["slip"]), header["terms"])
@@ -131,19 +130,19 @@ class Composition:
 
 def _basic(losses: Losses) -> tuple[float, float]:
     """Epsilons and deltas added up (Dwork and Roth 2014, theorem 3.16)."""
-    each = [(_renyi.basic(loss), count) for loss, count in losses.items()]
+    each = [(rdp.basic(loss), count) for loss, count in losses.items()]
     bound = _sum((one, count) for (one, _), count in each)
     return bound, _sum((slip, count) for (_, slip), count in each)
 
 
 def _rho(losses: Losses) -> float:
     """With the delta of `_basic` set aside, an (epsilon, delta) is as good as a pure epsilon."""
-    each = ((min(loss.rho, pure_rho(_renyi.basic(loss)[0])), n) for loss, n in losses.items())
+    each = ((min(loss.rho, pure_rho(rdp.basic(loss)[0])), n) for loss, n in losses.items())
     return _sum(each)
 
 
 def _curve(losses: Losses) -> np.ndarray:
-    curves = [count * _renyi.curve(loss) for loss, count in losses.items()]
+    curves = [count * rdp.curve(loss) for loss, count in losses.items()]
     return np.asarray(np.sum(curves, axis=0) * (1 + 1e-12))
 
 
@@ -153,14 +152,14 @@ def _tight_epsilon(losses: Losses, delta: float) -> float:
         return calibrate.gaussian_epsilon(
             delta, alone.variance, change=alone.change, cells=alone.cells
         )
-    return max((side.epsilon(delta) for side in _product.distribution(losses)), default=math.inf)
+    return max((side.epsilon(delta) for side in pld.distribution(losses)), default=math.inf)
 
 
 def _tight_delta(losses: Losses, epsilon: float) -> float:
     alone = _alone(losses)
     if alone is not None:
         return calibrate.variance_delta(epsilon, alone.variance, alone.change, alone.cells)
-    return max((side.delta(epsilon) for side in _product.distribution(losses)), default=1.0)
+    return max((side.delta(epsilon) for side in pld.distribution(losses)), default=1.0)
 
 
 def _alone(losses: Losses) -> GaussianNoise | None:

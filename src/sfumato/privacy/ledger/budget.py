@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sfumato.privacy.accounting import composition as _compose
+from sfumato.privacy.accounting import composition
 from sfumato.privacy.accounting.losses import Loss
 from sfumato.privacy.rounding import round_up
 
@@ -115,7 +115,7 @@ def whole_cost(losses: Mapping[Loss, int], delta: float) -> Spending:
     """The composition of losses from nothing, as tight as the accountant has it."""
     sums = [Fraction(loss.epsilon) * n for loss, n in losses.items() if loss.epsilon < math.inf]
     pure = sum(sums, Fraction(0)) if len(sums) == len(losses) else None
-    epsilon = _compose.epsilon_at(losses, delta, "pld")
+    epsilon = composition.epsilon_at(losses, delta, "pld")
     best = math.inf if pure is None else round_up(pure)
     return Spending(best if epsilon >= 0.999 * best else epsilon, pure)
 
@@ -124,4 +124,4 @@ def alone(loss: Loss, budget: DataSet) -> Cost:
     """What one loss costs by itself, at the budget's delta if it has no pure epsilon."""
     if loss.epsilon < math.inf:
         return Cost(loss.epsilon, 0.0)
-    return Cost(_compose.epsilon_at({loss: 1}, budget.delta, "pld"), budget.delta)
+    return Cost(composition.epsilon_at({loss: 1}, budget.delta, "pld"), budget.delta)

@@ -16,7 +16,7 @@ from typing import Any, Self
 from sfumato.core.validation import between, one_of, positive
 from sfumato.privacy.accounting.losses import RELATIONS, as_loss
 from sfumato.privacy.ledger import entries as _entries
-from sfumato.privacy.ledger import store as _ledger_file
+from sfumato.privacy.ledger import store
 from sfumato.privacy.ledger.budget import BudgetExceeded, Cost, DataSet, Spending
 from sfumato.privacy.ledger.entries import Book, Charge, Writer
 from sfumato.privacy.ledger.spending import Compositions, check_running
@@ -98,7 +98,7 @@ class Ledger:
             raise IsADirectoryError(f"Ledger: {os.fspath(path)} is a folder; name a file in it.")
         if not self.name.isprintable():  # statements tell it, on one line
             raise ValueError(f"Ledger: path must have a printable name, not {self.name!r}.")
-        self._file = _ledger_file.LedgerFile(self.path)
+        self._file = store.LedgerFile(self.path)
         self._book = Book(self.path)
         self._checked: tuple[int, ...] | None = None  # the file whose pages were
         self._view: tuple[int, sqlite3.Connection] | None = None  # of a file of version 1
@@ -317,7 +317,7 @@ class Ledger:
         """
         with self._reading() as (file, book):
             fresh = Book(self.path)
-            _ledger_file.check_tables(self.path, file)
+            store.check_tables(self.path, file)
             fresh.follow(file)
             for budget in fresh.datasets.values():
                 check_running(file, fresh, budget)
@@ -335,19 +335,19 @@ class Ledger:
     @contextmanager
     def _writing(self) -> Iterator[tuple[sqlite3.Connection, Book]]:
         with self._file.transaction(write=True) as file:
-            if _ledger_file.version(file) == 1:
+            if store.version(file) == 1:
                 _entries.upgrade(Book(self.path), file, file)
             yield self._verified(file)
 
     def _verified(self, file: sqlite3.Connection) -> tuple[sqlite3.Connection, Book]:
         """The file, or what it will be when a file of version 1 is first written to."""
-        if _ledger_file.version(file) == 1:
+        if store.version(file) == 1:
             return self._old(file)
         if self._view is not None:
             self._view, self._book = None, Book(self.path)
         there = self._file.identity
         if self._checked is None or self._checked != there:
-            _ledger_file.check_tables(self.path, file)
+            store.check_tables(self.path, file)
         self._book.follow(file)
         self._checked = there
         return file, self._book
@@ -410,17 +410,17 @@ class Ledger:
             stored = self._stored(file, release_id)
             if stored is not None:
                 return stored
-            small = len(made) <= _ledger_file.BLOB
+            small = len(made) <= store.BLOB
             if not small:
                 beside = file.execute("SELECT digest FROM stored WHERE bytes IS NULL")
                 known = {each for (each,) in beside}
-                _ledger_file.write_blob(self._file.blobs, made, known)
+                store.write_blob(self._file.blobs, made, known)
             writer = Writer(file, book.place, book.chain)
             values = (release_id, _now(), len(made), digest)
             writer.add("stored", *values, data=made if small else None)
             writer.close()
         if not small:
-            _ledger_file.settle_blob(self._file.blobs, digest)
+            store.settle_blob(self._file.blobs, digest)
         return made
 
     def _stored(self, file: sqlite3.Connection, release_id: str) -> bytes | None:
@@ -432,8 +432,8 @@ class Ledger:
             return None
         digest, size, data = row
         if data is None:
-            return _ledger_file.read_blob(self._file.blobs, digest, size, release_id)
-        return _ledger_file.checked_bytes(bytes(data), digest, release_id, self.name)
+            return store.read_blob(self._file.blobs, digest, size, release_id)
+        return store.checked_bytes(bytes(data), digest, release_id, self.name)
 
     def _standing(self, release_id: str) -> str:
         """What became of a charge that could not be written."""

@@ -8,7 +8,7 @@ from sfumato.privacy.mechanisms.contribution_bounding import (
     ContributionSample,
     bound_contributions,
 )
-from sfumato.privacy.mechanisms.inputs import FixedPoint
+from sfumato.privacy.mechanisms.fixed_point import FixedPoint
 from sfumato.privacy.mechanisms.pan_private import PanPrivateCounter, PanPrivateDistinct
 from sfumato.privacy.mechanisms.posterior_sampling import (
     BetaBernoulli,

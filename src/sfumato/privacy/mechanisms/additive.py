@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sfumato.core.integer_columns import whole_numbers
 from sfumato.core.validation import flag, fraction, optional, positive, rational, whole
 from sfumato.privacy.accounting import calibration as calibrate
 from sfumato.privacy.accounting.losses import Concentrated, GaussianNoise, LaplaceNoise, Loss
 from sfumato.privacy.mechanisms.base import Stated
-from sfumato.privacy.mechanisms.inputs import whole_numbers
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.random_source import Source
 from sfumato.privacy.rounding import LEAST, round_up

@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sfumato.core.integer_columns import LARGEST
 from sfumato.core.validation import checked, one_of, whole
 from sfumato.privacy.accounting.losses import RELATIONS, Loss
-from sfumato.privacy.mechanisms.inputs import LARGEST
 from sfumato.privacy.random_source import InsecureSeededSource, Source, stated
 from sfumato.privacy.release import paid_by, whose
 from sfumato.privacy.statement import PrivacyStatement

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.core.integer_columns import count_column
 from sfumato.core.validation import DELTA, fraction, positive, whole
 from sfumato.privacy.accounting.calibration import gaussian_sigma
 from sfumato.privacy.accounting.losses import GaussianNoise, LaplaceNoise, Loss
 from sfumato.privacy.mechanisms.base import Mechanism
-from sfumato.privacy.mechanisms.inputs import count_column
 from sfumato.privacy.noise.discrete import LARGEST, ROOM, discrete_gaussian, discrete_laplace
 from sfumato.privacy.noise.distribution import NoiseLaw
 from sfumato.privacy.random_source import Source

@@ -14,10 +14,10 @@ from typing import Any, Self
 import numpy as np
 
 from sfumato.core.hashing import hash_column
+from sfumato.core.integer_columns import count_column
 from sfumato.core.validation import rational, whole
 from sfumato.privacy.accounting.losses import Pure
 from sfumato.privacy.mechanisms.base import Mechanism
-from sfumato.privacy.mechanisms.inputs import count_column
 from sfumato.privacy.noise.discrete import LARGEST, ROOM, coins, discrete_laplace
 from sfumato.privacy.random_source import Source, SystemSource
 from sfumato.privacy.rounding import UP, round_up

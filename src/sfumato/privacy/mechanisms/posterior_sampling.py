@@ -19,10 +19,10 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from sfumato.core.integer_columns import real_column, whole_column
 from sfumato.core.validation import between, checked, number, positive, rational, whole
 from sfumato.privacy.accounting.losses import Loss, Pure
 from sfumato.privacy.mechanisms.base import Mechanism
-from sfumato.privacy.mechanisms.inputs import real_column, whole_column
 from sfumato.privacy.noise.exact.reference import Bits, bernoulli_exp
 from sfumato.privacy.random_source import Source, SystemSource
 from sfumato.privacy.rounding import round_up

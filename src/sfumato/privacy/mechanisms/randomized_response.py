@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sfumato.core.integer_columns import entries, plain, whole_numbers
 from sfumato.core.validation import positive, whole
 from sfumato.privacy.accounting.losses import Flips, Loss
 from sfumato.privacy.mechanisms.base import Mechanism
-from sfumato.privacy.mechanisms.inputs import entries, plain, whole_numbers
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.random_source import Source, SystemSource
 

@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sfumato.core.integer_columns import whole_numbers
 from sfumato.core.validation import flag, one_of, positive, whole
 from sfumato.privacy.accounting.losses import Loss, Pure
 from sfumato.privacy.mechanisms.base import Stated
-from sfumato.privacy.mechanisms.inputs import whole_numbers
 from sfumato.privacy.noise.discrete import LARGEST, discrete_laplace, uniform
 from sfumato.privacy.noise.exact.laws import exp_bounds
 from sfumato.privacy.noise.exact.reference import Bits

@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.core.integer_columns import whole_column
 from sfumato.core.validation import between, rational, whole
 from sfumato.privacy.accounting.losses import Pure
 from sfumato.privacy.mechanisms.base import Mechanism
-from sfumato.privacy.mechanisms.inputs import whole_column
 from sfumato.privacy.noise.exact.reference import Bits
 from sfumato.privacy.random_source import Source, SystemSource
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from sfumato.core.validation import rational, whole
 from sfumato.privacy.noise import discrete as noise
-from sfumato.privacy.noise.exact import reference as _cks
+from sfumato.privacy.noise.exact import reference
 from sfumato.privacy.random_source import Source, SystemSource
 
 __all__ = ["add_cube", "cube_deviation", "discrete_cube"]
@@ -35,13 +35,13 @@ def discrete_cube(scale: Fraction, size: int, *, source: Source | None = None) -
     scale = rational.check("discrete_cube", "scale", scale)
     size = whole(1).check("discrete_cube", "size", size)
     source = source or SystemSource()
-    bits = _cks.Bits(source)
+    bits = reference.Bits(source)
     while True:
         radius = int(_geometric(scale, size + 1, source).sum())
         if 2 * radius >= noise.ROOM:
             raise ValueError("discrete_cube: scale is too large for so many cells of 64 bits.")
         kept = (Fraction(2 * radius + 1, 2 * (radius + i)) for i in range(1, size + 1))
-        if all(_cks.bernoulli(chance, bits) for chance in kept):
+        if all(reference.bernoulli(chance, bits) for chance in kept):
             return noise.uniform(2 * radius + 1, size, source=source) - radius
 
 

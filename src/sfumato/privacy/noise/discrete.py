@@ -15,7 +15,7 @@ import numpy as np
 
 from sfumato.core.validation import rational, whole
 from sfumato.kernels import noise as kernels
-from sfumato.privacy.noise.exact import reference as _cks
+from sfumato.privacy.noise.exact import reference
 from sfumato.privacy.noise.share_sampler import ShareSource, share_sampler
 from sfumato.privacy.noise.tables import gaussian_sampler, laplace_sampler
 from sfumato.privacy.random_source import InsecureSeededSource, Source, SystemSource
@@ -144,10 +144,10 @@ def _flip(chance: Fraction, out: np.ndarray, source: Source) -> None:
         source.fill(words)
         done = kernels.flip(words, masks, done, left_open, out)
     if rest:
-        bits = _cks.Bits(source)
+        bits = reference.Bits(source)
         for j in np.flatnonzero(left_open):
             for place in range(64):
-                if int(left_open[j]) >> place & 1 and _cks.bernoulli(rest, bits):
+                if int(left_open[j]) >> place & 1 and reference.bernoulli(rest, bits):
                     out[j] |= np.uint64(1 << place)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from sfumato.kernels import noise as kernels
 from sfumato.kernels import noise as shares
-from sfumato.privacy.noise.exact import reference as _cks
+from sfumato.privacy.noise.exact import reference
 from sfumato.privacy.noise.exact.laws import exp_bounds
 from sfumato.privacy.noise.exact.share_laws import LEADING, NumberOfTerms, SizeStrips, strip
 from sfumato.privacy.noise.tables import (
@@ -39,7 +39,7 @@ class ShareSampler:
 
     def add(self, cells: np.ndarray, source: Source) -> None:
         """Add a share to every number of a one-dimensional int64 array."""
-        bits = _cks.Bits(source)
+        bits = reference.Bits(source)
         words, left_open = np.empty(CHUNK, np.uint64), np.empty(CHUNK, np.int64)
         for part in parts(cells):
             terms = np.zeros(part.size, np.int64)
@@ -49,7 +49,7 @@ class ShareSampler:
                 terms[i] = self._terms.resolve(words[i], bits)
             shares.add_runs(terms, self._sizes(int(terms.sum()), source, bits), part)
 
-    def _sizes(self, count: int, source: Source, bits: _cks.Bits) -> np.ndarray:
+    def _sizes(self, count: int, source: Source, bits: reference.Bits) -> np.ndarray:
         """So many terms: numbers of either sign."""
         words, sizes = np.empty((count, 2), np.uint64), np.empty(count, np.int64)
         left_open = np.empty(count, np.int64)
@@ -65,7 +65,7 @@ class ShareSampler:
             sizes[not_kept] = self._sizes(len(not_kept), source, bits)
         return sizes
 
-    def _size(self, word: int, second: int, bits: _cks.Bits) -> int:
+    def _size(self, word: int, second: int, bits: reference.Bits) -> int:
         """The number for two words, or 0 if it is not kept."""
         first, place = strip(self._strips.resolve(word, bits))
         inside = second & ((1 << place) - 1)
@@ -87,7 +87,7 @@ class ShareSampler:
         )
 
 
-def _below(prefix: int, known: int, ratio: Fraction, gamma: Fraction, bits: _cks.Bits) -> bool:
+def _below(prefix: int, known: int, ratio: Fraction, gamma: Fraction, bits: reference.Bits) -> bool:
     """Is a uniform number with these leading bits below ratio exp(-gamma)? Draws as needed."""
     while True:
         low, high = exp_bounds(gamma, known)

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from sfumato.kernels import noise as kernels
-from sfumato.privacy.noise.exact import reference as _cks
+from sfumato.privacy.noise.exact import reference
 from sfumato.privacy.noise.exact.laws import (
     Digit,
     HalfGaussian,
@@ -50,7 +50,7 @@ class Table:
     def looked_up(self) -> tuple[np.ndarray, np.ndarray, int]:
         return self.floors, self.guide, self.shift
 
-    def resolve(self, word: int, bits: _cks.Bits) -> int:
+    def resolve(self, word: int, bits: reference.Bits) -> int:
         return self.law.resolve(int(word) >> 1, BITS, bits)
 
 
@@ -75,7 +75,7 @@ class LaplaceSampler:
 
     def add(self, cells: np.ndarray, source: Source) -> None:
         """Add noise to every number of a one-dimensional int64 array."""
-        bits = _cks.Bits(source)
+        bits = reference.Bits(source)
         words, left_open = np.empty(CHUNK, np.uint64), np.empty(CHUNK, np.int64)
         digits = np.empty(CHUNK, np.int64)
         for part in parts(cells):
@@ -87,7 +87,7 @@ class LaplaceSampler:
                 kernels.add_signed(digits[: part.size], part)
 
     def _direct(
-        self, words: np.ndarray, left_open: np.ndarray, bits: _cks.Bits, out: np.ndarray
+        self, words: np.ndarray, left_open: np.ndarray, bits: reference.Bits, out: np.ndarray
     ) -> None:
         (table,) = self._tables
         missing = kernels.add_sizes(words, *table.looked_up, left_open, out)
@@ -99,7 +99,7 @@ class LaplaceSampler:
         self,
         words: np.ndarray,
         left_open: np.ndarray,
-        bits: _cks.Bits,
+        bits: reference.Bits,
         out: np.ndarray,
         source: Source,
     ) -> None:
@@ -132,7 +132,7 @@ class GaussianSampler:
 
     def add(self, cells: np.ndarray, source: Source) -> None:
         """Add noise to every number of a one-dimensional int64 array."""
-        bits = _cks.Bits(source)
+        bits = reference.Bits(source)
         words, left_open = np.empty((CHUNK, 2), np.uint64), np.empty(CHUNK, np.int64)
         not_kept: list[int] = []
         for number, part in enumerate(parts(cells)):
@@ -153,7 +153,7 @@ class GaussianSampler:
             cells[not_kept] += afresh
 
     def _by_strips(
-        self, words: np.ndarray, left_open: np.ndarray, bits: _cks.Bits, out: np.ndarray
+        self, words: np.ndarray, left_open: np.ndarray, bits: reference.Bits, out: np.ndarray
     ) -> list[int]:
         """Add the points that are kept; where those are that are not."""
         strips = *self._table.looked_up, self._place, self._slopes
@@ -167,7 +167,7 @@ class GaussianSampler:
                 out[i] += point
         return not_kept
 
-    def _point(self, first: int, second: int, bits: _cks.Bits) -> int | None:
+    def _point(self, first: int, second: int, bits: reference.Bits) -> int | None:
         """The number for two words, or None if it is not kept."""
         strip = self._table.resolve(first, bits)
         edge, inside = strip << self._place, second & ((1 << self._place) - 1)
@@ -188,7 +188,7 @@ class GaussianSampler:
         return np.array([((width - 1) * unit).__ceil__(), (2 * width * unit).__ceil__()], np.uint64)
 
 
-def _below_exp(prefix: int, known: int, gamma: Fraction, bits: _cks.Bits) -> bool:
+def _below_exp(prefix: int, known: int, gamma: Fraction, bits: reference.Bits) -> bool:
     """Is a uniform number with these leading bits below exp(-gamma)? Draws more as needed."""
     while True:
         low, high = exp_bounds(gamma, known)

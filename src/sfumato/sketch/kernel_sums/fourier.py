@@ -10,6 +10,7 @@ from typing import Annotated, Any, Self, Unpack
 
 import numpy as np
 
+from sfumato.core.arrays import WEIGHT
 from sfumato.core.bounds import BOUNDS, Box, Pair, points, weighed_points
 from sfumato.core.storage import Cells
 from sfumato.core.validation import fraction, positive, whole
@@ -17,7 +18,7 @@ from sfumato.kernels.lanes import aligned
 from sfumato.kernels.sketch import trigonometry as waves
 from sfumato.kernels.sketch.trigonometry import PANEL
 from sfumato.privacy.release import Options, Terms
-from sfumato.sketch.base import SEED, WEIGHT, Sketch, bounded_weight, heaviest
+from sfumato.sketch.base import SEED, Sketch, bounded_weight, heaviest
 from sfumato.sketch.kernel_sums.base import kernel_sums
 from sfumato.sketch.kernel_sums.noisy_cells import NoisyCells, Reach, planned_cells
 from sfumato.sketch.kernel_sums.radial_kernels import KERNEL, frequencies, profile

@@ -13,7 +13,7 @@ import numpy as np
 
 from sfumato.core.validation import one_of
 from sfumato.sketch.kernel_sums.stratified_sampling import normal_rows
-from sfumato.sketch.similarity.p_stable import _collision
+from sfumato.sketch.similarity.p_stable import collision_probability
 
 __all__ = ["KERNEL", "KINDS", "frequencies", "profile", "slice_profile"]
 
@@ -38,7 +38,7 @@ def profile(kind: str, ratio: np.ndarray) -> np.ndarray:
         return np.asarray(np.exp(-(ratio**2) / 2))
     if kind == "exponential":
         return np.asarray(np.exp(-ratio))
-    return _collision(ratio, 2)
+    return collision_probability(ratio, 2)
 
 
 def slice_profile(kind: str, dimension: int, ratio: np.ndarray) -> np.ndarray:

@@ -70,7 +70,7 @@ class Angular(Family):
 
     def codes(self, points: Points, draw: Draw, rows: slice) -> np.ndarray:
         """Bit b of a code is 1 where the product with direction b of the row is not negative."""
-        steps, directions = points.parts[0], _directions(self, draw)
+        steps, directions = points.parts[0], drawn_directions(self, draw)
         out = np.zeros((points.size, len(range(*rows.indices(draw.rows)))), np.int64)
         for bit in range(self.bits):
             out |= (steps @ directions[bit, rows].T >= 0).astype(np.int64) << bit
@@ -84,7 +84,7 @@ class Angular(Family):
 
 
 @lru_cache(2)  # a table asks for a few rows at a time
-def _directions(family: Angular, draw: Draw) -> np.ndarray:
+def drawn_directions(family: Angular, draw: Draw) -> np.ndarray:
     """Whole numbers for each bit, row and coordinate."""
     out = np.empty((family.bits, draw.rows, family.dimension))
     for bit, child in enumerate(children(family.bits, draw)):

@@ -13,7 +13,7 @@ from sfumato.core.validation import checked, positive, whole
 from sfumato.sketch.kernel_sums.stratified_sampling import normal_rows
 from sfumato.sketch.lsh.base import Draw, Family, Points
 from sfumato.sketch.projection.directions import dense, directions
-from sfumato.sketch.similarity.p_stable import _collision as collision
+from sfumato.sketch.similarity.p_stable import collision_probability as collision
 from sfumato.sketch.similarity.row_codes import DIMENSION
 
 __all__ = ["Euclidean"]

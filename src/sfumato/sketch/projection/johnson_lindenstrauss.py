@@ -17,7 +17,7 @@ from sfumato.kernels.sketch import codes as codebooks
 from sfumato.kernels.sketch import projections as hadamard
 from sfumato.kernels.sketch.codes import PANEL
 from sfumato.kernels.sketch.projections import scatter
-from sfumato.sketch import concentration as _tails
+from sfumato.sketch import concentration
 from sfumato.sketch.base import SEED, KeyedSketch, LinearSketch
 from sfumato.sketch.projection.directions import ENTRIES, panel_count, product
 
@@ -211,16 +211,18 @@ class JohnsonLindenstrauss(LinearSketch, KeyedSketch):
         for "sparse" (2 / dimensions, as blocks are independent); for "hadamard" see `_tails`.
         """
         miss = 1 - fraction.check("JohnsonLindenstrauss", "confidence", confidence)
-        return max(_tails.smallest_error(self._miss, miss), ROUNDING)
+        return max(concentration.smallest_error(self._miss, miss), ROUNDING)
 
     def _miss(self, error: float) -> float:
         if self.kind == "gaussian":
-            return _tails.gaussian(self.dimensions, error)
+            return concentration.gaussian(self.dimensions, error)
         if self.kind == "sparse":
-            return _tails.chebyshev(2 / self.dimensions, error)
+            return concentration.chebyshev(2 / self.dimensions, error)
         if self.kind == "hadamard":
-            return _tails.hadamard(self.dimensions, padded_length(self.input_dimension), error)
-        return _tails.moments(self.dimensions, error)
+            return concentration.hadamard(
+                self.dimensions, padded_length(self.input_dimension), error
+            )
+        return concentration.moments(self.dimensions, error)
 
     def _sums(self, rows: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """Rows times the entries of the keys (their hashes, or coordinates), unscaled."""

@@ -79,7 +79,7 @@ class PStableSketch(CodeTable):
         ratio = np.asarray(distance, np.float64) / self.width
         if not (ratio >= 0).all():
             raise ValueError("PStableSketch: distance must be at least 0.")
-        return _collision(ratio, self.p)[()]
+        return collision_probability(ratio, self.p)[()]
 
     def similarity(self, other: Self) -> np.ndarray:
         """The share of equal integers, for each row here (down) and there (across)."""
@@ -135,7 +135,7 @@ class PStableSketch(CodeTable):
         return {"_codes": Cells(np.int32, (-1, self.hashes), "")}
 
 
-def _collision(ratio: np.ndarray, p: int) -> np.ndarray:
+def collision_probability(ratio: np.ndarray, p: int) -> np.ndarray:
     """P(same bucket) where the projections differ by ratio Z widths, Z stable and |Z| of density f.
 
     It is the integral of f(t / r) / r (1 - t) over t from 0 to 1: once the offset is uniform, a gap
@@ -160,6 +160,6 @@ def _ratio(shares: np.ndarray, p: int) -> np.ndarray:
     low, high = np.full(shares.shape, -WIDEST), np.full(shares.shape, WIDEST)
     for _ in range(60):
         middle = (low + high) / 2
-        near = _collision(2.0**middle, p) > shares
+        near = collision_probability(2.0**middle, p) > shares
         low, high = np.where(near, middle, low), np.where(near, high, middle)
     return np.where(shares >= 1, 0.0, np.where(shares <= 0, math.inf, 2.0**low))

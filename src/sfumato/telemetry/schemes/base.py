@@ -250,7 +250,7 @@ def read_scheme(text: str | bytes) -> Scheme:
         raise ValueError(f"parameters: {strange[0]!r} is no parameter of the scheme {name!r}.")
     try:
         scheme = kind(**told)
-    except TypeError as error:
+    except (TypeError, ArithmeticError, LookupError, RecursionError, MemoryError) as error:
         raise ValueError(f"parameters: {error}.") from None
     if mark != scheme.fingerprint:
         raise ValueError(

@@ -199,5 +199,7 @@ def _spread(chosen: int, cells: int, odds: float, known: bool) -> float:
     """The variance, per report, of the count of a rare value."""
     high = chosen * odds / (chosen * odds + cells - chosen)
     low = (chosen - high) / (cells - 1)
+    if high <= low:
+        return math.inf  # an epsilon so small that floats see no difference
     mean = low if known else chosen / cells  # hashed, a cell also has others' values
     return mean * (1 - mean) / (high - low) ** 2

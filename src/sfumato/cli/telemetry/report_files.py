@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli.output import beginning
-from sfumato.cli.telemetry import values as _telemetry_values
+from sfumato.cli.telemetry import values
+from sfumato.data.files import beginning
 
 __all__ = [
     "Parameters",
@@ -250,7 +250,7 @@ def candidates(
     if is_csv(file) and column is None:
         return _map(file, of, option)
     numbers = getattr(of, "edges", None) is not None
-    found = _telemetry_values.listed(file, column, numbers=numbers, notes=notes)
+    found = values.listed(file, column, numbers=numbers, notes=notes)
     if not found:
         raise ValueError(f"{command}: {file} holds no candidates; write one value a line.")
     return found

@@ -9,8 +9,7 @@ import gzip
 import io
 import re
 import zlib
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,89 +17,21 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from sfumato.core.row_values import SAMPLE, kind_of, typed
 from sfumato.data.readers.base import Found, Piece, Reading, missing_column, of_the_machine
 
 __all__ = [
     "BUFFER",
     "ENDINGS",
-    "SAMPLE",
     "Form",
     "connected",
     "find",
     "form_of",
+    "header_of",
     "json_names",
-    "kind_of",
     "plain_errors",
-    "strict",
-    "typed",
 ]
-
-SAMPLE = 20_000  # rows that decide the type of a column
-IDENTIFIERS = r"^-?[0-9]+$"  # digits alone, yet no integer: with leading zeros, or too many
-LEADING_ZERO = r"^-?0[0-9]"
-
-
-def kind_of(sample: pa.ChunkedArray) -> pa.DataType:
-    """The type of which all these texts are: integers, else numbers, else text."""
-    values = sample.drop_null()
-    if not len(values):
-        return pa.string()
-    for kind in (pa.int64(), pa.uint64()):
-        if strict(values, kind) is not None:
-            return kind
-    digits = pc.all(pc.match_substring_regex(values, IDENTIFIERS)).as_py()
-    zeros = pc.any(pc.match_substring_regex(values, LEADING_ZERO)).as_py()
-    number = not digits and not zeros and strict(values, pa.float64()) is not None
-    return pa.float64() if number else pa.string()
-
-
-def typed(
-    batches: Iterable[pa.RecordBatch], kinds: dict[str, pa.DataType], name: str
-) -> Iterator[pa.RecordBatch]:
-    """Batches of texts as batches of these types, of a source of this name; nulls stay nulls."""
-    row = 0
-    for batch in batches:
-        for column, kind in kinds.items():
-            if kind == pa.string():
-                continue
-            texts = batch.column(column)
-            numbers = strict(texts, kind)
-            if numbers is None:
-                raise ValueError(
-                    f"{name}: row {row + _first_misfit(texts, kind)}: column {column!r} is not of "
-                    f"the type of the first {SAMPLE} rows; read it as text."
-                )
-            batch = batch.set_column(batch.schema.get_field_index(column), column, numbers)
-        yield batch
-        row += batch.num_rows
-
-
-def strict(texts: Any, kind: pa.DataType) -> Any:
-    """The values that the texts write, or None if one is not, or not so, of this type."""
-    if pa.types.is_boolean(kind):
-        true = pc.equal(texts, "true")
-        known = pc.all(pc.or_(true, pc.equal(texts, "false"))).as_py()
-        return None if known is False else true
-    try:
-        numbers = texts.cast(kind)
-    except pa.ArrowInvalid:
-        return None
-    return None if pa.types.is_integer(kind) and _padded(texts) else numbers
-
-
-def _padded(texts: Any) -> bool:
-    """Whether one of these integers is 007, -0 or 0x1f: Arrow takes those, and loses how it was."""
-    zeros = texts.filter(pc.or_(pc.starts_with(texts, "0"), pc.starts_with(texts, "-0")))
-    return pc.all(pc.equal(zeros, "0")).as_py() is False
-
-
-def _first_misfit(texts: pa.Array, kind: pa.DataType) -> int:
-    """The first row, from 1, that is not of the type; halving finds it in a few casts."""
-    rows = range(1, len(texts) + 1)
-    return 1 + bisect_left(rows, True, key=lambda row: strict(texts.slice(0, row), kind) is None)
-
 
 HEADER = 1 << 20  # bytes of a header line, at most
 BUFFER = 8 << 20  # bytes of CSV parsed at a time; DuckDB's own 32 MB would not fit small limits
@@ -204,7 +135,7 @@ def _csv_types(
     connection: Any, path: Path, form: Form, columns: list[str], text: frozenset[str]
 ) -> tuple[dict[str, str], dict[str, pa.DataType]]:
     """What DuckDB reads the columns of the file as, and what those wanted become."""
-    names = _header(path, form)
+    names = header_of(path, form)
     for column in columns:
         if column not in names:
             raise missing_column(str(path), column, names)
@@ -216,7 +147,7 @@ def _csv_types(
     return types, {**kinds, **dict.fromkeys(text, pa.string())}
 
 
-def _header(path: Path, form: Form) -> list[str]:
+def header_of(path: Path, form: Form) -> list[str]:
     opened = gzip.open if form.gzip else open
     try:
         with opened(path, "rb") as file:

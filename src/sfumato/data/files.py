@@ -1,12 +1,33 @@
-"""An Arrow table as a file of CSV or Parquet: whole or not at all, and no formula in a CSV."""
+"""Files of tables: what their first bytes are, and tables written whole or not at all.
 
+Nothing heavy is imported until a table is written, so that commands can ask before they load more.
+"""
+
+import errno
+import stat
 from pathlib import Path
 from typing import Any
 
-__all__ = ["without_formulas", "write_table"]
+__all__ = ["beginning", "without_formulas", "write_table"]
 
 # What a spreadsheet takes for a formula, or skips before one; some take wide signs too.
 FORMULA = "^([=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20])"
+
+
+def beginning(file: Path, what: str = "file of ours", *, pipes: bool = False) -> bytes:
+    """The first bytes of a file, which tell its kind; devices are refused, and pipes unless told.
+
+    Of a pipe nothing is read.
+    """
+    mode = file.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(f"{file}: is a folder, not a {what}.")
+    if pipes and stat.S_ISFIFO(mode):
+        return b""
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "is not a regular file", str(file))
+    with file.open("rb") as opened:
+        return opened.read(16)
 
 
 def write_table(path: Path, table: Any) -> None:

@@ -1,17 +1,17 @@
 """What the commands print: one JSON document, or tables for people; progress goes to stderr."""
 
-import errno
 import inspect
 import json
 import math
-import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["answer", "beginning", "check_kind", "document", "info", "progress", "promise", "rows"]
+from sfumato.data.files import beginning
+
+__all__ = ["answer", "check_kind", "document", "info", "progress", "promise", "rows"]
 
 NAMES = ("key", "item", "user")
 MAGICS = (b"SFUM", b"SFIX")  # of all files of ours that are neither text nor a ledger
@@ -36,22 +36,6 @@ def info(stored: Any, file: Path) -> dict[str, Any]:
     if hasattr(stored, "users_"):
         found["profiles"] = len(stored)
     return {**found, **_error_bound(stored)}
-
-
-def beginning(file: Path, what: str = "file of ours", *, pipes: bool = False) -> bytes:
-    """The first bytes of a file, which tell its kind; devices are refused, and pipes unless told.
-
-    Of a pipe nothing is read.
-    """
-    mode = file.stat().st_mode
-    if stat.S_ISDIR(mode):
-        raise IsADirectoryError(f"{file}: is a folder, not a {what}.")
-    if pipes and stat.S_ISFIFO(mode):
-        return b""
-    if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, "is not a regular file", str(file))
-    with file.open("rb") as opened:
-        return opened.read(16)
 
 
 def check_kind(file: Path, what: str, *magics: bytes) -> None:
