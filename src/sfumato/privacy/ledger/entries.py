@@ -16,7 +16,19 @@ from sfumato.privacy.ledger import budget as _budget
 from sfumato.privacy.ledger.budget import DataSet, Spending
 from sfumato.privacy.ledger.store import LedgerDamaged, lay_out
 
-__all__ = ["Book", "Charge", "Writer", "new_name", "sealed", "text", "to_text", "upgrade"]
+__all__ = [
+    "Book",
+    "Charge",
+    "ChargedEntry",
+    "Writer",
+    "check_same",
+    "find_charge",
+    "new_name",
+    "sealed",
+    "text",
+    "to_text",
+    "upgrade",
+]
 
 # What the chain covers of each kind of entry, in this order; of a release its hash and size.
 COLUMNS = {
@@ -217,6 +229,39 @@ class Writer:
     def close(self) -> None:
         """Write how far the entries go."""
         self.file.execute("UPDATE head SET entries = ?, chain = ?", (self.place, self.chain))
+
+
+@dataclass(frozen=True)
+class ChargedEntry:
+    """What was charged under a release's id, as the file has it."""
+
+    dataset: str
+    loss: str
+    what: str
+    stores: int
+
+
+def find_charge(file: sqlite3.Connection, release_id: str) -> ChargedEntry | None:
+    """The charge of this id, None where there is none."""
+    row = file.execute(
+        "SELECT dataset, loss, what, stores FROM charge WHERE release_id = ?", (release_id,)
+    ).fetchone()
+    return None if row is None else ChargedEntry(*row)
+
+
+def check_same(release_id: str, found: tuple, entry: tuple) -> None:
+    """Raise ValueError where a retry differs from what was charged under its id."""
+    for name, there, here in zip(("dataset", "loss", "what"), found, entry, strict=False):
+        if there != here:
+            raise ValueError(
+                f"Ledger: release {release_id!r} was charged with another {name}; "
+                "a new release needs a new release_id."
+            )
+    if found[3] != entry[3]:
+        raise ValueError(
+            f"Ledger: release {release_id!r} was made by the other of charge and release; "
+            "a new release needs a new release_id."
+        )
 
 
 def upgrade(book: Book, old: sqlite3.Connection, new: sqlite3.Connection) -> None:

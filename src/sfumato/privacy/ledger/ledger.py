@@ -18,7 +18,7 @@ from sfumato.privacy.accounting.losses import RELATIONS, as_loss
 from sfumato.privacy.ledger import entries as _entries
 from sfumato.privacy.ledger import store
 from sfumato.privacy.ledger.budget import BudgetExceeded, Cost, DataSet, Spending
-from sfumato.privacy.ledger.entries import Book, Charge, Writer
+from sfumato.privacy.ledger.entries import Book, Charge, Writer, check_same, find_charge
 from sfumato.privacy.ledger.spending import Compositions, check_running
 from sfumato.privacy.ledger.store import LedgerDamaged
 from sfumato.privacy.statement import UNITS
@@ -244,7 +244,7 @@ class Ledger:
         ValueError where there are none, which says how to have them.
         """
         with self._reading() as (file, _):
-            found = _found(file, _entries.text("release_id", release_id))
+            found = find_charge(file, _entries.text("release_id", release_id))
             if found is None:
                 raise ValueError(f"Ledger: there is no release {release_id!r}.")
             stored = self._stored(file, release_id) if found.stores else None
@@ -384,9 +384,9 @@ class Ledger:
             payers = book.payers(dataset)
             known = as_loss("Ledger", loss, payers[0].relation)
             entry = (payers[0].name, _entries.to_text(known), what, int(stores))
-            found = _found(file, identity)
+            found = find_charge(file, identity)
             if found is not None:
-                _check_same(identity, astuple(found), entry)
+                check_same(identity, astuple(found), entry)
                 if not stores:
                     raise ValueError(
                         f"Ledger: release {identity!r} was charged already; draw no fresh noise "
@@ -439,7 +439,7 @@ class Ledger:
         """What became of a charge that could not be written."""
         try:
             with self._reading() as (file, _):
-                found = _found(file, release_id) is not None
+                found = find_charge(file, release_id) is not None
         except (OSError, ValueError):
             return (
                 f"Whether release {release_id!r} was charged cannot be read; nothing was drawn. "
@@ -462,35 +462,6 @@ class Ledger:
         raise LedgerDamaged(
             f"Ledger: {self.path} never had the chain {wanted!r}: it is another ledger, or an "
             "older copy of the one that had it."
-        )
-
-
-@dataclass(frozen=True)
-class _Found:
-    dataset: str
-    loss: str
-    what: str
-    stores: int
-
-
-def _found(file: sqlite3.Connection, release_id: str) -> _Found | None:
-    row = file.execute(
-        "SELECT dataset, loss, what, stores FROM charge WHERE release_id = ?", (release_id,)
-    ).fetchone()
-    return None if row is None else _Found(*row)
-
-
-def _check_same(release_id: str, found: tuple, entry: tuple) -> None:
-    for name, there, here in zip(("dataset", "loss", "what"), found, entry, strict=False):
-        if there != here:
-            raise ValueError(
-                f"Ledger: release {release_id!r} was charged with another {name}; "
-                "a new release needs a new release_id."
-            )
-    if found[3] != entry[3]:
-        raise ValueError(
-            f"Ledger: release {release_id!r} was made by the other of charge and release; "
-            "a new release needs a new release_id."
         )
 
 

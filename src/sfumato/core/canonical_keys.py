@@ -1,0 +1,115 @@
+"""The text that stands for a key, whatever its type: what two keys that are one key share."""
+
+import datetime
+import decimal
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["canonical_key", "digits", "plain_rows", "without_point"]
+
+WHOLE_FLOAT = re.compile(rb"(0|-?[1-9][0-9]{0,19})\.0")
+
+
+def canonical_key(value: Any) -> bytes | None:
+    """The text that stands for one key of any type; None where the key is missing.
+
+    >>> canonical_key(7.0), canonical_key("7.0"), canonical_key(True), canonical_key(float("nan"))
+    (b'7', b'7', b'true', None)
+    """
+    try:
+        return _canonical(value)
+    except Exception:  # whatever a value's own type raises, as of a date beyond the calendar
+        return None
+
+
+def _canonical(value: Any) -> bytes | None:
+    if isinstance(value, np.generic):
+        value = value.item() if value.dtype.kind not in "mM" else _plain_date(value)
+    if isinstance(value, str | bytes):
+        text = value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
+        return text[:-2] if text[-2:] == b".0" and _is_whole_float(text) else text
+    if isinstance(value, bool):
+        return b"true" if value else b"false"
+    if isinstance(value, complex) and not value.imag:
+        value = value.real
+    if isinstance(value, float | decimal.Decimal) and not math.isnan(value):
+        return _number(value)
+    if isinstance(value, int):
+        return str(value).encode() if abs(value) < 2**128 else hex(value).encode()
+    if isinstance(value, complex) and not (math.isnan(value.real) or math.isnan(value.imag)):
+        return str(value).encode()
+    if isinstance(value, datetime.date | datetime.time | datetime.timedelta):
+        return None if value != value else _date(value)
+    return None
+
+
+def plain_rows(chunk: pa.Array) -> list[Any]:
+    """Dates, times, truth values and decimals as Python has them."""
+    if pa.types.is_timestamp(chunk.type):
+        unit = "us" if chunk.type.unit == "ns" else chunk.type.unit
+        chunk = chunk.cast(pa.timestamp(unit, chunk.type.tz and "UTC"), safe=False)
+    if pa.types.is_duration(chunk.type) or pa.types.is_time(chunk.type):
+        chunk = chunk.cast(pa.string())
+    try:
+        return list(chunk.to_pylist())
+    except (OverflowError, ValueError):  # a date beyond the calendar of Python
+        return [_plain_row(value) for value in chunk]
+
+
+def _plain_row(value: pa.Scalar) -> Any:
+    try:
+        return value.as_py()
+    except (OverflowError, ValueError):
+        return None
+
+
+def _is_whole_float(text: bytes) -> bool:
+    found = WHOLE_FLOAT.fullmatch(text)
+    return found is not None and -(2**63) <= int(found[1]) < 2**64
+
+
+def digits(names: pa.Array) -> pa.Array:
+    """Integers as their decimal text; texts as they are."""
+    if not pa.types.is_integer(names.type):
+        return names
+    return names.cast(pa.large_string()).cast(pa.large_binary())
+
+
+def without_point(texts: pa.Array) -> pa.Array:
+    """Texts such as "7.0" as "7"; only those few are touched."""
+    ends = pc.ends_with(texts, b".0")
+    if not pc.any(ends).as_py():
+        return texts
+    shorter = pa.array([canonical_key(text) for text in texts.to_pylist()], pa.large_binary())
+    return pc.if_else(ends, shorter, texts)
+
+
+def _number(value: Any) -> bytes:
+    """A whole number as an integer, another as the shortest decimal text that is read back."""
+    if not math.isfinite(value):
+        return b"inf" if value > 0 else b"-inf"
+    if abs(value) < 2**64 and value == int(value):
+        return str(int(value)).encode()
+    return (repr(value) if isinstance(value, float) else str(value.normalize())).encode()
+
+
+def _date(value: Any) -> bytes:
+    """A date or time as ISO text, in universal time, without zeros at the end of its seconds."""
+    if isinstance(value, datetime.datetime):
+        if value.tzinfo is not None:
+            value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+        text = value.strftime("%Y-%m-%d %H:%M:%S.%f")
+        value = text.rstrip("0").rstrip(".").removesuffix(" 00:00:00")
+    return str(value).encode()
+
+
+def _plain_date(value: np.generic) -> Any:
+    """NumPy's dates as Python's; None for NaT."""
+    if np.isnat(value):
+        return None
+    return value.astype("datetime64[us]" if value.dtype.kind == "M" else "timedelta64[us]").item()
