@@ -125,3 +125,9 @@ def test_bad_parameters_are_refused_and_files_keep_the_family():
         with pytest.raises(ValueError, match="Jaccard: hashes must be"):
             Jaccard(bad)
     assert Family.from_dict(Jaccard(3).to_dict()) == Jaccard(3)
+
+
+def test_sets_that_were_hashed_by_type_are_refused():
+    old = {**Jaccard(3).to_dict(), "name": "jaccard"}
+    with pytest.raises(ValueError, match="make it anew"):
+        Family.from_dict(old)

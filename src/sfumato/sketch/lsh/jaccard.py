@@ -36,7 +36,7 @@ class Jaccard(Family):
     """
 
     hashes: int = 1
-    name = "jaccard"
+    name = "jaccard/2"  # in files: a member has one hash, whatever its type
 
     def __post_init__(self) -> None:
         checked(self, {"hashes": whole(1, 64)})
