@@ -1,6 +1,6 @@
 """Every shipped mechanism with pairs of neighbouring values, for the audits and the contract.
 
-A new mechanism joins by one line in `sfumato.attack._cases`: a mechanism of a given epsilon and the
+A new mechanism joins by one line in `attack.mechanism_audit.cases`: one of a given epsilon and the
 two neighbouring values that are easiest to tell apart, so that its bound is tight there. Other
 settings of it, and pairs that tell less, are added here.
 """

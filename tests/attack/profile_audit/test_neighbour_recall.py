@@ -119,7 +119,7 @@ def test_users_in_blocks_count_the_same_and_the_table_is_prepared_once(monkeypat
     whole = neighbour_recall(answering(range(30), found), had, 5, measure)
     prepared, sums = [], csr_array.sum
     monkeypatch.setattr(csr_array, "sum", lambda *a, **b: prepared.append(a) or sums(*a, **b))
-    monkeypatch.setattr(evaluation, "CELLS_AGAIN", 4 * 30)
+    monkeypatch.setattr(evaluation, "CELLS", 4 * 30)
     parts = neighbour_recall(answering(range(30), found), had, 5, measure)
     np.testing.assert_array_equal(parts.recalls, whole.recalls)
     assert len(prepared) == 1
