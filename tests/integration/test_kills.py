@@ -95,7 +95,7 @@ def shop(tmp_path_factory):
     build = "density build rows.csv --columns a,b --bounds 0,100"
     for words in (
         "sketch build count-min keys.csv --column item --text --set width=256 -o a.sketch",
-        "sketch merge a.sketch a.sketch -o b.sketch",
+        "sketch build count-min keys.csv --column item --text --set width=256 -o b.sketch",
         "sketch build count-min keys.csv --column item --text --set width=8192 -o large.sketch",
         "index build base.npy --bits 64 -o a.index",
         "telemetry params --bits 32 --hashes 2 --cohorts 8 -f 0.5 -o t.json",
