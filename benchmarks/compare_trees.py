@@ -1,9 +1,9 @@
 """Two versions of the source, measured in turn on one machine: `compare_trees.py OLD/src NEW/src`.
 
 Each round runs one process a tree, in alternating order, in which every task is warmed and then
-timed five times, of which the best counts; the ratio new / old of a task is the median over rounds, with the range of the rounds beside
-it. Import and first calls are timed in processes of their own. Writes results/compare_trees.json
-and prints a table.
+timed five times, of which the best counts. The ratio new / old of a task is the median over rounds,
+with the range of the rounds beside it. Import and first calls are timed in processes of their own.
+Writes results/compare_trees.json and prints a table.
 """
 
 import argparse
