@@ -12,7 +12,7 @@ __all__ = ["rappor", "subset_selection", "subsets_of"]
 
 
 def rappor(shape, candidates, seed=0):
-    """The server and the client of pure-ldp for `Params`-like sizes."""
+    """The server and the client of pure-ldp for `Rappor`-like sizes."""
     import pure_ldp.frequency_oracles.rappor.rappor_server as server
     import xxhash
     from pure_ldp.frequency_oracles.rappor import RAPPORClient

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sfumato.recommend.metrics import rating as metrics
-from sfumato.recommend.ranking import Seen, Shelf
+from sfumato.recommend.ranking import ExcludedItems, Shelf
 
 PLACES = 10
 LIKED = 4  # the rating from which on an item was liked
@@ -132,4 +132,4 @@ class Split:
         items = np.concatenate([part.items for part in parts])
         order = np.argsort(users, kind="stable")
         starts = np.searchsorted(users[order], np.arange(self.shape[0] + 1))
-        return Seen(starts, items[order], np.arange(self.shape[0]))
+        return ExcludedItems(starts, items[order], np.arange(self.shape[0]))

@@ -6,14 +6,14 @@ import numpy as np
 from _measure import summary
 from _words import absent
 
-from sfumato.telemetry import Counts, Encoder, cramer_rao, decode
+from sfumato.telemetry import Counts, ReportEncoder, cramer_rao, decode
 
 LEVEL = 0.05
 ABSOLUTE = np.sqrt(2 / np.pi)  # mean size of a Gaussian error, in standard errors
 
 
 def reported(scheme, values, seed):
-    return Encoder(scheme, seed=seed).encode_many(values)
+    return ReportEncoder(scheme, seed=seed).encode_many(values)
 
 
 def decoded(scheme, values, candidates, seed, **options):

@@ -38,7 +38,7 @@ from sfumato.telemetry import (
     Counts,
     HadamardResponse,
     LocalHashing,
-    Params,
+    Rappor,
     SubsetSelection,
     decode,
 )
@@ -51,12 +51,12 @@ def schemes(epsilon, top):
     """Every scheme at one epsilon; those for known words have one more category for the others."""
     known = [*top, "(other)"]
     return {
-        "RAPPOR": Params(**SEED),
+        "RAPPOR": Rappor(**SEED),
         "local hashing": LocalHashing(epsilon),
         "subset selection, hashed": SubsetSelection(epsilon),
         "subset selection, known words": SubsetSelection(epsilon, categories=known),
         "Hadamard response, known words": HadamardResponse(epsilon, categories=known),
-        "basic RAPPOR, known words": Params.for_epsilon(epsilon, categories=known),
+        "basic RAPPOR, known words": Rappor.for_epsilon(epsilon, categories=known),
     }
 
 
@@ -64,7 +64,7 @@ def errors():
     """Two hundred true candidates: the seed's table, every method and scheme, the bounds."""
     world = words()
     top = world.text[:200]
-    epsilon = Params(**SEED).epsilon_permanent
+    epsilon = Rappor(**SEED).epsilon_permanent
     rows = [said("the same count for each", flat(world, 200))]
     add = lambda name, *given, **options: rows.append(said(name, many(*given, **options)))  # noqa: E731
     ways = schemes(epsilon, top)
@@ -90,7 +90,7 @@ def hundred():
     world = words()
     rows = []
     for full, method in ((False, "weighted"), (True, "likelihood")):
-        scheme = Params(**SEED)
+        scheme = Rappor(**SEED)
         bounds = bound_of(scheme, world, 100, full_reports=full)
         given = scheme, world.clients(), world.text[:100], RUNS, world, bounds
         rows.append(said(f"RAPPOR, {method}", many(*given, method=method)))
@@ -99,7 +99,7 @@ def hundred():
 
 def found():
     """Two hundred true and two hundred absent candidates: what is detected, and what is false."""
-    world, scheme = words(), Params(**SEED)
+    world, scheme = words(), Rappor(**SEED)
     standard = bound_of(scheme, world, 200, alone=True)
     rows = []
     for method, correction in (
@@ -126,13 +126,13 @@ SWEEPS = {
 def sweeps():
     """Figures 3 to 5 of the seed: k, h and m in turn, epsilon as before, and its recall."""
     world = words()
-    epsilon = Params(**SEED).epsilon_permanent
+    epsilon = Rappor(**SEED).epsilon_permanent
     rows = []
     for name, values in SWEEPS.items():
         for value in values:
             shape = {**SEED, name: value}
             del shape["f"]
-            scheme = Params.for_epsilon(epsilon, **shape)
+            scheme = Rappor.for_epsilon(epsilon, **shape)
             standard = bound_of(scheme, world, 100, alone=True)
             for method in ("lasso", "weighted"):
                 run = partial(judged, world, scheme, 100, 100, standard=standard, method=method)
@@ -145,7 +145,7 @@ def sweeps():
 def table():
     """Table 6.4 and figure 6 of the seed: one run, seed 0, its first ninety words."""
     world = words()
-    result = decoded(Params(**SEED), world.clients(), world.text[:200], 0, method="weighted")
+    result = decoded(Rappor(**SEED), world.clients(), world.text[:200], 0, method="weighted")
     columns = ("estimate", "std_error", "low", "high", "p_value")
     rows = [
         {"word": world.text[i], "true": int(world.counts[i])}
@@ -173,7 +173,7 @@ def large():
 
 def _large(candidates):
     world = words()
-    scheme = Params(bits=128, hashes=2, cohorts=64, f=0.73)
+    scheme = Rappor(bits=128, hashes=2, cohorts=64, f=0.73)
     counts = Counts(scheme).update(reported(scheme, world.clients(), 0))
     decode(counts, world.text[:50])  # kernels compiled
     start = time.perf_counter()
@@ -187,7 +187,7 @@ def peers():
     """The ten words by peers, at the same epsilon: errors of a few runs, and seconds of one."""
     world, top = words(), 200
     codes = np.repeat(np.arange(len(world.text)), world.counts)
-    epsilon = Params(**SEED).epsilon_permanent
+    epsilon = Rappor(**SEED).epsilon_permanent
     ways = {"pure-ldp, RAPPOR": _pure_ldp, "multi-freq-ldpy, subset selection": _multi_freq_ldpy}
     rows = []
     for name, way in ways.items():
@@ -215,7 +215,7 @@ def published():
     counts = np.random.default_rng(0).multinomial(1_000_000, shares / shares.sum())
     text = [f"v{i}" for i in range(1, 101)]
     values = np.repeat(np.array(text), counts)
-    scheme = Params(bits=8, hashes=2, cohorts=32, f=0.5, p=0.4, q=0.6)
+    scheme = Rappor(bits=8, hashes=2, cohorts=32, f=0.5, p=0.4, q=0.6)
     rows = []
     for seed in range(FEW):
         result = decoded(scheme, values, text, seed)

@@ -17,10 +17,10 @@ from _measure import Ceilings, peer, rate, show, write
 from sfumato.privacy.noise.discrete import flips
 from sfumato.telemetry import (
     Counts,
-    Encoder,
     HadamardResponse,
     LocalHashing,
-    Params,
+    Rappor,
+    ReportEncoder,
     SubsetSelection,
     read_reports,
     write_reports,
@@ -28,7 +28,7 @@ from sfumato.telemetry import (
 
 ROWS, DISTINCT, FEW = 1_000_000, 1_000, 20_000
 SHAPE = {"bits": 128, "hashes": 2, "cohorts": 64, "f": 0.73}
-EPSILON = Params(**SHAPE).epsilon_permanent
+EPSILON = Rappor(**SHAPE).epsilon_permanent
 NAMES = [f"value-{i}" for i in range(DISTINCT)]
 
 
@@ -60,7 +60,7 @@ def encoding():
     values = clients()
     coins = rate(lambda: flips("365/1000", ROWS * 128), ROWS)["median"]
     secrets = np.random.default_rng(1).integers(0, 256, (ROWS // 10, 32), dtype=np.uint8)
-    once, full = Params(**SHAPE), Params(**SHAPE, p=0.25, q=0.75)
+    once, full = Rappor(**SHAPE), Rappor(**SHAPE, p=0.25, q=0.75)
     peers = {"pure-ldp": peer(pure_ldp, FEW)}
     known = SubsetSelection(EPSILON, categories=NAMES)
     return [
@@ -68,7 +68,7 @@ def encoding():
         row("with instantaneous response, drawn", drawn(full, values), asked=2),
         row(
             "one-time, a secret each, HMAC",
-            lambda: Encoder(once).encode_many(values[: len(secrets)], secrets=secrets),
+            lambda: ReportEncoder(once).encode_many(values[: len(secrets)], secrets=secrets),
             len(secrets),
             asked=0.1,
         ),
@@ -89,14 +89,14 @@ def encoding():
 
 
 def drawn(scheme, values):
-    encoder = Encoder(scheme, seed=0)
+    encoder = ReportEncoder(scheme, seed=0)
     return lambda: encoder.encode_many(values)
 
 
 def serving():
     """What a server does with them: read lines, count bits."""
-    scheme = Params(**SHAPE)
-    reports = Encoder(scheme, seed=0).encode_many(clients())
+    scheme = Rappor(**SHAPE)
+    reports = ReportEncoder(scheme, seed=0).encode_many(clients())
     stream = Ceilings().stream(scheme.payload_bytes)
     rows = [
         row(

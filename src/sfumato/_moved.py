@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["MOVED", "install"]
+__all__ = ["MOVED", "RENAMED", "install"]
 
 MOVED = {
     f"sfumato.{old}": f"sfumato.{new}"
@@ -129,6 +129,15 @@ telemetry.subset_selection telemetry.schemes.subset_selection
     )
 }
 
+# Classes of old modules, not of their room, that are called differently now. A room has a table
+# `_RENAMED` of its own.
+RENAMED = {
+    "sfumato.privacy.pan_private.NoisyCells": "PanPrivateTable",
+    "sfumato.privacy.posterior.Model": "PosteriorModel",
+    "sfumato.retrieve.codes.Options": "EncoderOptions",
+    "sfumato.telemetry.likelihood.Fit": "LikelihoodFit",
+}
+
 
 class _Alias(types.ModuleType):
     """A module that reads all names from the one that took its place.
@@ -138,7 +147,18 @@ class _Alias(types.ModuleType):
     """
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(importlib.import_module(MOVED[self.__name__]), name)
+        module = importlib.import_module(MOVED[self.__name__])
+        room = importlib.import_module(self.__name__.rpartition(".")[0])
+        old = f"{self.__name__}.{name}"
+        new = RENAMED.get(old) or getattr(room, "_RENAMED", {}).get(name)
+        if new is None or hasattr(module, name):
+            return getattr(module, name)
+        warnings.warn(
+            f"{old} is now called {new}; the old name goes with version 1.0.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return getattr(module, new)
 
     def __dir__(self) -> list[str]:
         return dir(importlib.import_module(MOVED[self.__name__]))

@@ -11,7 +11,7 @@ from sfumato.data import Interactions
 from sfumato.density import SketchDensity
 from sfumato.retrieve import BinaryIndex
 from sfumato.sketch import CosineSketch, CountMin, CountSketch, Moments
-from sfumato.telemetry import Params, Reports
+from sfumato.telemetry import Rappor, Reports
 
 MISSING = {
     "masked": np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False]),
@@ -60,7 +60,7 @@ def test_what_is_missing_is_refused_wherever_numbers_come_in(column):
         lambda: SketchDensity(rows=4, width=4).fit(matrix()),
         lambda: SketchDensity(rows=4, width=4).fit(np.eye(3), sample_weight=column),
         lambda: Reports(
-            Params(8, 2, 4, f=0.5), column, np.zeros((3, 1), np.uint8), np.zeros((3, 16), np.uint8)
+            Rappor(8, 2, 4, f=0.5), column, np.zeros((3, 1), np.uint8), np.zeros((3, 16), np.uint8)
         ),
     ):
         with pytest.raises((ValueError, TypeError)):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.density import (
-    Sharing,
+    NoiseSharing,
     SketchDensity,
     SketchSampler,
     combine,
@@ -102,7 +102,7 @@ BACKENDS = {
 def test_every_backend_is_shared_and_combined(make, delta):
     # Noise of an answer is a sum over 16 cells or more: 8 deviations at 10 queries have p < 1e-6.
     whole = make().update(np.concatenate(PARTS)).estimate(QUERIES)
-    terms = Sharing(parties=4, epsilon=2.0, delta=delta, dropouts=1)
+    terms = NoiseSharing(parties=4, epsilon=2.0, delta=delta, dropouts=1)
     told = sum_shares([terms.share(make().update(PARTS[p]), p, source=seeded(p)) for p in range(4)])
     apart = [make().update(PARTS[p]).release(2.0, delta, source=seeded(p)) for p in range(4)]
     for release in (told, combine(apart, disjoint=True)):

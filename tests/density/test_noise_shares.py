@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.density import NoisyShare, Sharing, combine, sum_shares
+from sfumato.density import NoiseSharing, NoisyShare, combine, sum_shares
 from sfumato.privacy import BudgetExceeded, Ledger
 from sfumato.privacy.accounting.losses import Approximate, Loss
 from sfumato.privacy.noise.discrete import add_laplace_share, laplace_share
@@ -20,7 +20,7 @@ from sfumato.sketch import BloomFilter, CountMin, KernelFourier, SketchFormatErr
 RANDOM = np.random.default_rng(8)
 PARTS = np.split(RANDOM.uniform(0, 4, (400, 2)), 4)
 QUERIES = RANDOM.uniform(0, 4, (10, 2))
-TERMS = Sharing(parties=4, epsilon=1.0, dropouts=1, colluders=1)
+TERMS = NoiseSharing(parties=4, epsilon=1.0, dropouts=1, colluders=1)
 
 
 def sketch(points=(), seed=0, rows=32):
@@ -54,7 +54,7 @@ def test_a_sum_of_shares_is_the_merged_sketch_with_the_noise_of_all_shares():
 def test_honest_survivors_alone_add_exactly_the_whole_noise(parties, dropouts, colluders):
     # Each share is one of as many as surely survive, of the scale of a release; that so many sum to
     # the noise is tests/privacy/test_shares.py.
-    terms = Sharing(parties=parties, epsilon=0.5, dropouts=dropouts, colluders=colluders)
+    terms = NoiseSharing(parties=parties, epsilon=0.5, dropouts=dropouts, colluders=colluders)
     assert terms.whole_noise == parties - dropouts - colluders
     share = terms.share(sketch(), 0, source=seeded(9))
     told = sketch().release(0.5)
@@ -77,7 +77,7 @@ def test_dropouts_are_tolerated_up_to_the_number_agreed():
 @pytest.mark.parametrize(("dropouts", "colluders"), [(4, 0), (0, 4), (2, 2), (3, 9)])
 def test_nobody_left_to_add_noise_is_refused(dropouts, colluders):
     with pytest.raises(ValueError, match="more than dropouts and colluders together"):
-        Sharing(parties=4, epsilon=1.0, dropouts=dropouts, colluders=colluders)
+        NoiseSharing(parties=4, epsilon=1.0, dropouts=dropouts, colluders=colluders)
 
 
 def test_the_scale_of_the_sum_has_the_variance_of_its_noise():
@@ -86,12 +86,12 @@ def test_the_scale_of_the_sum_has_the_variance_of_its_noise():
         told = sum_shares(shares()[:kept])
         assert told._law.variance == pytest.approx(one._law.variance * more, rel=1e-9)
         assert told.noise_error() == pytest.approx(one.noise_error() * np.sqrt(more), rel=1e-9)
-    exact = Sharing(parties=2, epsilon=1.0)
+    exact = NoiseSharing(parties=2, epsilon=1.0)
     assert sum_shares([exact.share(sketch(), p) for p in (0, 1)]).scale == one.scale
 
 
 def test_gaussian_shares_are_accounted_for():
-    terms = Sharing(parties=4, epsilon=1.0, delta=1e-6, dropouts=1)
+    terms = NoiseSharing(parties=4, epsilon=1.0, delta=1e-6, dropouts=1)
     told = sum_shares([terms.share(sketch(PARTS[p]), p, source=seeded(p)) for p in range(4)])
     one = sketch().release(1.0, 1e-6)
     assert told.noise == "Gaussian"
@@ -106,7 +106,7 @@ def test_gaussian_shares_are_accounted_for():
 
 
 def test_gaussian_noise_too_small_to_be_shared_is_refused():
-    terms = Sharing(parties=2**20, epsilon=500.0, delta=0.5)
+    terms = NoiseSharing(parties=2**20, epsilon=500.0, delta=0.5)
     with pytest.raises(ValueError, match="too small to be shared"):
         terms._promise(CountMin(64, 32).release(40.0, 0.5, noise="gaussian"), 64)
 
@@ -131,7 +131,10 @@ def test_the_statement_names_what_is_tolerated():
     assert "at most 1 parties, while at most 1 drop out" in told.covers
     assert "shares of 3 of 4 parties, of which 2 sum to this noise" in told.mechanism
     assert told.source == INSECURE
-    assert sum_shares([Sharing(parties=1, epsilon=1).share(sketch(), 0)]).statement.source == SYSTEM
+    assert (
+        sum_shares([NoiseSharing(parties=1, epsilon=1).share(sketch(), 0)]).statement.source
+        == SYSTEM
+    )
 
 
 def test_a_share_answers_and_promises_nothing():
@@ -145,7 +148,7 @@ def test_a_share_answers_and_promises_nothing():
 
 def test_shares_that_do_not_belong_together_are_not_added():
     made = shares()
-    other = Sharing(parties=4, epsilon=2.0, dropouts=1, colluders=1)
+    other = NoiseSharing(parties=4, epsilon=2.0, dropouts=1, colluders=1)
     for wrong, says in (
         (made[0], "party 0 is in both"),
         (other.share(sketch(), 1), "terms is"),
@@ -187,11 +190,11 @@ def test_every_party_pays_before_noise_is_drawn_and_a_retry_returns_the_same_sha
     with pytest.raises(BudgetExceeded):
         TERMS.share(sketch(PARTS[0]), 0, ledger=ledger, dataset="visits", source=Untouched(1))
     with pytest.raises(ValueError, match="relation"):
-        Sharing(parties=2, epsilon=0.1, relation="replace").share(sketch(), 0, **paid)
+        NoiseSharing(parties=2, epsilon=0.1, relation="replace").share(sketch(), 0, **paid)
 
 
 def test_other_sketches_are_shared_where_their_noise_is_laplace():
-    terms = Sharing(parties=2, epsilon=1.0)
+    terms = NoiseSharing(parties=2, epsilon=1.0)
     told = sum_shares([terms.share(CountMin(64).update([7]), party) for party in (0, 1)])
     assert type(told).__name__ == "ReleasedCountMin"
     with pytest.raises(ValueError, match="BloomFilter cannot be shared"):
@@ -202,12 +205,12 @@ def test_what_cannot_be_shared_is_refused_before_it_is_paid_for(tmp_path):
     ledger = Ledger(tmp_path / "budget.db")
     ledger.create("visits", 10.0, 0.0)
     ledger.create("people", 10.0, 0.0, unit="user")
-    terms, paid = Sharing(parties=2, epsilon=1.0), {"ledger": ledger, "dataset": "visits"}
+    terms, paid = NoiseSharing(parties=2, epsilon=1.0), {"ledger": ledger, "dataset": "visits"}
     with pytest.raises(ValueError, match="BloomFilter cannot be shared"):
         terms.share(BloomFilter(512), 0, **paid)
     with pytest.raises(ValueError, match="holds a heavier event"):
         terms.share(sketch().update([[1, 1]], [9]), 0, **paid)
-    of_people = Sharing(parties=2, epsilon=1.0, unit="user")
+    of_people = NoiseSharing(parties=2, epsilon=1.0, unit="user")
     with pytest.raises(ValueError, match="contributions must be given"):
         of_people.share(sketch(), 0, ledger=ledger, dataset="people")
     assert ledger.spent("visits").epsilon == ledger.spent("people").epsilon == 0

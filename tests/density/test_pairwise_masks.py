@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from sfumato.density import MaskingParty, PairwiseMasks, Sharing, sum_shares, unmask
+from sfumato.density import MaskingParty, NoiseSharing, PairwiseMasks, sum_shares, unmask
 from sfumato.density import pairwise_masks as masks
 from sfumato.density.pairwise_masks import rebuild, split
 from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.sketch import CountMin
 
-TERMS = Sharing(parties=4, epsilon=1.0, dropouts=1, colluders=1)
+TERMS = NoiseSharing(parties=4, epsilon=1.0, dropouts=1, colluders=1)
 ALL = {0, 1, 2, 3}
 # Two tails of 5e-7: a uniform residual fails with p = 1e-6, and the seeds are fixed besides.
 LOW, HIGH = chi2.ppf([5e-7, 1 - 5e-7], 255)
@@ -159,7 +159,7 @@ def run(terms, threshold, keyed, secrets, hid, answered):
     ],
 )
 def test_the_sum_is_exact_whoever_drops_out_between_rounds(rounds):
-    found, expected = run(Sharing(parties=5, epsilon=1.0, dropouts=2), 3, *rounds)
+    found, expected = run(NoiseSharing(parties=5, epsilon=1.0, dropouts=2), 3, *rounds)
     assert not found.masked
     assert found.members == expected.members
     assert all((found.cells[name] == array).all() for name, array in expected.cells.items())
@@ -176,12 +176,12 @@ def test_the_sum_is_exact_whoever_drops_out_between_rounds(rounds):
 )
 def test_more_dropouts_than_the_threshold_allows_are_refused_in_every_round(rounds, says):
     with pytest.raises(ValueError, match=says):
-        run(Sharing(parties=5, epsilon=1.0, dropouts=2), 3, *rounds)
+        run(NoiseSharing(parties=5, epsilon=1.0, dropouts=2), 3, *rounds)
 
 
 def test_masks_stay_on_where_the_noise_would_not_be_enough():
     with pytest.raises(ValueError, match="survivors must be 4 or more of 5, not 3"):
-        run(Sharing(parties=5, epsilon=1.0, dropouts=1), 3, ALL, ALL, [0, 1, 2], [0, 1, 2])
+        run(NoiseSharing(parties=5, epsilon=1.0, dropouts=1), 3, ALL, ALL, [0, 1, 2], [0, 1, 2])
 
 
 def test_a_survivor_reveals_one_secret_of_each_party_and_never_the_other():
@@ -230,7 +230,7 @@ def test_each_object_serves_one_sum():
 
 
 def test_as_many_colluders_as_the_threshold_are_refused():
-    terms = Sharing(parties=4, epsilon=1.0, colluders=2)
+    terms = NoiseSharing(parties=4, epsilon=1.0, colluders=2)
     with pytest.raises(ValueError, match="2 colluders of the terms could rebuild every secret"):
         PairwiseMasks(4, threshold=2).hide(shares(terms)[0])
     PairwiseMasks(4, threshold=3).hide(shares(terms)[0])
@@ -246,7 +246,7 @@ def test_messages_to_others_or_changed_ones_are_not_opened():
     group = [MaskingParty(party, 3, 2) for party in range(3)]
     keys = {each.party: each.public_key for each in group}
     mail = {each.party: each.send_secrets(keys) for each in group}
-    share = shares(Sharing(parties=3, epsilon=1.0))[0]
+    share = shares(NoiseSharing(parties=3, epsilon=1.0))[0]
     good = {1: mail[1][0], 2: mail[2][0]}
     for bad in (mail[1][2], mail[2][0], mail[0][1], mail[1][0][:-1] + b"0"):
         with pytest.raises(ValueError, match="no message of party 1 to this one"):

@@ -272,12 +272,12 @@ def _statement():
 
 
 def test_directions_of_an_index_are_made_when_they_are_used():
-    from sfumato.retrieve.encoders.base import Encoder
+    from sfumato.retrieve.encoders.base import CodeEncoder
     from sfumato.retrieve.encoders.factories import qolsh
 
     rows = np.random.default_rng(0).normal(size=(20, 6)).astype(np.float32)
     fitted = qolsh(16, center=True).fit(rows)
-    again = Encoder.from_state(*fitted.state())
+    again = CodeEncoder.from_state(*fitted.state())
     assert "directions_" not in vars(again)
     assert np.array_equal(again.encode(rows).words, fitted.encode(rows).words)
     assert np.array_equal(again.directions_, fitted.directions_)

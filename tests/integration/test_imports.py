@@ -1,8 +1,11 @@
-"""Rooms import one way and keep their private names; only kernels compile; imports stay light."""
+"""Rooms import one way and keep their names apart; only kernels compile; imports stay light."""
 
 import ast
+import importlib
 import subprocess
 import sys
+import types
+from collections import defaultdict
 from pathlib import Path
 
 import sfumato
@@ -141,3 +144,28 @@ print(loaded, "sklearn" in sys.modules)
 """
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "False True"
+
+
+def test_a_class_name_has_one_meaning():
+    homes = defaultdict(list)
+    for path, tree in FILES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                homes[node.name].append(str(path.relative_to(ROOT)))
+    twice = {name: where for name, where in homes.items() if len(where) > 1}
+    assert not twice
+
+
+def test_functions_and_modules_of_a_room_differ_in_name():
+    # `import sfumato.room.name` binds the module over the function: whose name it is must be clear.
+    wrong = []
+    for init in (path for path in FILES if path.name == "__init__.py"):
+        modules = {each.stem for each in init.parent.iterdir() if not each.stem.startswith("_")}
+        room = importlib.import_module(".".join(["sfumato", *folder_of(init)]))
+        public = modules & set(getattr(room, "__all__", ()))
+        wrong += [
+            f"{room.__name__}.{name}"
+            for name in public
+            if not isinstance(getattr(room, name), types.ModuleType)
+        ]
+    assert not wrong

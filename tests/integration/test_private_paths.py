@@ -26,9 +26,9 @@ ELSEWHERE = {
     **dict.fromkeys(["Audit", "Attack", "EpsilonChoice", "LowerBound", "ProfileAudit"], NO_DATA),
     **dict.fromkeys(["Cost", "DataSet", "Ledger", "Pure", "PrivacyStatement", "Plan"], NO_DATA),
     **dict.fromkeys(["Mechanism", "Sketch"], "abstract"),
-    **dict.fromkeys(["Encoder", "Discovery", "PrefixDiscovery"], LOCAL),
+    **dict.fromkeys(["ReportEncoder", "NGramDiscovery", "PrefixDiscovery"], LOCAL),
     **dict.fromkeys(["HadamardResponse", "LocalHashing", "SubsetSelection"], LOCAL),
-    "Sharing": "adds its noise to a sketch that is a path here: tests/density/test_parties.py",
+    "NoiseSharing": "adds its noise to a sketch that is a path here: tests/density/test_parties.py",
     "NoisyRatings": "who rated what is in the clear, as its statement says; ratings are clipped",
 }
 

@@ -176,5 +176,5 @@ def test_a_save_that_fails_leaves_the_old_file(tmp_path):
 def test_what_was_excluded_never_enters_the_file():
     model = random_world(5, 7, 3)
     model.recommend([1, 2], exclude=Interactions([1, 2], [3, 4], [1, 1]))
-    model.recommend_guest([3], [5])
+    model.recommend_fold_in([3], [5])
     assert model.to_bytes() == DATA

@@ -4,14 +4,14 @@ import itertools
 
 import numpy as np
 
-from sfumato.telemetry import HadamardResponse, LocalHashing, Params, SubsetSelection
+from sfumato.telemetry import HadamardResponse, LocalHashing, Rappor, SubsetSelection
 
-BLOOM = Params(6, 2, 3, f=0.5)
+BLOOM = Rappor(6, 2, 3, f=0.5)
 SCHEMES = {
     "bits": BLOOM,
-    "noised twice": Params(6, 2, 3, f=0.5, p=0.25, q=0.75),
-    "one hash": Params(5, 1, 2, f=0.4),
-    "categories": Params(categories=list("abcde"), f=0.5),
+    "noised twice": Rappor(6, 2, 3, f=0.5, p=0.25, q=0.75),
+    "one hash": Rappor(5, 1, 2, f=0.4),
+    "categories": Rappor(categories=list("abcde"), f=0.5),
     "symbol": LocalHashing(1.5, cohorts=4, cells=3),
     "hadamard": HadamardResponse(1.5, categories=list("abcde")),
     "subset": SubsetSelection(0.5, cells=6, cohorts=3),

@@ -141,7 +141,7 @@ def _count(steps: mmap.mmap, last: int) -> None:
 
         return call
 
-    file_format._Part.write = counted(file_format._Part.write)  # type: ignore[method-assign]
+    file_format._PartFile.write = counted(file_format._PartFile.write)  # type: ignore[method-assign]
     for name in ("fsync", "replace", "rename", "link", "unlink", "mkdir", "rmdir"):
         setattr(os, name, counted(getattr(os, name)))
     usual_open, usual_connect = builtins.open, sqlite3.connect

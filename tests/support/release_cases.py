@@ -13,7 +13,7 @@ import numpy as np
 
 from sfumato.density.classify.encoding import Bins
 from sfumato.density.classify.kernel_classes import Planned, planned_kernels
-from sfumato.density.classify.naive_bayes import Rows, planned
+from sfumato.density.classify.naive_bayes import LabelledRows, planned
 from sfumato.density.projection_histograms import SliceTable, planned_slices
 from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.sketch import (
@@ -162,7 +162,7 @@ def class_columns(rows: np.ndarray, **terms: Any) -> Release:
     """Three tables of rows whose classes are the signs of their first column."""
     told = dict(labels=(0, 1), bounds=((-3.0,) * 12, (3.0,) * 12), bins=8, levels=(0,) * 12)
     cut = Bins(told["bounds"], 8, told["levels"])
-    labelled = Rows(cut.codes(rows), (rows[:, 0] > 0).astype(int), None)
+    labelled = LabelledRows(cut.codes(rows), (rows[:, 0] > 0).astype(int), None)
     return Planned("classes", lambda asked: planned(told, labelled, asked)).release(**terms)
 
 

@@ -94,7 +94,15 @@ def examples() -> list[tuple[str, bytes]]:
 def _sketches() -> Iterator[bytes]:
     from sfumato.density.projection_histograms import SliceTable
     from sfumato.sketch import Race
-    from sfumato.sketch.lsh import Angular, Both, Either, Euclidean, Jaccard, Power, WeightedSum
+    from sfumato.sketch.lsh import (
+        Angular,
+        Euclidean,
+        Jaccard,
+        MixtureKernel,
+        PowerKernel,
+        ProductKernel,
+        WeightedSum,
+    )
     from support.release_cases import RELEASES
     from support.sketch_contract import SKETCHES, feed
 
@@ -106,9 +114,9 @@ def _sketches() -> Iterator[bytes]:
             yield case.release().to_bytes()
     near, turned = Euclidean(1.0, (-3, 3), dimension=2), Angular(2, 2)
     for family in (
-        Both(near, turned),
-        Either(near, turned),
-        Power(turned, 2),
+        ProductKernel(near, turned),
+        MixtureKernel(near, turned),
+        PowerKernel(turned, 2),
         WeightedSum([(0.5, near), (0.5, turned)]),
         Jaccard(),
     ):
@@ -201,10 +209,10 @@ def _models() -> Iterator[bytes]:
 
 def _indexes() -> Iterator[bytes]:
     from sfumato.retrieve import BinaryIndex, LshIndex
-    from sfumato.retrieve.encoders.base import Encoder
+    from sfumato.retrieve.encoders.base import CodeEncoder
 
     vectors = np.random.default_rng(0).normal(size=(24, 6)).astype(np.float32)
-    for kind in Encoder._kinds:
+    for kind in CodeEncoder._kinds:
         for metric, keep in (("cosine", False), ("inner", True)):
             index = BinaryIndex(8, kind, metric=metric, keep_vectors=keep)
             yield _saved(index.fit(vectors).add(np.arange(24), vectors))
@@ -220,11 +228,17 @@ def _saved(index: Any) -> bytes:
 
 
 def _schemes() -> dict[str, Any]:
-    from sfumato.telemetry import HadamardResponse, LocalHashing, Params, Published, SubsetSelection
+    from sfumato.telemetry import (
+        GoogleRappor,
+        HadamardResponse,
+        LocalHashing,
+        Rappor,
+        SubsetSelection,
+    )
 
     return {
-        "rappor": Params(8, 2, 4, f=0.5),
-        "published": Published(8, 2, 2, f=0.5, p=0.5, q=0.75),
+        "rappor": Rappor(8, 2, 4, f=0.5),
+        "published": GoogleRappor(8, 2, 2, f=0.5, p=0.5, q=0.75),
         "local-hashing": LocalHashing(1.0, cohorts=2),
         "subset-selection": SubsetSelection(1.5, categories=["a", "b", "c"]),
         "subset-selection, hashed": SubsetSelection(1.5, cells=12, cohorts=4),
@@ -238,7 +252,7 @@ def _telemetry() -> Iterator[tuple[str, bytes]]:
 
     for name, scheme in _schemes().items():
         yield "scheme", scheme.to_json().encode()
-        reports = telemetry.Encoder(scheme, seed=1).encode_many(["a", "b", "c"])
+        reports = telemetry.ReportEncoder(scheme, seed=1).encode_many(["a", "b", "c"])
         counts = telemetry.Counts(scheme).update(reports)
         yield "counts", counts.to_bytes()
         yield "counts", counts.without_ids().to_bytes()
@@ -259,7 +273,7 @@ def _telemetry() -> Iterator[tuple[str, bytes]]:
 
 
 def _answers() -> Iterator[tuple[str, bytes]]:
-    from sfumato.density.noise_shares import Sharing
+    from sfumato.density.noise_shares import NoiseSharing
     from sfumato.privacy.accounting.losses import (
         Approximate,
         Concentrated,
@@ -292,7 +306,7 @@ def _answers() -> Iterator[tuple[str, bytes]]:
         yield "statement", told.to_json().encode()
         for value in (7, 1.5, np.arange(3), np.array([[1.5, 2.0]]), "tea"):
             yield "answer", Answer(value, told).to_bytes()
-    terms = Sharing(parties=3, epsilon=1.0, dropouts=1)
+    terms = NoiseSharing(parties=3, epsilon=1.0, dropouts=1)
     sketch = KernelFourier(1.0, ([0, 0], [4, 4]), rows=4)
     yield "share", terms.share(sketch, 0, source=InsecureSeededSource(1)).to_bytes()
 
@@ -311,13 +325,13 @@ def written_kinds() -> set[str]:
     from sfumato.density.base import KernelEstimator
     from sfumato.privacy.accounting.losses import Loss
     from sfumato.recommend.base import Estimator
-    from sfumato.retrieve.encoders.base import Encoder
+    from sfumato.retrieve.encoders.base import CodeEncoder
     from sfumato.sketch.lsh import Family
     from sfumato.telemetry.schemes.base import Scheme
 
     tables: list[dict[str, type[Any]]] = [
         *(each.KINDS for each in (Stored, KernelEstimator, Estimator, Family, Loss)),
-        Encoder._kinds,
+        CodeEncoder._kinds,
         Scheme.KNOWN,
     ]
     return {

@@ -12,11 +12,11 @@ from scipy import stats
 from sfumato.privacy.random_source import SystemSource
 from sfumato.telemetry import (
     Counts,
-    Encoder,
+    GoogleRappor,
     HadamardResponse,
     LocalHashing,
-    Params,
-    Published,
+    Rappor,
+    ReportEncoder,
     SubsetSelection,
 )
 from sfumato.telemetry.keyed_randomness import DrawnStream
@@ -26,8 +26,8 @@ from sfumato.telemetry.values import value_column
 from support.hard_rows import silent
 
 SECRET = bytes(range(32))
-FULL = Params(100, 3, 7, f=0.5, p=0.3, q=0.8, metric="home page")
-ONE_TIME = Params(48, 2, 8, f=0.73)
+FULL = Rappor(100, 3, 7, f=0.5, p=0.3, q=0.8, metric="home page")
+ONE_TIME = Rappor(48, 2, 8, f=0.73)
 
 
 def cells(payload, count):
@@ -36,7 +36,7 @@ def cells(payload, count):
 
 def coins(params, secret=SECRET, values=range(2000)):
     """The noise of the permanent responses of a client to many values: 1 where a bit was turned."""
-    client = Encoder(params, secret=secret)
+    client = ReportEncoder(params, secret=secret)
     held = params.values(np.asarray(values))
     kept = client._kept(client._client(), held, np.zeros(held.codes.size, np.int32))
     clear = np.zeros((len(kept), params.bits), np.uint8)
@@ -47,7 +47,7 @@ def coins(params, secret=SECRET, values=range(2000)):
 @pytest.mark.parametrize("bits", [48, 100])
 def test_cells_are_uniform_for_any_number_of_them(bits):
     # The values are fixed; were the hash random, each assertion would fail with p < 1e-9.
-    params = Params(bits, 2, 4, f=0.5)
+    params = Rappor(bits, 2, 4, f=0.5)
     members = params.members(np.arange(30000)).reshape(-1, 2)
     assert (members[:, 0] != members[:, 1]).all()
     first = np.bincount(members[:, 0], minlength=bits)
@@ -64,7 +64,7 @@ def test_cells_are_marked_with_the_stated_chances(params, keyed):
     rows = 30000
     values = np.arange(rows) % 50
     secrets = np.random.default_rng(1).integers(0, 256, (rows, 16), np.uint8) if keyed else None
-    sent = Encoder(params, seed=2).encode_many(values, secrets)
+    sent = ReportEncoder(params, seed=2).encode_many(values, secrets)
     own = np.zeros((rows, params.bits), bool)
     table = params.members(np.arange(50))
     np.put_along_axis(own, table[values, sent.cohorts], True, axis=1)
@@ -76,24 +76,24 @@ def test_cells_are_marked_with_the_stated_chances(params, keyed):
 
 
 def test_the_same_secret_and_metric_give_the_same_permanent_response_for_ever():
-    first, again = Encoder(FULL, secret=SECRET), Encoder(FULL, secret=SECRET)
+    first, again = ReportEncoder(FULL, secret=SECRET), ReportEncoder(FULL, secret=SECRET)
     assert first.cohort == again.cohort == first.encode("tea").cohorts[0]
     assert (first.permanent("tea") == again.permanent("tea")).all()
     reports = first.encode_many(["tea"] * 50)
     assert len(np.unique(reports.payload, axis=0)) > 40  # only what is sent is fresh
     assert len(np.unique(reports.ids, axis=0)) == 50
-    once = Encoder(ONE_TIME, secret=SECRET)
+    once = ReportEncoder(ONE_TIME, secret=SECRET)
     sent = once.encode_many(["tea"] * 50).payload
     assert (sent == once.permanent("tea")).all()
 
 
 def test_other_metrics_parameters_secrets_and_values_have_independent_noise():
     # Coins of chance 1/4 agree with 1/4**2 + 3/4**2 = 5/8 if independent: p < 2e-9 each.
-    params = Params(128, 2, 1, f=0.5, metric="a")
+    params = Rappor(128, 2, 1, f=0.5, metric="a")
     noise = coins(params)
     others = {
-        "metric": coins(Params(128, 2, 1, f=0.5, metric="b")),
-        "parameters": coins(Params(128, 2, 1, f=0.5, p=0.1, q=0.9, metric="a")),
+        "metric": coins(Rappor(128, 2, 1, f=0.5, metric="b")),
+        "parameters": coins(Rappor(128, 2, 1, f=0.5, p=0.1, q=0.9, metric="a")),
         "secret": coins(params, bytes(range(1, 33))),
         "value": np.roll(noise, 1, axis=0),
         "cell": np.roll(noise, 1, axis=1),
@@ -108,9 +108,9 @@ def test_a_client_of_many_is_the_client_by_itself():
     rng = np.random.default_rng(3)
     secrets = rng.integers(0, 256, (40, 70), np.uint8)  # longer than a block, so hashed first
     values = [f"value {n % 9}" for n in range(40)]
-    sent = Encoder(ONE_TIME).encode_many(values, secrets)
+    sent = ReportEncoder(ONE_TIME).encode_many(values, secrets)
     for row in range(40):
-        client = Encoder(ONE_TIME, secret=secrets[row].tobytes())
+        client = ReportEncoder(ONE_TIME, secret=secrets[row].tobytes())
         assert client.cohort == sent.cohorts[row]
         assert (client.permanent(values[row]) == sent.payload[row]).all()
 
@@ -127,7 +127,11 @@ def test_reports_do_not_depend_on_how_rows_are_split_into_calls(how, params):
     secrets = np.random.default_rng(5).integers(0, 256, (rows, 16), np.uint8)
 
     def encoder():
-        return Encoder(params, secret=SECRET) if how == "secret" else Encoder(params, seed=6)
+        return (
+            ReportEncoder(params, secret=SECRET)
+            if how == "secret"
+            else ReportEncoder(params, seed=6)
+        )
 
     def reports(encode, part):
         return encode.encode_many(values[part], secrets[part] if how == "secrets" else None)
@@ -140,16 +144,16 @@ def test_reports_do_not_depend_on_how_rows_are_split_into_calls(how, params):
 
 
 def test_a_seed_repeats_reports_and_says_that_they_are_not_private():
-    first, again = (Encoder(FULL, seed=1).encode_many(["a", "b"]) for _ in range(2))
+    first, again = (ReportEncoder(FULL, seed=1).encode_many(["a", "b"]) for _ in range(2))
     assert (first.payload == again.payload).all()
-    assert Encoder(FULL, seed=1).statement.insecure
-    assert not Encoder(FULL, secret=SECRET).statement.insecure
-    drawn = [Encoder(FULL).encode_many(["a"] * 20).payload for _ in range(2)]
+    assert ReportEncoder(FULL, seed=1).statement.insecure
+    assert not ReportEncoder(FULL, secret=SECRET).statement.insecure
+    drawn = [ReportEncoder(FULL).encode_many(["a"] * 20).payload for _ in range(2)]
     assert (drawn[0] != drawn[1]).any()
 
 
 def test_a_seed_draws_cohorts_noise_and_ids_from_streams_of_their_own():
-    encoder, streams = Encoder(FULL, seed=1), []
+    encoder, streams = ReportEncoder(FULL, seed=1), []
     for source in (encoder._drawn, encoder._permanent, encoder._fresh, encoder._ids):
         streams.append(np.empty(16, np.uint8))
         source.fill(streams[-1])
@@ -157,24 +161,24 @@ def test_a_seed_draws_cohorts_noise_and_ids_from_streams_of_their_own():
 
 
 def test_no_rows_give_no_reports():
-    for params in (ONE_TIME, FULL, Params(f=0.5, categories=["a"]), Params(f=0.5, edges=[0, 1])):
-        assert len(Encoder(params).encode_many([])) == 0
-        assert len(Encoder(params, secret=SECRET).encode_many([])) == 0
+    for params in (ONE_TIME, FULL, Rappor(f=0.5, categories=["a"]), Rappor(f=0.5, edges=[0, 1])):
+        assert len(ReportEncoder(params).encode_many([])) == 0
+        assert len(ReportEncoder(params, secret=SECRET).encode_many([])) == 0
 
 
 def test_numbers_in_bins_and_categories_are_encoded_in_their_cell():
     for params, values, wanted in (
-        (Params(f=0, edges=[0, 1, 2, 3]), [0.5, 9, -1], [1, 4, 1]),
-        (Params(f=0, categories=["x", "y"]), ["y", "x", "y"], [2, 1, 2]),
+        (Rappor(f=0, edges=[0, 1, 2, 3]), [0.5, 9, -1], [1, 4, 1]),
+        (Rappor(f=0, categories=["x", "y"]), ["y", "x", "y"], [2, 1, 2]),
     ):
-        for encoder in (Encoder(params), Encoder(params, secret=SECRET)):
+        for encoder in (ReportEncoder(params), ReportEncoder(params, secret=SECRET)):
             assert encoder.encode_many(values).payload[:, 0].tolist() == wanted
 
 
 @pytest.mark.parametrize(
     "scheme",
     [
-        Params(f=0.5, categories=["tea", "milk"]),
+        Rappor(f=0.5, categories=["tea", "milk"]),
         SubsetSelection(1.0, ["tea", "milk"]),
         SubsetSelection(1.0, ["tea", "milk"], other=True),
         HadamardResponse(1.0, ["tea", "milk"]),
@@ -182,7 +186,7 @@ def test_numbers_in_bins_and_categories_are_encoded_in_their_cell():
 )
 def test_words_of_a_dictionary_that_no_row_holds_are_no_values(scheme):
     drinks = pa.DictionaryArray.from_arrays(pa.array([2, 0]), pa.array(["tea", "secret", "milk"]))
-    for encoder in (Encoder(scheme), Encoder(scheme, secret=SECRET)):
+    for encoder in (ReportEncoder(scheme), ReportEncoder(scheme, secret=SECRET)):
         assert len(encoder.encode_many(drinks)) == 2
     assert (scheme.members(drinks) == scheme.members(["milk", "tea"])).all()
 
@@ -212,18 +216,18 @@ def test_any_scheme_finds_the_cells_of_each_row_in_its_cohort(monkeypatch, entri
 
 
 @pytest.mark.parametrize(
-    "scheme", [Params(64, 4, 50, f=0.5), Published(16, 4, 50, f=0.5), LocalHashing(1.0, 200)]
+    "scheme", [Rappor(64, 4, 50, f=0.5), GoogleRappor(16, 4, 50, f=0.5), LocalHashing(1.0, 200)]
 )
 def test_a_table_of_members_beyond_the_limit_is_refused_with_the_remedy(monkeypatch, scheme):
     monkeypatch.setattr(_bloom, "LARGEST", 1000)
     assert len(scheme.members(range(5))) == 5
     with pytest.raises(ValueError, match=r"members: 6 values .* take at most 5 values at a time"):
         scheme.members(range(6))
-    assert len(Encoder(scheme).encode_many(range(100))) == 100  # which needs no such table
+    assert len(ReportEncoder(scheme).encode_many(range(100))) == 100  # which needs no such table
 
 
 @pytest.mark.parametrize(
-    "scheme", [FULL, Published(16, 2, 4, f=0.5), SubsetSelection(1.0, cells=20)], ids=repr
+    "scheme", [FULL, GoogleRappor(16, 2, 4, f=0.5), SubsetSelection(1.0, cells=20)], ids=repr
 )
 def test_cells_beyond_the_table_never_reach_the_code_that_writes_them(scheme):
     stream = DrawnStream(SystemSource())
@@ -236,29 +240,29 @@ def test_cells_beyond_the_table_never_reach_the_code_that_writes_them(scheme):
 
 @pytest.mark.parametrize("secret", [b"", b"x" * 15, "x" * 16, 5])
 def test_a_secret_that_is_none_is_refused(secret):
-    with pytest.raises(ValueError, match="Encoder: secret must be at least 16 random bytes"):
-        Encoder(ONE_TIME, secret=secret)
+    with pytest.raises(ValueError, match="ReportEncoder: secret must be at least 16 random bytes"):
+        ReportEncoder(ONE_TIME, secret=secret)
 
 
 def test_secrets_that_do_not_fit_are_refused():
     for secrets in (np.zeros((3, 16), np.uint8), np.zeros((2, 15), np.uint8), np.zeros((2, 16))):
         with pytest.raises(ValueError, match="secrets must be a uint8 array of 2 rows"):
-            Encoder(ONE_TIME).encode_many(["a", "b"], secrets)
+            ReportEncoder(ONE_TIME).encode_many(["a", "b"], secrets)
     with pytest.raises(ValueError, match="without a secret of its own"):
-        Encoder(ONE_TIME, secret=SECRET).encode_many(["a"], np.zeros((1, 16), np.uint8))
+        ReportEncoder(ONE_TIME, secret=SECRET).encode_many(["a"], np.zeros((1, 16), np.uint8))
     with pytest.raises(ValueError, match="exclude each other"):
-        Encoder(ONE_TIME, secret=SECRET, seed=1)
+        ReportEncoder(ONE_TIME, secret=SECRET, seed=1)
     with pytest.raises(ValueError, match="give secret="):
-        Encoder(ONE_TIME).permanent("a")
+        ReportEncoder(ONE_TIME).permanent("a")
 
 
 CATEGORIES = ["tea", "milk", "7"]
 ALL_SCHEMES = {
     "rappor": (ONE_TIME, None),
-    "categories": (Params(f=0.5, categories=CATEGORIES), None),
-    "an empty category": (Params(f=0.5, categories=["tea", "", "7"]), ""),
-    "edges": (Params(f=0.5, edges=[0, 5, 10]), None),
-    "published": (Published(16, 2, 4, f=0.5), ""),
+    "categories": (Rappor(f=0.5, categories=CATEGORIES), None),
+    "an empty category": (Rappor(f=0.5, categories=["tea", "", "7"]), ""),
+    "edges": (Rappor(f=0.5, edges=[0, 5, 10]), None),
+    "published": (GoogleRappor(16, 2, 4, f=0.5), ""),
     "local hashing": (LocalHashing(2.0, cohorts=4), ""),
     "subset selection": (SubsetSelection(2.0), ""),
     "subset of categories": (SubsetSelection(2.0, categories=CATEGORIES), "7"),
@@ -278,34 +282,34 @@ def test_no_value_raises_warns_or_changes_the_report_of_another(name):
     if scheme.domain is not None and name != "edges":
         good[-1] = "tea"
     secrets = np.random.default_rng(1).integers(0, 256, (7, 16), np.uint8)
-    plain = Encoder(scheme).encode_many(good, secrets[:6])
-    empty = silent(lambda: Encoder(scheme).encode_many([*good, None], secrets))
+    plain = ReportEncoder(scheme).encode_many(good, secrets[:6])
+    empty = silent(lambda: ReportEncoder(scheme).encode_many([*good, None], secrets))
     for odd in [*ODD_VALUES, *([] if scheme.domain is None else ["private", 10**9])]:
         if name == "edges" and odd in (7.5, 2.0**70, 10**5000, 10**9):
             continue  # numbers, which have their bins
-        sent = silent(lambda odd=odd: Encoder(scheme).encode_many([*good, odd], secrets))
+        sent = silent(lambda odd=odd: ReportEncoder(scheme).encode_many([*good, odd], secrets))
         assert (sent.payload[:6] == plain.payload).all()
         assert (sent.cohorts[:6] == plain.cohorts).all()
         assert (sent.payload.dtype, sent.payload.shape) == (np.uint8, (7, plain.payload.shape[1]))
         assert (sent.payload[6] == empty.payload[6]).all()  # one answer for all that is none
     assert len(Counts(scheme).update(empty)) == 7
     if alike is not None:
-        known = Encoder(scheme).encode_many([alike], secrets[6:])
+        known = ReportEncoder(scheme).encode_many([alike], secrets[6:])
         assert (known.payload[0] == empty.payload[6]).all()
-    one = Encoder(scheme, secret=SECRET)
+    one = ReportEncoder(scheme, secret=SECRET)
     assert (one.permanent(None) == one.permanent(math.nan)).all()
 
 
 @pytest.mark.parametrize(
     ("params", "odd"),
     [
-        (Params(f=0.5, p=0.1, q=0.8, categories=["a", "b", "c", "d"]), "private"),
-        (Params(f=0.5, edges=[0, 1, 2, 3]), None),
+        (Rappor(f=0.5, p=0.1, q=0.8, categories=["a", "b", "c", "d"]), "private"),
+        (Rappor(f=0.5, edges=[0, 1, 2, 3]), None),
     ],
 )
 def test_what_is_none_of_the_domain_marks_every_cell_as_the_cell_of_another(params, odd):
     # Of 20,000 coins 5.5 deviations off has p < 4e-8 for a cell.
-    sent = cells(Encoder(params, seed=5).encode_many([odd] * 20_000).payload, params.bits)
+    sent = cells(ReportEncoder(params, seed=5).encode_many([odd] * 20_000).payload, params.bits)
     low = float(params.low)
     assert np.abs(sent.mean(axis=0) - low).max() < 5.5 * math.sqrt(low * (1 - low) / 20_000)
     # Against a value of the domain one cell differs: its odds are within what is stated.

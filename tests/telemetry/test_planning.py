@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from sfumato.telemetry import Counts, Encoder, Params, SubsetSelection, plan
+from sfumato.telemetry import Counts, Rappor, ReportEncoder, SubsetSelection, plan
 from sfumato.telemetry.decoding.fisher_information import cramer_rao
 from sfumato.telemetry.planning import hashed_variance, variance
 from sfumato.telemetry.schemes.base import read_scheme
@@ -41,7 +41,7 @@ def test_standard_errors_come_true_in_simulation(row):
     # mean (one deviation). Clients are few enough for the unevenness of cells to count: 10 %.
     names = [str(i) for i in range(VALUES)]
     inverse = least_squares(row.scheme, names)
-    encoder = Encoder(row.scheme, seed=11)
+    encoder = ReportEncoder(row.scheme, seed=11)
     sent = np.repeat(names[: VALUES // 2], 2 * ROWS // VALUES)
     runs = (Counts(row.scheme).update(encoder.encode_many(sent)) for _ in range(RUNS))
     errors = [estimate(row.scheme, inverse, counts)[VALUES // 2 :] for counts in runs]
@@ -87,7 +87,7 @@ def test_the_recommended_is_the_smallest_report_near_the_least_error():
     assert [row.std_error for row in planned.rows] == sorted(r.std_error for r in planned.rows)
     assert planned.recommended.name in str(planned)
     assert planned.why in str(planned)
-    rappor = next(row for row in planned.rows if isinstance(row.scheme, Params)).scheme
+    rappor = next(row for row in planned.rows if isinstance(row.scheme, Rappor)).scheme
     assert f" {rappor.bits}/{rappor.hashes}/{rappor.cohorts}\n" in str(planned)
     assert "bytes in all" in str(planned)
 
@@ -95,7 +95,7 @@ def test_the_recommended_is_the_smallest_report_near_the_least_error():
 def test_reports_of_a_longitudinal_plan_are_noised_afresh():
     planned = plan(10**6, 2.2, 200, known=True, longitudinal=True)
     assert planned.recommended.fresh_noise
-    assert isinstance(planned.recommended.scheme, Params)
+    assert isinstance(planned.recommended.scheme, Rappor)
     assert not planned.recommended.scheme.one_time
     assert "recognised" in planned.why
     assert planned.rows[0].std_error < planned.recommended.std_error
@@ -114,7 +114,7 @@ def test_even_where_chances_cannot_cost_epsilon_a_longitudinal_plan_adds_noise(e
 
 def test_at_the_seeds_epsilon_subset_selection_halves_the_error_of_its_rappor():
     # 2 h ln(0.635 / 0.365) for h = 2; Brown's 981,716 words, 200 candidates.
-    seeds = Params(48, 2, 8, f=0.73)
+    seeds = Rappor(48, 2, 8, f=0.73)
     names = [str(i) for i in range(200)]
     ours = SubsetSelection(seeds.epsilon_permanent, names, other=True)
     ratio = math.sqrt(variance(ours, 201) / variance(seeds, 200))

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from sfumato.telemetry import Encoder
+from sfumato.telemetry import ReportEncoder
 from sfumato.telemetry.schemes.base import read_scheme
 from support.write_web_vectors import PATH, vectors
 
@@ -32,7 +32,7 @@ def test_the_committed_vectors_are_those_of_the_specification():
 def test_encoder_reproduces_the_vectors(case):
     scheme = read_scheme(json.dumps(case["params"]))
     assert scheme.line() == case["line"]
-    client = Encoder(scheme, secret=bytes.fromhex(case["secret"]))
+    client = ReportEncoder(scheme, secret=bytes.fromhex(case["secret"]))
     assert client.cohort == case["cohort"]
     for told in case["values"]:
         value = told["value"]

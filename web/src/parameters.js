@@ -22,7 +22,7 @@ const CHANGED =
  */
 
 /**
- * Parameters as Python's `Params.to_json` writes them. Chances run as multiples of 2 ** -16, and
+ * Parameters as Python's `Rappor.to_json` writes them. Chances run as multiples of 2 ** -16, and
  * both epsilons are computed from what runs.
  *
  * @param {string | object} json the text, or what JSON.parse made of it

@@ -23,7 +23,7 @@ export class Telemetry {
   #key;
 
   /**
-   * @param {string | object} parameters the JSON that Python's `Params.to_json` wrote
+   * @param {string | object} parameters the JSON that Python's `Rappor.to_json` wrote
    * @param {{secret?: Uint8Array, storage?: Storage | null}} [options] the secret, at least 16
    *   bytes; or the storage that keeps one, localStorage if neither is given
    */

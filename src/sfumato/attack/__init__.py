@@ -32,18 +32,20 @@ from sfumato.attack.profile_audit.evaluation import (
     reconstruction,
 )
 from sfumato.attack.profile_audit.ground_truth import (
+    GroundTruth,
     SizePrior,
-    Truth,
     item_prior,
     size_prior,
     truth_matrix,
 )
+from sfumato.core.deprecation import renamed
 
 __all__ = [
     "Audit",
     "BitChannel",
     "EpsilonChoice",
     "GaussianFit",
+    "GroundTruth",
     "Information",
     "KLDivergence",
     "LowerBound",
@@ -57,7 +59,6 @@ __all__ = [
     "SizePrior",
     "SymbolChannel",
     "TastePrior",
-    "Truth",
     "VectorChannel",
     "audit",
     "audit_model",
@@ -86,3 +87,6 @@ __all__ = [
     "size_prior",
     "truth_matrix",
 ]
+
+_RENAMED = {"Truth": "GroundTruth"}
+__getattr__ = renamed(__name__, _RENAMED)

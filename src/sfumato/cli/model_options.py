@@ -319,7 +319,7 @@ def best(
     """Items and scores, best first, for a user or for a guest who likes some items."""
     if user is None:
         liked = [id_of(each, model.catalogue_.kind) for each in likes]
-        items, scores = model.recommend_guest(liked, n=n)
+        items, scores = model.recommend_fold_in(liked, n=n)
     else:
         one = id_of(user, model.user_kind_ or _kind(seen))
         items, scores = model.recommend(one, n, exclude=seen)

@@ -52,7 +52,7 @@ def weighed_points(
     return np.clip(matrix, -LARGEST, LARGEST), weighted
 
 
-class _Bounds:
+class _BoundsLimit:
     """The limit of a `bounds` parameter; kept as a pair of equally long tuples of floats."""
 
     def check(self, owner: str, name: str, value: Any) -> Pair:
@@ -77,7 +77,7 @@ class _Bounds:
         return [None, 1, *sides, *pairs]
 
 
-BOUNDS = _Bounds()
+BOUNDS = _BoundsLimit()
 
 
 @dataclass(frozen=True)

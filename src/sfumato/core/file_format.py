@@ -304,7 +304,7 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
     part = path.with_name(f".sfumato-{_machine()}-{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
         with _naming(path):
-            raw = _Part(part, path)
+            raw = _PartFile(part, path)
         with BufferedWriter(raw, BUFFER) as file:
             yield file
             file.flush()
@@ -357,7 +357,7 @@ def _alive(process: int) -> bool:
     return True
 
 
-class _Part(FileIO):
+class _PartFile(FileIO):
     """A new file whose failed writes name another, whose name it will take."""
 
     def __init__(self, part: Path, path: Path) -> None:

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from sfumato.core.row_values import cells_of, numbers_of
 from sfumato.data.files import beginning, write_table
 
-__all__ = ["Source", "names_of", "read", "read_one_by_one", "write"]
+__all__ = ["PointFile", "names_of", "read", "read_one_by_one", "write"]
 
 BATCH = 1 << 16  # rows at a time
 WHICH = "--columns a,b,... names those of the points."
@@ -31,7 +31,7 @@ LINE = 1 << 20  # bytes of the longest line that is a row
 
 
 @dataclass(frozen=True)
-class Source:
+class PointFile:
     """A file of points, and a column beside them if one is named.
 
     names: of the points' columns, none for a matrix in a .npy; text: whether the column beside is

@@ -6,27 +6,29 @@ Each name is imported when it is first used, and scikit-learn with it.
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from sfumato.core.deprecation import renamed
+
 if TYPE_CHECKING:
     from sfumato.density.anomaly import SketchAnomalyDetector
     from sfumato.density.classify.classifier import SketchClassifier
-    from sfumato.density.combined import Combined, combine
+    from sfumato.density.combined import CombinedRelease, combine
     from sfumato.density.evaluation_grid import grid_values
     from sfumato.density.graph import NodeDensity, neighbourhoods
     from sfumato.density.kde import SketchDensity, SketchSampler
     from sfumato.density.modes import find_modes
-    from sfumato.density.noise_shares import NoisyShare, Sharing, sum_shares
+    from sfumato.density.noise_shares import NoiseSharing, NoisyShare, sum_shares
     from sfumato.density.pairwise_masks import MaskingParty, PairwiseMasks, SecretShares, unmask
     from sfumato.density.regress.regressor import SketchRegressor
     from sfumato.density.serialization import load
 
 _HOMES = {
-    "Combined": "combined",
+    "CombinedRelease": "combined",
     "MaskingParty": "pairwise_masks",
     "NodeDensity": "graph",
     "NoisyShare": "noise_shares",
     "PairwiseMasks": "pairwise_masks",
     "SecretShares": "pairwise_masks",
-    "Sharing": "noise_shares",
+    "NoiseSharing": "noise_shares",
     "SketchAnomalyDetector": "anomaly",
     "SketchClassifier": "classify.classifier",
     "SketchDensity": "kde",
@@ -42,13 +44,13 @@ _HOMES = {
 }
 
 __all__ = [
-    "Combined",
+    "CombinedRelease",
     "MaskingParty",
     "NodeDensity",
+    "NoiseSharing",
     "NoisyShare",
     "PairwiseMasks",
     "SecretShares",
-    "Sharing",
     "SketchAnomalyDetector",
     "SketchClassifier",
     "SketchDensity",
@@ -64,10 +66,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def _fetched(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(f"sfumato.density.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'sfumato.density' has no attribute {name!r}")
+
+
+_RENAMED = {"Combined": "CombinedRelease", "Sharing": "NoiseSharing"}
+__getattr__ = renamed(__name__, _RENAMED, _fetched)
 
 
 def __dir__() -> list[str]:

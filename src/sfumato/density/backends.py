@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.core.bounds import Pair
-from sfumato.density.combined import Combined
+from sfumato.density.combined import CombinedRelease
 from sfumato.sketch.kernel_sums.slice_table import bins_fit, usual_resolution
 
 __all__ = ["TYPES", "Setting", "choose", "described", "hash_error", "make", "suggested_rows"]
@@ -148,7 +148,7 @@ def make(setting: Setting) -> Any:
 
 def described(stored: Any) -> Setting:
     """The setting of a kernel-sum sketch, of its release, or of releases that answer together."""
-    stored = stored.releases[0] if isinstance(stored, Combined) else stored
+    stored = stored.releases[0] if isinstance(stored, CombinedRelease) else stored
     name = type(stored).__name__.removeprefix("Released")
     family = stored.kernel if name == "Race" else stored
     if name not in NAMES or not hasattr(family, "bandwidth"):

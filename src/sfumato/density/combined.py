@@ -10,7 +10,7 @@ from sfumato.core.validation import flag, fraction
 from sfumato.privacy.release import Release
 from sfumato.privacy.statement import INSECURE, SYSTEM, PrivacyStatement
 
-__all__ = ["Combined", "combine"]
+__all__ = ["CombinedRelease", "combine"]
 
 OF_THE_NOISE = (
     "noise",
@@ -25,7 +25,7 @@ DISJOINT = (
 SHARED = "all releases together, for a unit that may be in the data of every party"
 
 
-class Combined:
+class CombinedRelease:
     """Releases of several parties, asked as one; made by `combine`.
 
     Guarantee: every answer is the sum of theirs, so that the mean of an estimate is the kernel sum
@@ -67,16 +67,16 @@ class Combined:
 
     def error_bound(self, confidence: float = 0.99) -> float:
         """What an estimate may be off by: the sum of all bounds, each at its part of the chance."""
-        miss = 1 - fraction.check("Combined", "confidence", confidence)
+        miss = 1 - fraction.check("CombinedRelease", "confidence", confidence)
         each = 1 - miss / len(self.releases)
         return float(sum(release.error_bound(each) for release in self.releases))
 
     def __repr__(self) -> str:
         kind = type(self.releases[0]).__name__
-        return f"Combined({len(self.releases)} x {kind})\n{self.statement!r}"
+        return f"CombinedRelease({len(self.releases)} x {kind})\n{self.statement!r}"
 
 
-def combine(releases: Sequence[Release], *, disjoint: bool = False) -> Combined:
+def combine(releases: Sequence[Release], *, disjoint: bool = False) -> CombinedRelease:
     """The releases of parties that each added all of the noise, as one that answers for all.
 
     Guarantee: nothing but the releases is used, so that each party's promise stands as it is. For a
@@ -96,7 +96,7 @@ def combine(releases: Sequence[Release], *, disjoint: bool = False) -> Combined:
     flag.check("combine", "disjoint", disjoint)
     releases = list(releases)
     _check_alike(releases)
-    return Combined(releases, _statement([each.statement for each in releases], disjoint))
+    return CombinedRelease(releases, _statement([each.statement for each in releases], disjoint))
 
 
 def _check_alike(releases: list[Any]) -> None:

@@ -29,7 +29,7 @@ from sfumato.privacy.random_source import Source
 from sfumato.privacy.release import Release, paid_by, whose
 from sfumato.privacy.statement import INSECURE, SYSTEM, UNITS, PrivacyStatement
 
-__all__ = ["NoisyShare", "Sharing", "sum_shares"]
+__all__ = ["NoiseSharing", "NoisyShare", "sum_shares"]
 
 FIELDS = ("kind", "parameters", "promise", "insecure", "masked")
 
@@ -126,7 +126,7 @@ SPARE = 1e-8  # of epsilon and delta, for the gap between Gaussian shares and Ga
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sharing:
+class NoiseSharing:
     """What all parties agree on before any of them draws noise; all of it is public.
 
     Guarantee: what a secure sum of the shares reveals is (epsilon, delta)-private towards anybody
@@ -141,7 +141,7 @@ class Sharing:
     (`gaussian_gap`), which is accounted for.
 
     >>> from sfumato.sketch import KernelFourier
-    >>> terms = Sharing(parties=3, epsilon=1.0, dropouts=1)
+    >>> terms = NoiseSharing(parties=3, epsilon=1.0, dropouts=1)
     >>> sketches = [KernelFourier(1.0, (0, 9)).update([[each]]) for each in (1.0, 2.0, 3.0)]
     >>> shares = [terms.share(sketch, party) for party, sketch in enumerate(sketches)]
     >>> sum_shares(shares[:2]).statement.epsilon  # the third dropped out
@@ -175,7 +175,7 @@ class Sharing:
         checked(self, self.LIMITS)
         if self.whole_noise < 1:
             raise ValueError(
-                f"Sharing: parties must be more than dropouts and colluders together, not "
+                f"NoiseSharing: parties must be more than dropouts and colluders together, not "
                 f"{self.parties} against {self.dropouts} + {self.colluders}; with fewer, somebody "
                 "must add all of the noise (see combine)."
             )
@@ -202,10 +202,10 @@ class Sharing:
         return the same share, for which the ledger keeps it: guard that like the data, since a
         share is not private; source, of the noise, for tests only.
         """
-        party = whole(0, self.parties - 1).check("Sharing", "party", party)
+        party = whole(0, self.parties - 1).check("NoiseSharing", "party", party)
         options = dict(ledger=ledger, dataset=dataset, release_id=release_id, **self._whose())
-        payer, paid = paid_by("Sharing", options)
-        whose("Sharing", payer, paid, options)
+        payer, paid = paid_by("NoiseSharing", options)
+        whose("NoiseSharing", payer, paid, options)
         self._made(sketch, party, _NoNoise(self.whole_noise))  # what is refused is never charged
         bits = ShareSource(self.whole_noise, source)
         if payer is None:
@@ -220,8 +220,8 @@ class Sharing:
         share = NoisyShare.from_bytes(data)
         if share.terms != self.to_dict() or share.members != (party,):
             raise ValueError(
-                f"Sharing: release_id {release_id!r} names a share of other terms or of another "
-                "party; a new share needs a new one."
+                f"NoiseSharing: release_id {release_id!r} names a share of other terms or of "
+                "another party; a new share needs a new one."
             )
         return share
 
@@ -250,8 +250,8 @@ class Sharing:
         arrays = told._arrays()
         if bits.added != sum(array.size for array in arrays.values()):
             raise ValueError(
-                f"Sharing: {type(sketch).__name__} cannot be shared, its noise is neither discrete "
-                "Laplace nor Gaussian; let each party release it, and combine those."
+                f"NoiseSharing: {type(sketch).__name__} cannot be shared, its noise is neither "
+                "discrete Laplace nor Gaussian; let each party release it, and combine those."
             )
         return NoisyShare(
             terms=self.to_dict(),
@@ -272,8 +272,9 @@ class Sharing:
         # With epsilon and delta lowered by SPARE, epsilon + 2 gap and delta exp(gap) stay below.
         if gaussian_gap(told.scale, self.whole_noise, cells) > SPARE / 4 * min(1, self.epsilon):
             raise ValueError(
-                f"Sharing: epsilon is {self.epsilon!r}, for which the noise is too small to be "
-                f"shared by {self.whole_noise} parties; lower it, or let each party add all of it."
+                f"NoiseSharing: epsilon is {self.epsilon!r}, for which the noise is too small to "
+                f"be shared by {self.whole_noise} parties; lower it, or let each party add all of "
+                "it."
             )
         cost = dict(epsilon=self.epsilon, delta=self.delta, loss=self._loss().to_dict())
         return promise | cost
@@ -302,7 +303,7 @@ def sum_shares(shares: Sequence[NoisyShare]) -> Any:
     if not shares or not all(isinstance(each, NoisyShare) for each in shares):
         raise TypeError("sum_shares: shares must be NoisyShare, at least one.")
     total = reduce(lambda one, other: one + other, shares)
-    terms = Sharing.from_dict(total.terms)
+    terms = NoiseSharing.from_dict(total.terms)
     if total.masked:
         raise ValueError("sum_shares: masks are still on; take them off the sum first.")
     missing = terms.parties - len(total.members)
@@ -322,7 +323,7 @@ def sum_shares(shares: Sequence[NoisyShare]) -> Any:
     return kind.from_bytes(made.to_bytes())  # which checks that the cells are those of the kind
 
 
-def _statement(total: NoisyShare, terms: Sharing) -> PrivacyStatement:
+def _statement(total: NoisyShare, terms: NoiseSharing) -> PrivacyStatement:
     covers = (
         "what a secure sum reveals, to anybody who also knows all of at most "
         f"{terms.colluders} parties, while at most {terms.dropouts} drop out; parties that follow "

@@ -86,9 +86,9 @@ class MaskingParty:
 
     Examples
     --------
-    >>> from sfumato.density import Sharing, sum_shares
+    >>> from sfumato.density import NoiseSharing, sum_shares
     >>> from sfumato.sketch import KernelFourier
-    >>> terms = Sharing(parties=3, epsilon=1.0, dropouts=1)
+    >>> terms = NoiseSharing(parties=3, epsilon=1.0, dropouts=1)
     >>> group = [MaskingParty(party, 3, threshold=2) for party in range(3)]
     >>> keys = {each.party: each.public_key for each in group}
     >>> mail = {each.party: each.send_secrets(keys) for each in group}
@@ -151,7 +151,7 @@ class MaskingParty:
         Parameters
         ----------
         share : NoisyShare
-            What `Sharing.share` made for this party.
+            What `NoiseSharing.share` made for this party.
         inbox : mapping of int to bytes
             The messages of round 2 to this party, by sender; who is missing has dropped out.
 
@@ -333,9 +333,10 @@ class PairwiseMasks:
 
     Examples
     --------
-    >>> from sfumato.density import Sharing, sum_shares
+    >>> from sfumato.density import NoiseSharing, sum_shares
     >>> from sfumato.sketch import KernelFourier
-    >>> terms, masks = Sharing(parties=3, epsilon=1.0, dropouts=1), PairwiseMasks(3, threshold=2)
+    >>> terms = NoiseSharing(parties=3, epsilon=1.0, dropouts=1)
+    >>> masks = PairwiseMasks(3, threshold=2)
     >>> sketch = KernelFourier(1.0, (0, 9)).update([[1.0]])
     >>> sent = [masks.hide(terms.share(sketch, party)) for party in (0, 2)]  # party 1 dropped out
     >>> sum_shares([masks.reveal(sent[0] + sent[1])]).statement.epsilon

@@ -21,7 +21,7 @@ from sfumato.density.sequential_release import Step, StepNoise, cheapest
 from sfumato.density.smoothing_spline import smoothed
 from sfumato.privacy.noise.distribution import LAWS, NoiseLaw
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import Plan, Release, Terms
+from sfumato.privacy.release import Release, ReleasePlan, ReleaseTerms
 from sfumato.sketch.base import SEED, Sketch
 
 __all__ = [
@@ -284,7 +284,9 @@ class ReleasedSliceTable(Release, Slices):
         return self.surprise.quantile(self._scores, share)
 
 
-def planned_slices(table: SliceTable, inside: np.ndarray, terms: Terms) -> Plan[ReleasedSliceTable]:
+def planned_slices(
+    table: SliceTable, inside: np.ndarray, terms: ReleaseTerms
+) -> ReleasePlan[ReleasedSliceTable]:
     """The release of a table, and of the scores of the clipped points that it counted."""
     first, second = Step(SHARES[0], table.slices, table.slices), Step(SHARES[1], 1, 1)
     made, loss = cheapest(terms, [first, second])
@@ -301,7 +303,7 @@ def planned_slices(table: SliceTable, inside: np.ndarray, terms: Terms) -> Plan[
         f"{SCORE_CELLS} counters of scores; an event weighs at most 1"
     )
     told = dict(noise=made.law, scale=scales[0], score_scale=scales[1])
-    return Plan(ReleasedSliceTable, {**table.parameters, **told}, loss, mechanism, noisy)
+    return ReleasePlan(ReleasedSliceTable, {**table.parameters, **told}, loss, mechanism, noisy)
 
 
 def _filled(table: SliceTable, inside: np.ndarray, made: StepNoise) -> dict[str, np.ndarray]:

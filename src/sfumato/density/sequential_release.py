@@ -11,7 +11,7 @@ from sfumato.privacy.accounting.losses import Concentrated, Loss, Pure
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.noise.distribution import NoiseLaw
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import Terms
+from sfumato.privacy.release import ReleaseTerms
 from sfumato.privacy.rounding import round_up
 
 __all__ = ["NO_NOISE", "Step", "StepNoise", "cheapest"]
@@ -60,7 +60,7 @@ NO_NOISE = StepNoise("Laplace", ())
 
 
 def cheapest(
-    terms: Terms, laplace: Sequence[Step], gaussian: Sequence[Step] | None = None
+    terms: ReleaseTerms, laplace: Sequence[Step], gaussian: Sequence[Step] | None = None
 ) -> tuple[StepNoise, Loss]:
     """The law whose noise in the first table varies less, its scales, and the cost of all steps.
 
@@ -81,13 +81,13 @@ def cheapest(
     return min(choices, key=lambda choice: choice[0].variance(0))
 
 
-def _laplace(terms: Terms, steps: Sequence[Step]) -> tuple[StepNoise, Loss]:
+def _laplace(terms: ReleaseTerms, steps: Sequence[Step]) -> tuple[StepNoise, Loss]:
     epsilon = Fraction(terms.epsilon)
     scales = tuple(step.l1 * terms.events / (epsilon * step.share) for step in steps)
     return StepNoise("Laplace", scales), Pure(terms.epsilon, relation=terms.relation)
 
 
-def _gaussian(terms: Terms, steps: Sequence[Step]) -> tuple[StepNoise, Loss]:
+def _gaussian(terms: ReleaseTerms, steps: Sequence[Step]) -> tuple[StepNoise, Loss]:
     exchanged = terms.relation == "replace"
     squares = [
         step.l2_squared * (step.exchanged if exchanged else 1) * terms.contributions**2

@@ -13,7 +13,7 @@ import numpy as np
 from sfumato.core.validation import whole
 from sfumato.density.backends import Setting, described
 from sfumato.density.base import KernelEstimator
-from sfumato.density.combined import Combined
+from sfumato.density.combined import CombinedRelease
 from sfumato.density.evaluation_grid import field_of
 from sfumato.density.sampling import Match, by_population, by_rejection, generator, matched
 from sfumato.privacy.release import Release
@@ -70,7 +70,7 @@ class SingleSketch(KernelEstimator, in_files=False):
     @classmethod
     def from_release(cls, release: Any, **parameters: Any) -> Self:
         """The estimator that answers from a release, made here or elsewhere, at no further cost."""
-        if not isinstance(release, Release | Combined):
+        if not isinstance(release, Release | CombinedRelease):
             kind = type(release).__name__
             raise TypeError(f"{cls.__name__}: from_release takes a release, not {kind}.")
         setting = described(release)

@@ -18,7 +18,7 @@ from sfumato.privacy.accounting.losses import RELATIONS, Loss
 from sfumato.privacy.random_source import Source, SystemSource, stated
 from sfumato.privacy.statement import UNITS, PrivacyStatement
 
-__all__ = ["Options", "Plan", "Release", "Terms", "paid_by", "whose"]
+__all__ = ["Release", "ReleaseOptions", "ReleasePlan", "ReleaseTerms", "paid_by", "whose"]
 
 
 def paid_by(owner: str, options: Mapping[str, Any]) -> tuple[Any, str]:
@@ -138,8 +138,8 @@ SINGLE = ("event", "item of a profile")  # units of one event each
 KEPT = 2**36  # bytes of cells; a ledger keeps large releases in files beside it
 
 
-class Options(TypedDict, total=False):
-    """What every `release` takes besides epsilon and delta; see `Terms`."""
+class ReleaseOptions(TypedDict, total=False):
+    """What every `release` takes besides epsilon and delta; see `ReleaseTerms`."""
 
     ledger: Any
     dataset: str | None
@@ -151,7 +151,7 @@ class Options(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class Terms:
+class ReleaseTerms:
     """What a caller asks of a release, checked before anything is charged.
 
     epsilon, delta: what it may cost. ledger and dataset: who pays; unit and relation are then those
@@ -172,9 +172,9 @@ class Terms:
     source: Source | None
 
     @classmethod
-    def of(cls, owner: str, epsilon: float, delta: float, options: Options) -> Self:
+    def of(cls, owner: str, epsilon: float, delta: float, options: ReleaseOptions) -> Self:
         """The terms, or ValueError naming what is wrong."""
-        strange = set(options) - set(Options.__annotations__)
+        strange = set(options) - set(ReleaseOptions.__annotations__)
         if strange:
             raise TypeError(f"{owner}: release takes no {strange.pop()!r}.")
         ledger, dataset = paid_by(owner, options)
@@ -211,7 +211,7 @@ R = TypeVar("R", bound=Release)
 
 
 @dataclass(frozen=True)
-class Plan(Generic[R]):
+class ReleasePlan(Generic[R]):
     """A release that is about to be made: its kind, its cost, and how its cells get their noise."""
 
     kind: type[R]
@@ -221,7 +221,7 @@ class Plan(Generic[R]):
     noisy: Callable[[Source], dict[str, np.ndarray]]
     covers: str = "the whole file"
 
-    def publish(self, terms: Terms) -> R:
+    def publish(self, terms: ReleaseTerms) -> R:
         """The release: charged and stored first if there is a ledger, unaccounted if not."""
         cost = self._cost(terms)
         if terms.ledger is None:
@@ -235,7 +235,7 @@ class Plan(Generic[R]):
         )
         return self.kind.from_bytes(data)
 
-    def _made(self, terms: Terms, cost: tuple[float, float], release_id: str) -> R:
+    def _made(self, terms: ReleaseTerms, cost: tuple[float, float], release_id: str) -> R:
         source = terms.source or SystemSource()
         budget = {}
         if terms.ledger is not None:
@@ -254,7 +254,7 @@ class Plan(Generic[R]):
         )
         return self.kind._make(self.parameters, self.noisy(source), statement)
 
-    def _cost(self, terms: Terms) -> tuple[float, float]:
+    def _cost(self, terms: ReleaseTerms) -> tuple[float, float]:
         """Epsilon and delta for the statement, known before anything is charged."""
         if self.loss.epsilon < math.inf:
             return self.loss.epsilon, 0.0
@@ -266,7 +266,7 @@ class Plan(Generic[R]):
         return epsilon or terms.epsilon, terms.delta  # a large delta alone may cover it
 
 
-def _contributions(owner: str, unit: str, options: Options) -> int:
+def _contributions(owner: str, unit: str, options: ReleaseOptions) -> int:
     most: Any = options.get("contributions")
     if most is None and unit in SINGLE:
         return 1

@@ -20,10 +20,17 @@ from sfumato.privacy.accounting.losses import Flips
 from sfumato.privacy.mechanisms.randomized_response import GRID
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import Terms
+from sfumato.privacy.release import ReleaseTerms
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.profile import bloom_occupancy as occupancy
-from sfumato.profile.blip_estimation import SURE, Filters, Found, Pairs, bounds, size_variance
+from sfumato.profile.blip_estimation import (
+    SURE,
+    AlignedFilterPairs,
+    FilterPairs,
+    Filters,
+    bounds,
+    size_variance,
+)
 from sfumato.profile.item_sets import ProfileSets
 from sfumato.profile.mechanism import ProfileMechanism, ProfilePlan
 from sfumato.profile.released import ReleasedProfiles
@@ -134,7 +141,7 @@ class ReleasedBlip(ReleasedProfiles):
 
     def _pairs(
         self, rows: np.ndarray, other: "ReleasedBlip"
-    ) -> Iterator[tuple[slice, slice, Pairs]]:
+    ) -> Iterator[tuple[slice, slice, FilterPairs]]:
         """These rows against all of the other's, in parts: all others for some, then the next."""
         for start in range(0, rows.size, ABREAST):
             mine = slice(start, min(start + ABREAST, rows.size))
@@ -144,7 +151,7 @@ class ReleasedBlip(ReleasedProfiles):
                 yours = slice(first, min(first + step, len(other)))
                 both = np.empty((len(asked), yours.stop - first), np.int32)
                 filters.common(other.words[yours], asked, both)
-                yield mine, yours, Pairs(here, other._filters.rows(yours), both)
+                yield mine, yours, FilterPairs(here, other._filters.rows(yours), both)
 
     def _similarity(self, rows: np.ndarray, other: Any, measure: str) -> np.ndarray:
         return self._blocks(rows, other, lambda pairs: pairs.estimate(measure))
@@ -178,7 +185,7 @@ class ReleasedBlip(ReleasedProfiles):
         whose, others = rows[queries], found[queries, some]
         both = np.empty(others.size, np.int32)
         filters.common_of(self.words, whose, there.words, others, both)
-        pairs = Found(self._filters.rows(whose), there._filters.rows(others), both)
+        pairs = AlignedFilterPairs(self._filters.rows(whose), there._filters.rows(others), both)
         near[queries, some] = pairs.estimate(measure)
 
     def _to_agree(self, other: Any) -> tuple[str, ...]:
@@ -272,7 +279,7 @@ class Blip(ProfileMechanism[ReleasedBlip]):
         hashes = math.ceil(math.log(2) * bits / items)
         return cls(bits=bits, hashes=hashes, epsilon=epsilon, seed=seed, typical_size=items)
 
-    def _plan(self, terms: Terms, sets: ProfileSets) -> ProfilePlan[ReleasedBlip]:
+    def _plan(self, terms: ReleaseTerms, sets: ProfileSets) -> ProfilePlan[ReleasedBlip]:
         loss = self._loss(terms)
         p = loss.probability if self.epsilon else Fraction(1, 2)
 
@@ -288,7 +295,7 @@ class Blip(ProfileMechanism[ReleasedBlip]):
             nbytes=8 * width(self.bits) * len(sets),
         )
 
-    def _loss(self, terms: Terms) -> Flips:
+    def _loss(self, terms: ReleaseTerms) -> Flips:
         """Of one unit; for fair coins, which cost nothing, the least that can be stated."""
         cells = min(self.hashes * terms.events, self.bits)
         if not self.epsilon:
@@ -297,7 +304,7 @@ class Blip(ProfileMechanism[ReleasedBlip]):
         assert isinstance(loss, Flips)
         return loss
 
-    def _sentence(self, terms: Terms, p: Fraction) -> str:
+    def _sentence(self, terms: ReleaseTerms, p: Fraction) -> str:
         how = f"Bloom filter of {self.bits} bits and {self.hashes} hashes an item, "
         if not self.epsilon:
             return how + "each bit replaced by a fair coin, so that nothing of a profile is told"

@@ -12,9 +12,9 @@ import numpy as np
 from sfumato.core.validation import fraction
 from sfumato.kernels import profile_sets as filters
 from sfumato.profile import bloom_occupancy as occupancy
-from sfumato.profile.similarity import Spread, measured
+from sfumato.profile.similarity import OverlapVariance, measured
 
-__all__ = ["SURE", "Filters", "Found", "Pairs", "bounds", "size_variance"]
+__all__ = ["SURE", "AlignedFilterPairs", "FilterPairs", "Filters", "bounds", "size_variance"]
 
 LARGEST = 2.0**40  # no profile has more items
 SURE = NormalDist().inv_cdf(0.975)  # 1.96 standard errors
@@ -67,7 +67,7 @@ class Filters(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Pairs:
+class FilterPairs:
     """Filters against others, `both` of whose ones they have in common: pairs of rows.
 
     Errors by the delta method at the estimates, from the flips and from the collisions of hashes.
@@ -130,7 +130,7 @@ class Pairs:
         """The sizes that similarities are relative to, down and across."""
         return self.here.lengths[:, np.newaxis] ** 2, self.there.lengths**2
 
-    def _spread(self) -> Spread:
+    def _spread(self) -> OverlapVariance:
         bits, hashes = self.here.bits, self.here.hashes
         a, b = np.maximum(self.here.sizes, 0.0)[:, np.newaxis], np.maximum(self.there.sizes, 0.0)
         common = np.clip(self.inner, 0.0, np.minimum(a, b))
@@ -145,7 +145,7 @@ class Pairs:
         met = _collisions(common, bits, hashes)
         apart = _collisions(a + b - common, bits, hashes)
         apart = apart - _collisions(a, bits, hashes) - _collisions(b, bits, hashes)
-        return Spread(
+        return OverlapVariance(
             inner=np.maximum((here + there + v * w * h**2) / bits + apart + 2 * met, 0.0),
             left=_error(self.here)[:, np.newaxis],
             right=_error(self.there),
@@ -155,7 +155,7 @@ class Pairs:
         )
 
 
-class Found(Pairs):
+class AlignedFilterPairs(FilterPairs):
     """Some pairs alone: each filter here against the one at its place there."""
 
     @cached_property

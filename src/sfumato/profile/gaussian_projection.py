@@ -20,7 +20,7 @@ from sfumato.kernels.sketch import codes as codebooks
 from sfumato.privacy.accounting.calibration import epsilon_of, gaussian_sigma_l2
 from sfumato.privacy.accounting.losses import Concentrated
 from sfumato.privacy.noise.discrete import LARGEST
-from sfumato.privacy.release import Terms
+from sfumato.privacy.release import ReleaseTerms
 from sfumato.privacy.rounding import round_up
 from sfumato.profile.mechanism import ProfileMechanism
 from sfumato.profile.released import ReleasedProfiles
@@ -32,7 +32,7 @@ __all__ = [
     "SCALE",
     "CodewordProfiles",
     "GaussianMechanism",
-    "GaussianNoise",
+    "ProjectionNoise",
     "codewords",
     "mean_square",
     "sums",
@@ -109,14 +109,14 @@ R = TypeVar("R", bound=ReleasedProfiles)
 
 
 @dataclass(frozen=True)
-class GaussianNoise:
+class ProjectionNoise:
     """Noise of this sigma on whole numbers that one item moves by a vector of this squared norm."""
 
     sigma: Fraction
     norm_squared: int
 
     @classmethod
-    def of(cls, terms: Terms, norm_squared: int, sigma: float | None) -> Self:
+    def of(cls, terms: ReleaseTerms, norm_squared: int, sigma: float | None) -> Self:
         """The noise that was asked for, in codewords, or that the epsilon of the terms needs."""
         if sigma is None:
             asked = norm_squared * terms.events**2
@@ -170,7 +170,7 @@ class GaussianMechanism(ProfileMechanism[R]):
     def _asked(self) -> tuple[float, float]:
         return FAINT if self.epsilon is None else self.epsilon, self.delta
 
-    def _sentence(self, terms: Terms, noise: GaussianNoise) -> str:
+    def _sentence(self, terms: ReleaseTerms, noise: ProjectionNoise) -> str:
         """The noise, and both losses: one item is hidden well, a whole profile hardly."""
         told = self._told(terms, lambda items: noise.epsilon(items, terms.delta))
         return (
@@ -209,7 +209,7 @@ class CodewordProfiles(PairwiseProfiles, in_files=False):
         Those of most profiles are nearly orthogonal, and then lose no more than the root of so
         many.
         """
-        noise = GaussianNoise(Fraction(self.sigma) * self.scale, self._moved)
+        noise = ProjectionNoise(Fraction(self.sigma) * self.scale, self._moved)
         return noise.epsilon(items, self.statement.delta)
 
     @property

@@ -14,7 +14,7 @@ __all__ = ["ProfileSets", "hashed_items", "public_users"]
 FEW = 1 << 16  # items that are not worth gathering with all others yet
 
 
-class _Sets(NamedTuple):
+class _ItemSets(NamedTuple):
     """Ids, where the set of each starts among the hashes and the last ends, and the hashes."""
 
     users: np.ndarray
@@ -22,7 +22,7 @@ class _Sets(NamedTuple):
     hashes: np.ndarray
 
 
-NOBODY = _Sets(np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.uint64))
+NOBODY = _ItemSets(np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.uint64))
 
 
 class ProfileSets:
@@ -41,7 +41,9 @@ class ProfileSets:
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self._parts: list[_Sets] = []  # the first holds most; the others wait to be joined to it
+        self._parts: list[
+            _ItemSets
+        ] = []  # the first holds most; the others wait to be joined to it
 
     def __len__(self) -> int:
         return int(self.users.size)
@@ -76,7 +78,7 @@ class ProfileSets:
         coded = interactions.by_row().coded()
         hashes = hashed_items(coded.item_ids, self.seed)
         gathered = _gathered(coded.user_codes, coded.item_codes, hashes, coded.user_ids.size)
-        return self._take(_Sets(coded.user_ids, *gathered))
+        return self._take(_ItemSets(coded.user_ids, *gathered))
 
     def merge(self, other: "ProfileSets") -> Self:
         """Add the profiles of another collection, item by item."""
@@ -103,10 +105,10 @@ class ProfileSets:
 
     def _made(self, *arrays: np.ndarray) -> "ProfileSets":
         made = ProfileSets(self.seed)
-        made._parts.append(_Sets(*arrays))
+        made._parts.append(_ItemSets(*arrays))
         return made
 
-    def _take(self, part: _Sets) -> Self:
+    def _take(self, part: _ItemSets) -> Self:
         if not part.users.size:
             return self
         self._parts.append(part)
@@ -115,7 +117,7 @@ class ProfileSets:
             self._joined()
         return self
 
-    def _joined(self) -> _Sets:
+    def _joined(self) -> _ItemSets:
         """All parts as one, which takes their place."""
         if len(self._parts) > 1:
             users, codes = distinct(_together([part.users for part in self._parts]))
@@ -123,7 +125,7 @@ class ProfileSets:
             hashes = np.concatenate([part.hashes for part in self._parts])
             rows = np.repeat(codes, sizes)
             gathered = _gathered(rows, np.arange(rows.size), hashes, users.size)
-            self._parts = [_Sets(users, *gathered)]
+            self._parts = [_ItemSets(users, *gathered)]
         return self._parts[0] if self._parts else NOBODY
 
 

@@ -14,18 +14,18 @@ from sfumato.core.validation import Limit, fraction
 from sfumato.kernels.profile_codes import cut_to
 from sfumato.privacy.noise.discrete import add_gaussian
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import Terms
+from sfumato.privacy.release import ReleaseTerms
 from sfumato.profile.gaussian_projection import (
     LENGTHS,
     SCALE,
     CodewordProfiles,
     GaussianMechanism,
-    GaussianNoise,
+    ProjectionNoise,
     sums,
 )
 from sfumato.profile.item_sets import ProfileSets
 from sfumato.profile.mechanism import ProfilePlan
-from sfumato.profile.similarity import Pairs, Spread
+from sfumato.profile.similarity import OverlapVariance, RowPairs
 
 __all__ = ["Jlt", "ReleasedJlt", "cells_of"]
 
@@ -114,10 +114,10 @@ class ReleasedJlt(CodewordProfiles):
             np.matmul(mine, yours.T, out=out[:, start : start + step])
         return out
 
-    def _inner(self, pairs: Pairs) -> np.ndarray:
+    def _inner(self, pairs: RowPairs) -> np.ndarray:
         return np.asarray(pairs.counted, np.float64)
 
-    def _noisy(self, pairs: Pairs, measure: str) -> np.ndarray:
+    def _noisy(self, pairs: RowPairs, measure: str) -> np.ndarray:
         products = pairs.counted.astype(np.float64)
         if measure == "inner":
             return products
@@ -128,11 +128,11 @@ class ReleasedJlt(CodewordProfiles):
     def _size_variance(self) -> np.ndarray:
         return 2 * self._energies**2 / self.dimensions
 
-    def _spread(self, pairs: Pairs, measure: str) -> np.ndarray:
+    def _spread(self, pairs: RowPairs, measure: str) -> np.ndarray:
         """The covariances of sums of products of normals: over the noise and the codebook."""
         left, right = self._energies[pairs.left], pairs.there._energies[pairs.right]
         inner, n = self._inner(pairs), self.dimensions
-        spread = Spread(
+        spread = OverlapVariance(
             (left * right + inner**2) / n,
             2 * left**2 / n,
             2 * right**2 / n,
@@ -203,8 +203,8 @@ class Jlt(GaussianMechanism[ReleasedJlt]):
             typical_size=typical_size,
         )
 
-    def _plan(self, terms: Terms, sets: ProfileSets) -> ProfilePlan[ReleasedJlt]:
-        noise = GaussianNoise.of(terms, SCALE**2, self.sigma)
+    def _plan(self, terms: ReleaseTerms, sets: ProfileSets) -> ProfilePlan[ReleasedJlt]:
+        noise = ProjectionNoise.of(terms, SCALE**2, self.sigma)
         sigma, numbers = float(noise.sigma), len(sets) * self.dimensions
         public: dict[str, Any] = dict(dimensions=self.dimensions, scale=SCALE, sigma=sigma / SCALE)
 
@@ -220,7 +220,7 @@ class Jlt(GaussianMechanism[ReleasedJlt]):
             nbytes=np.dtype(cells_of(sigma)).itemsize * numbers,
         )
 
-    def _vectors(self, sets: ProfileSets, noise: GaussianNoise, source: Source) -> np.ndarray:
+    def _vectors(self, sets: ProfileSets, noise: ProjectionNoise, source: Source) -> np.ndarray:
         kind = cells_of(float(noise.sigma))
         out = np.empty((len(sets), self.dimensions), kind)
         most = np.iinfo(kind)

@@ -15,7 +15,7 @@ from sfumato.core.hashing import hash_column
 from sfumato.core.ids import id_arrays, is_one, texts
 from sfumato.core.validation import Limit, whole
 from sfumato.data.interactions import Interactions
-from sfumato.privacy.release import Options, Plan, Terms, paid_by, whose
+from sfumato.privacy.release import ReleaseOptions, ReleasePlan, ReleaseTerms, paid_by, whose
 from sfumato.privacy.statement import weakness
 from sfumato.profile.item_sets import ProfileSets, public_users
 from sfumato.profile.released import ReleasedProfiles
@@ -82,7 +82,7 @@ R = TypeVar("R", bound=ReleasedProfiles)
 
 
 @dataclass(frozen=True)
-class ProfilePlan(Plan[R]):
+class ProfilePlan(ReleasePlan[R]):
     """A plan whose cost may be paid for many parts at once: their users are not the same.
 
     nbytes: of the cells; a ledger keeps those of whole releases, and none of parts.
@@ -91,7 +91,7 @@ class ProfilePlan(Plan[R]):
     covers: str = COVERS
     nbytes: int = 0
 
-    def publish(self, terms: Terms) -> R:
+    def publish(self, terms: ReleaseTerms) -> R:
         """The release, or the stored one that a retry names if it has the parameters asked for."""
         terms.check_room(self.nbytes)
         made = super().publish(terms)
@@ -100,7 +100,7 @@ class ProfilePlan(Plan[R]):
                 raise _is_another(terms, f"another {name}, {there!r} there and {here!r} here")
         return made
 
-    def charge(self, terms: Terms) -> str:
+    def charge(self, terms: ReleaseTerms) -> str:
         """Pay for all parts; the entry's name, "" without a ledger."""
         self._cost(terms)  # raises before anything is paid
         if terms.ledger is None:
@@ -108,7 +108,7 @@ class ProfilePlan(Plan[R]):
         what = f"{self.kind.__name__}, in parts: {self.mechanism}"
         return str(terms.ledger.charge(terms.dataset, self.loss, what, terms.release_id))
 
-    def part(self, terms: Terms, paid: str) -> R:
+    def part(self, terms: ReleaseTerms, paid: str) -> R:
         """One part, made of fresh noise, under the entry that paid."""
         return self._made(terms, self._cost(terms), paid)
 
@@ -176,7 +176,7 @@ class ProfileMechanism(Generic[R]):
         interactions: Interactions | None = None,
         *,
         users: Any = None,
-        **options: Unpack[Options],
+        **options: Unpack[ReleaseOptions],
     ) -> R:
         """The profiles with noise, and a statement of what that hides.
 
@@ -204,7 +204,7 @@ class ProfileMechanism(Generic[R]):
         batches: Iterable[Interactions],
         *,
         users: Iterable[Any] | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[ReleaseOptions],
     ) -> Iterator[R]:
         """A release for each batch, in the memory of one; a ledger is charged once, for all.
 
@@ -224,7 +224,7 @@ class ProfileMechanism(Generic[R]):
         return self._parts(terms, batches, users)
 
     def _parts(
-        self, terms: Terms, batches: Iterable[Interactions], users: Iterable[Any]
+        self, terms: ReleaseTerms, batches: Iterable[Interactions], users: Iterable[Any]
     ) -> Iterator[R]:
         owner = type(self).__name__
         seen, paid = SeenUsers(owner), None
@@ -237,7 +237,7 @@ class ProfileMechanism(Generic[R]):
             del batch, who, sets, plan  # no more than one batch is held
             yield part.pop()
 
-    def _chosen(self, terms: Terms, interactions: Any, users: Any) -> ProfileSets:
+    def _chosen(self, terms: ReleaseTerms, interactions: Any, users: Any) -> ProfileSets:
         owner, sets = type(self).__name__, self._sets
         listed = public_users(users, owner)
         if interactions is not None:
@@ -245,13 +245,13 @@ class ProfileMechanism(Generic[R]):
         sets = sets.of_users(listed)
         return sets.trimmed(terms.contributions) if terms.unit == USER else sets
 
-    def _terms(self, options: Options) -> Terms:
+    def _terms(self, options: ReleaseOptions) -> ReleaseTerms:
         owner, (epsilon, delta) = type(self).__name__, self._asked()
         given: dict[str, Any] = dict(options)
         if given.get("ledger") is None and given.get("unit") is None:
             given["unit"] = ITEM
         _check_unit(owner, given)
-        terms = Terms.of(owner, epsilon or 1.0, delta, cast(Options, given))
+        terms = ReleaseTerms.of(owner, epsilon or 1.0, delta, cast(ReleaseOptions, given))
         if terms.unit == ITEM and terms.contributions != 1:
             raise ValueError(
                 f"{owner}: contributions must be 1 for an {ITEM}, which counts once, not "
@@ -263,11 +263,13 @@ class ProfileMechanism(Generic[R]):
         """The epsilon and delta that a release may cost."""
         return float(vars(self)["epsilon"]), float(vars(self).get("delta", 0.0))
 
-    def _plan(self, terms: Terms, sets: ProfileSets) -> ProfilePlan[R]:
+    def _plan(self, terms: ReleaseTerms, sets: ProfileSets) -> ProfilePlan[R]:
         """How these sets become a release; nothing of it but `noisy` may depend on the items."""
         raise NotImplementedError
 
-    def _told(self, terms: Terms, loss: Callable[[int], float], most: float | None = None) -> str:
+    def _told(
+        self, terms: ReleaseTerms, loss: Callable[[int], float], most: float | None = None
+    ) -> str:
         """Both losses, for the sentence of a statement: of one unit, and of a whole profile.
 
         loss, by the number of items that are added or removed; most, of any profile if it ends.
@@ -318,7 +320,7 @@ def _check_unit(owner: str, options: dict[str, Any]) -> None:
         )
 
 
-def _is_another(terms: Terms, how: str) -> ValueError:
+def _is_another(terms: ReleaseTerms, how: str) -> ValueError:
     return ValueError(
         f"{terms.owner}: release {terms.release_id!r} was made with {how}; a new release needs a "
         "new release_id."

@@ -16,12 +16,12 @@ from sfumato.kernels import profile_codes as kernels
 from sfumato.privacy.accounting.losses import Flips
 from sfumato.privacy.mechanisms.randomized_response import KaryResponse
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import Terms
+from sfumato.privacy.release import ReleaseTerms
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.profile.item_sets import ProfileSets
 from sfumato.profile.mechanism import ProfileMechanism, ProfilePlan
 from sfumato.profile.min_hash_estimation import Answers, Compared
-from sfumato.profile.similarity import Pairs, PairwiseProfiles
+from sfumato.profile.similarity import PairwiseProfiles, RowPairs
 from sfumato.sketch.response_release import answers_of, chance_of, symbols_answered
 
 __all__ = ["BINS", "CODE_BITS", "Minima", "ReleasedMinima"]
@@ -151,14 +151,14 @@ class ReleasedMinima(PairwiseProfiles):
         kernels.agree(np.ascontiguousarray(self._planes[rows]), other._planes, out)
         return out
 
-    def _cases(self, pairs: Pairs) -> np.ndarray:
+    def _cases(self, pairs: RowPairs) -> np.ndarray:
         """How many bins were answered in each kind of `Compared`; the kinds come last."""
         equal, both = pairs.counted[..., 0], pairs.counted[..., 1]
         here, there = self._told[pairs.left], pairs.there._told[pairs.right]
         neither = self.bins - here - there + both
         return np.stack([equal, both - equal, here - both, there - both, neither], axis=-1)
 
-    def _sums(self, pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
+    def _sums(self, pairs: RowPairs) -> tuple[np.ndarray, np.ndarray]:
         """How many bins are alike, and how many are full here or there.
 
         Both without bias, but the second is not taken below its standard error, nor 1, as it is
@@ -169,18 +169,18 @@ class ReleasedMinima(PairwiseProfiles):
         noise = float(mine.noise(np.zeros(())) + yours.noise(np.zeros(())))
         return sums[..., 0], np.maximum(sums[..., 1], max(1.0, noise**0.5))
 
-    def _inner(self, pairs: Pairs) -> np.ndarray:
+    def _inner(self, pairs: RowPairs) -> np.ndarray:
         """The alike bins, times the items for one full bin: several may share one."""
         alike, either = self._sums(pairs)
         return np.asarray(alike * self._law.items(either) / either)
 
-    def _estimate(self, pairs: Pairs, measure: str) -> np.ndarray:
+    def _estimate(self, pairs: RowPairs, measure: str) -> np.ndarray:
         if measure != "jaccard":
             return super()._estimate(pairs, measure)
         alike, either = self._sums(pairs)
         return np.asarray(alike / either)
 
-    def _noisy(self, pairs: Pairs, measure: str) -> np.ndarray:
+    def _noisy(self, pairs: RowPairs, measure: str) -> np.ndarray:
         if measure == "inner":
             return self._inner(pairs)
         equal = pairs.counted[..., 0].astype(np.float64)
@@ -192,7 +192,7 @@ class ReleasedMinima(PairwiseProfiles):
         spread = self._law.noise(self._full) + self._law.occupancy(self.estimate_size())
         return np.asarray(spread * self._law.slope(self._full) ** 2)
 
-    def _spread(self, pairs: Pairs, measure: str) -> np.ndarray:
+    def _spread(self, pairs: RowPairs, measure: str) -> np.ndarray:
         """That of the answers, of the one item seen in each full bin, without replacement, and of
         the symbols, which bins that differ may share."""
         alike, either = self._sums(pairs)
@@ -209,7 +209,7 @@ class ReleasedMinima(PairwiseProfiles):
         return np.asarray(answers + seen)
 
     def _slopes(
-        self, pairs: Pairs, measure: str, alike: np.ndarray, either: np.ndarray
+        self, pairs: RowPairs, measure: str, alike: np.ndarray, either: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """How the measure moves with the four counts of `Compared`, and with the share alike."""
         none = np.zeros_like(alike)
@@ -291,7 +291,7 @@ class Minima(ProfileMechanism[ReleasedMinima]):
             epsilon=epsilon, bins=bins, code_bits=code_bits, seed=seed, typical_size=typical_size
         )
 
-    def _plan(self, terms: Terms, sets: ProfileSets) -> ProfilePlan[ReleasedMinima]:
+    def _plan(self, terms: ReleaseTerms, sets: ProfileSets) -> ProfilePlan[ReleasedMinima]:
         cells = min(terms.events, self.bins)  # bins that one unit changes, at most
         answer = symbols_answered(terms, 2**self.code_bits + 1, cells)
 
@@ -308,7 +308,7 @@ class Minima(ProfileMechanism[ReleasedMinima]):
             nbytes=len(sets) * self.bins,
         )
 
-    def _sentence(self, terms: Terms, answer: KaryResponse) -> str:
+    def _sentence(self, terms: ReleaseTerms, answer: KaryResponse) -> str:
         made = answer.loss()
         assert isinstance(made, Flips)
         chance = made.probability

@@ -14,18 +14,18 @@ from sfumato.core.validation import Limit, fraction, whole
 from sfumato.kernels.sketch.codes import hamming
 from sfumato.privacy.noise.discrete import add_gaussian
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import Terms
+from sfumato.privacy.release import ReleaseTerms
 from sfumato.profile.gaussian_projection import (
     LENGTHS,
     SCALE,
     CodewordProfiles,
     GaussianMechanism,
-    GaussianNoise,
+    ProjectionNoise,
     sums,
 )
 from sfumato.profile.item_sets import ProfileSets
 from sfumato.profile.mechanism import ProfilePlan
-from sfumato.profile.similarity import Pairs, Spread
+from sfumato.profile.similarity import OverlapVariance, RowPairs
 from sfumato.sketch.similarity.row_codes import side_by_side
 
 __all__ = ["ReleasedSigns", "Signs"]
@@ -113,10 +113,10 @@ class ReleasedSigns(CodewordProfiles):
         hamming(other.codes, panels, out)
         return out.T[: rows.size]
 
-    def _cosines(self, pairs: Pairs) -> np.ndarray:
+    def _cosines(self, pairs: RowPairs) -> np.ndarray:
         return np.asarray(np.cos(pairs.counted * (math.pi / self.bits)))
 
-    def _totals(self, pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
+    def _totals(self, pairs: RowPairs) -> tuple[np.ndarray, np.ndarray]:
         """The size and noise of both rows, as so many items."""
         here, there = (
             np.maximum(each.estimate_size(), 0.0) + each._items_of_noise
@@ -124,11 +124,11 @@ class ReleasedSigns(CodewordProfiles):
         )
         return here[pairs.left], there[pairs.right]
 
-    def _inner(self, pairs: Pairs) -> np.ndarray:
+    def _inner(self, pairs: RowPairs) -> np.ndarray:
         left, right = self._totals(pairs)
         return np.asarray(self._cosines(pairs) * np.sqrt(left * right))
 
-    def _noisy(self, pairs: Pairs, measure: str) -> np.ndarray:
+    def _noisy(self, pairs: RowPairs, measure: str) -> np.ndarray:
         if measure == "cosine":
             return self._cosines(pairs)
         inner = self._inner(pairs)
@@ -140,7 +140,7 @@ class ReleasedSigns(CodewordProfiles):
     def _size_variance(self) -> np.ndarray:
         return np.full(len(self), (self.grid_sigma / self.weight) ** 2)
 
-    def _spread(self, pairs: Pairs, measure: str) -> np.ndarray:
+    def _spread(self, pairs: RowPairs, measure: str) -> np.ndarray:
         """The bits are independent; the errors of sizes are so of them and of each other."""
         angle = pairs.counted * (math.pi / self.bits)
         left, right = self._totals(pairs)
@@ -149,7 +149,7 @@ class ReleasedSigns(CodewordProfiles):
         inner = self._inner(pairs)
         turned = np.sin(angle) ** 2 * np.maximum(angle * (math.pi - angle), 0.0) / self.bits
         by_left, by_right = inner / (2 * left), inner / (2 * right)
-        spread = Spread(
+        spread = OverlapVariance(
             left * right * turned + by_left**2 * of_left + by_right**2 * of_right,
             of_left,
             of_right,
@@ -228,8 +228,8 @@ class Signs(GaussianMechanism[ReleasedSigns]):
             typical_size=typical_size,
         )
 
-    def _plan(self, terms: Terms, sets: ProfileSets) -> ProfilePlan[ReleasedSigns]:
-        noise = GaussianNoise.of(terms, SCALE**2 + WEIGHT**2, self.sigma)
+    def _plan(self, terms: ReleaseTerms, sets: ProfileSets) -> ProfilePlan[ReleasedSigns]:
+        noise = ProjectionNoise.of(terms, SCALE**2 + WEIGHT**2, self.sigma)
         public: dict[str, Any] = dict(
             bits=self.bits, scale=SCALE, weight=WEIGHT, sigma=float(noise.sigma / SCALE)
         )
@@ -247,7 +247,7 @@ class Signs(GaussianMechanism[ReleasedSigns]):
         )
 
     def _signed(
-        self, sets: ProfileSets, noise: GaussianNoise, source: Source
+        self, sets: ProfileSets, noise: ProjectionNoise, source: Source
     ) -> dict[str, np.ndarray]:
         counts = sets.sizes.astype(np.int64) * WEIGHT
         add_gaussian(counts, noise.sigma, source=source)

@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.profile.released import ReleasedProfiles
 
-__all__ = ["Pairs", "PairwiseProfiles", "Spread", "best", "measured"]
+__all__ = ["OverlapVariance", "PairwiseProfiles", "RowPairs", "best", "measured"]
 
 
 def measured(measure: str, inner: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -26,7 +26,7 @@ def measured(measure: str, inner: np.ndarray, left: np.ndarray, right: np.ndarra
 
 
 @dataclass(frozen=True)
-class Spread:
+class OverlapVariance:
     """Variances of the items in common and of both sizes, and their covariances, for each pair."""
 
     inner: np.ndarray
@@ -82,7 +82,7 @@ BLOCK = 1 << 22  # similarities held at a time
 
 
 @dataclass(frozen=True)
-class Pairs:
+class RowPairs:
     """Pairs of a row here and a row there: what is known of each, and which rows they are.
 
     counted: one number or a few for each pair, of shape (n, m) or (n, m, few); left, right: the
@@ -95,10 +95,10 @@ class Pairs:
     right: np.ndarray
     there: Any
 
-    def at(self, places: np.ndarray) -> "Pairs":
+    def at(self, places: np.ndarray) -> "RowPairs":
         """Some places of each row."""
         rows = np.arange(len(places))[:, np.newaxis]
-        return Pairs(self.counted[rows, places], self.left, places, self.there)
+        return RowPairs(self.counted[rows, places], self.left, places, self.there)
 
 
 class PairwiseProfiles(ReleasedProfiles, in_files=False):
@@ -139,27 +139,27 @@ class PairwiseProfiles(ReleasedProfiles, in_files=False):
             found[part, :most] = np.where(known, places, -1)
             near[part, :most] = np.where(known, told, -np.inf)
 
-    def _pairs(self, rows: np.ndarray, other: Any) -> Pairs:
+    def _pairs(self, rows: np.ndarray, other: Any) -> RowPairs:
         left, right = rows[:, np.newaxis], np.arange(len(other))[np.newaxis]
-        return Pairs(self._count(rows, other), left, right, other)
+        return RowPairs(self._count(rows, other), left, right, other)
 
-    def _estimate(self, pairs: Pairs, measure: str) -> np.ndarray:
+    def _estimate(self, pairs: RowPairs, measure: str) -> np.ndarray:
         return measured(measure, self._inner(pairs), *self._floored(pairs))
 
-    def _floored(self, pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
+    def _floored(self, pairs: RowPairs) -> tuple[np.ndarray, np.ndarray]:
         """Sizes to divide by: not below their own standard error, nor 1."""
         return _floor(self)[pairs.left], _floor(pairs.there)[pairs.right]
 
     def _count(self, rows: np.ndarray, other: Any) -> np.ndarray:
         raise NotImplementedError
 
-    def _inner(self, pairs: Pairs) -> np.ndarray:
+    def _inner(self, pairs: RowPairs) -> np.ndarray:
         raise NotImplementedError
 
-    def _noisy(self, pairs: Pairs, measure: str) -> np.ndarray:
+    def _noisy(self, pairs: RowPairs, measure: str) -> np.ndarray:
         raise NotImplementedError
 
-    def _spread(self, pairs: Pairs, measure: str) -> np.ndarray:
+    def _spread(self, pairs: RowPairs, measure: str) -> np.ndarray:
         raise NotImplementedError
 
     def _size_variance(self) -> np.ndarray:

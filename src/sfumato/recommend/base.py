@@ -187,7 +187,7 @@ class NotFittedError(ValueError):
     """The model was asked before it learned anything."""
 
 
-class _Bounds:
+class _RatingBoundsLimit:
     def check(self, owner: str, name: str, value: Any) -> tuple[float, float]:
         try:
             low, high = (math.nan if isinstance(v, bool | str) else float(v) for v in value)
@@ -204,7 +204,7 @@ class _Bounds:
         return [*pairs, (1, 2, 3), 5, "15", None]
 
 
-BOUNDS = _Bounds()
+BOUNDS = _RatingBoundsLimit()
 OPTIONAL_BOUNDS = optional(BOUNDS)
 
 

@@ -12,7 +12,7 @@ from sfumato.core.hashing import hash_column
 from sfumato.core.ids import NO_ID, id_arrays, id_layout, ids_from, ids_of, kind_of, places, unique
 from sfumato.core.storage import Cells
 
-__all__ = ["Catalogue", "Known"]
+__all__ = ["Catalogue", "SortedCatalogue"]
 
 
 class Catalogue:
@@ -85,14 +85,14 @@ class Catalogue:
         return cls(ids_from("catalogue", arrays))
 
 
-class Known(Catalogue):
+class SortedCatalogue(Catalogue):
     """A catalogue that is asked often for a few ids: it is sorted when it is first asked.
 
     Guarantee: `places` are those of Catalogue; sorted keys and their order take 16 bytes an id.
 
-    >>> Known([30, 10, 20]).places([20, 99])
+    >>> SortedCatalogue([30, 10, 20]).places([20, 99])
     array([ 2, -1])
-    >>> Known(["tea", "rum"]).places(["rum", "milk"])
+    >>> SortedCatalogue(["tea", "rum"]).places(["rum", "milk"])
     array([ 1, -1])
     """
 

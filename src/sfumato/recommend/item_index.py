@@ -12,7 +12,7 @@ from sfumato.core.validation import one_of, optional, whole
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.retrieve import rerank
 from sfumato.privacy.statement import PrivacyStatement
-from sfumato.recommend.ranking import Seen, Shelf
+from sfumato.recommend.ranking import ExcludedItems, Shelf
 from sfumato.retrieve.binary.index import BinaryIndex
 from sfumato.retrieve.encoders.factories import tight_frame
 from sfumato.retrieve.lsh.index import LshIndex
@@ -22,7 +22,7 @@ from sfumato.sketch.base import SEED
 if TYPE_CHECKING:
     from sfumato.recommend.factorization.base import Factorization
 
-__all__ = ["MOST_ROWS", "Codes", "ItemIndex", "Ranking", "StaleIndexError", "Tables"]
+__all__ = ["MOST_ROWS", "CodeSearch", "ItemIndex", "Ranking", "StaleIndexError", "Tables"]
 
 MOST_ROWS = 64  # bits in the key of a band
 CODE = 256  # bits of a code
@@ -31,7 +31,7 @@ BEYOND = 1 + 1e-6  # so that items all of one length are not long
 ROOM = 1 << 20  # entries of the lists of one batch of users
 
 
-class Settings(Protocol):
+class IndexSettings(Protocol):
     """What of an `ItemIndex` says how items are found."""
 
     bits: int | None
@@ -41,14 +41,14 @@ class Settings(Protocol):
     seed: int
 
 
-class Codes:
+class CodeSearch:
     """Items found by the Hamming distance of codes, of vectors lifted to a sphere.
 
     The few beyond its radius, whose codes would not tell how long they are, are all scored: they
     are often the best of the catalogue.
     """
 
-    def __init__(self, index: Settings, items: np.ndarray) -> None:
+    def __init__(self, index: IndexSettings, items: np.ndarray) -> None:
         self._shortlist, self._vectors, self._lift = index.shortlist, items, Lift.of(items)
         self._vectors.flags.writeable = False
         encoder = tight_frame(index.bits or CODE, seed=index.seed)
@@ -73,7 +73,7 @@ class Codes:
         queries: np.ndarray,
         n: int,
         allowed: np.ndarray | None = None,
-        seen: Seen | None = None,
+        seen: ExcludedItems | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """As `Shelf.best`, of long items and each row's short-list, longer by what was seen."""
         places = np.full((len(queries), n), -1, np.int64)
@@ -102,7 +102,7 @@ class _Long:
         return self._shelf.panels.nbytes + self._places.nbytes
 
     def best(
-        self, queries: np.ndarray, n: int, allowed: np.ndarray | None, seen: Seen | None
+        self, queries: np.ndarray, n: int, allowed: np.ndarray | None, seen: ExcludedItems | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """As `Shelf.best`, of these items, by their places in the catalogue."""
         size = min(n, self._places.size)
@@ -112,12 +112,12 @@ class _Long:
         found, scores = self._shelf.best(queries, size, mask, self._seen(seen))
         return np.where(found >= 0, self._places[found], -1), scores
 
-    def _seen(self, seen: Seen | None) -> Seen | None:
+    def _seen(self, seen: ExcludedItems | None) -> ExcludedItems | None:
         if seen is None:
             return None
         at = places(seen.places, self._places)
         before = np.concatenate(([0], np.cumsum(at >= 0)))
-        return Seen(before[seen.starts], at[at >= 0], seen.rows)
+        return ExcludedItems(before[seen.starts], at[at >= 0], seen.rows)
 
 
 def _merged(
@@ -135,7 +135,7 @@ def _merged(
 class Tables:
     """Items found in the buckets of an `LshIndex`."""
 
-    def __init__(self, index: Settings, items: np.ndarray) -> None:
+    def __init__(self, index: IndexSettings, items: np.ndarray) -> None:
         rows = index.bits or min(max(round(np.log2(len(items))) - 3, 1), MOST_ROWS)
         tables = LshIndex(
             index.bands,
@@ -161,7 +161,7 @@ class Tables:
         queries: np.ndarray,
         n: int,
         allowed: np.ndarray | None = None,
-        seen: Seen | None = None,
+        seen: ExcludedItems | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """As `Shelf.best`, of the items in the buckets of each row."""
         places = np.empty((len(queries), n), np.int64)
@@ -176,7 +176,7 @@ class Tables:
         return places, scores
 
 
-def _by_row(seen: Seen | None, count: int) -> tuple[np.ndarray, np.ndarray]:
+def _by_row(seen: ExcludedItems | None, count: int) -> tuple[np.ndarray, np.ndarray]:
     """What each row has seen, at places[starts[r] : starts[r + 1]]."""
     if seen is None:
         return np.zeros(count + 1, np.int64), np.empty(0, np.int64)
@@ -231,7 +231,7 @@ class Ranking(Protocol):
         queries: np.ndarray,
         n: int,
         allowed: np.ndarray | None = None,
-        seen: Seen | None = None,
+        seen: ExcludedItems | None = None,
     ) -> tuple[np.ndarray, np.ndarray]: ...
 
 
@@ -289,7 +289,9 @@ class ItemIndex:
             )
         self._model, self._learned = model, _learned(model)
         items = model._in_blocks(model._item_vectors, model.catalogue_.ids)
-        self._items: Codes | Tables = Codes(self, items) if kind == "codes" else Tables(self, items)
+        self._items: CodeSearch | Tables = (
+            CodeSearch(self, items) if kind == "codes" else Tables(self, items)
+        )
 
     @property
     def stale(self) -> bool:

@@ -16,7 +16,7 @@ from sfumato.kernels.lanes import aligned
 from sfumato.recommend.catalogue import Catalogue
 
 __all__ = [
-    "Seen",
+    "ExcludedItems",
     "Shelf",
     "barred",
     "beside",
@@ -33,7 +33,7 @@ LONG = 256  # from this n on, sorting all scores is faster than keeping a sorted
 ROOM = 1 << 19  # bytes of vectors, barred bits or scores in one batch, so that they stay in cache
 
 
-class Seen(NamedTuple):
+class ExcludedItems(NamedTuple):
     """Items to leave out: of user u those at places[starts[r] : starts[r + 1]], r = rows[u]."""
 
     starts: np.ndarray
@@ -68,7 +68,7 @@ class Shelf:
         queries: np.ndarray,
         n: int,
         allowed: np.ndarray | None = None,
-        seen: Seen | None = None,
+        seen: ExcludedItems | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Places in the catalogue and scores of the n best for each row, best first.
 
@@ -125,7 +125,7 @@ class Shelf:
         return np.packbits(out, bitorder="little").view(np.uint32)[None]
 
 
-def _bars(barred: np.ndarray, seen: Seen, rows: slice, count: int) -> np.ndarray:
+def _bars(barred: np.ndarray, seen: ExcludedItems, rows: slice, count: int) -> np.ndarray:
     """The bits of a batch: those of all, and those of what each user has seen."""
     # The kernel reads a row for each query, the filling of the last four included.
     bars = np.repeat(barred, -(-count // top.ABREAST) * top.ABREAST, axis=0)
@@ -135,7 +135,7 @@ def _bars(barred: np.ndarray, seen: Seen, rows: slice, count: int) -> np.ndarray
 
 def seen_by(
     owner: str, users: np.ndarray, exclude: Interactions | None, catalogue: Catalogue
-) -> Seen | None:
+) -> ExcludedItems | None:
     """What each of these users has seen, as places in the catalogue; None where nothing is told."""
     if exclude is None:
         return None
@@ -148,14 +148,14 @@ def seen_by(
     _check_alike(owner, "users", coded.user_ids, kind_of(users))
     _check_alike(owner, "items", coded.item_ids, catalogue.kind)
     rows = places(users, coded.user_ids)
-    return Seen(*_grouped(coded, rows, places(coded.item_ids, catalogue.ids)), rows)
+    return ExcludedItems(*_grouped(coded, rows, places(coded.item_ids, catalogue.ids)), rows)
 
 
-def listed(items: np.ndarray, catalogue: Catalogue) -> Seen:
+def listed(items: np.ndarray, catalogue: Catalogue) -> ExcludedItems:
     """What one user has seen: these items."""
     shelved = catalogue.places(items)
     shelved = shelved[shelved >= 0]
-    return Seen(np.array([0, shelved.size]), shelved, np.zeros(1, np.int64))
+    return ExcludedItems(np.array([0, shelved.size]), shelved, np.zeros(1, np.int64))
 
 
 def _grouped(coded: Any, rows: np.ndarray, shelved: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -224,7 +224,7 @@ def beside(
 
 
 def barred(
-    scores: np.ndarray, allowed: np.ndarray | None, seen: Seen | None, part: slice
+    scores: np.ndarray, allowed: np.ndarray | None, seen: ExcludedItems | None, part: slice
 ) -> np.ndarray:
     """The scores of these queries, -inf for what is filtered out or was seen; they are changed."""
     if allowed is not None:

@@ -196,7 +196,7 @@ def tune(
     _refuse_private(make(start), public)
     options = {} if catalogue is None else {"catalogue": catalogue}
     kept = TrialLog(log, search_header(make(start), lines, fine, train, valid)) if log else None
-    search = _Search(make, train, valid, options, kept, progress)
+    search = _TrialSearch(make, train, valid, options, kept, progress)
     search.total = 1 + sum(len(line) + 2 * fine for line in lines.values())
     best = search.along(1, next(iter(lines)), [start[next(iter(lines))]], start)
     for stage in (1, 2):
@@ -212,7 +212,7 @@ def tune(
     )
 
 
-class _Search:
+class _TrialSearch:
     """The trials of one search: done, found in the log, or to do."""
 
     total = 0

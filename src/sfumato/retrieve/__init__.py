@@ -1,7 +1,8 @@
 """Nearest neighbours on binary codes: encoders, an index that scans, and tables of bands."""
 
+from sfumato.core.deprecation import renamed
 from sfumato.retrieve.binary.index import BinaryIndex
-from sfumato.retrieve.encoders.base import Codes, Encoder
+from sfumato.retrieve.encoders.base import CodeEncoder, Codes
 from sfumato.retrieve.encoders.factories import (
     anti_sparse,
     optimal,
@@ -19,8 +20,8 @@ from sfumato.retrieve.lsh.index import LshIndex
 __all__ = [
     "BinaryIndex",
     "Buckets",
+    "CodeEncoder",
     "Codes",
-    "Encoder",
     "IndexFormatError",
     "LshIndex",
     "Sensitive",
@@ -35,3 +36,6 @@ __all__ = [
     "qolsh",
     "tight_frame",
 ]
+
+_RENAMED = {"Encoder": "CodeEncoder"}
+__getattr__ = renamed(__name__, _RENAMED)

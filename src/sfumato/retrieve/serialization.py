@@ -16,9 +16,9 @@ from sfumato.retrieve import file_format
 from sfumato.retrieve import file_format as files
 from sfumato.retrieve.binary.store import Held, check_ids
 from sfumato.retrieve.binary.training import Fitted
-from sfumato.retrieve.encoders.base import Encoder
+from sfumato.retrieve.encoders.base import CodeEncoder
 from sfumato.retrieve.file_format import IndexFormatError
-from sfumato.retrieve.lsh.store import Learned, Tabled
+from sfumato.retrieve.lsh.store import BandHashes, Tabled
 from sfumato.retrieve.metric import Lift, Space
 
 __all__ = [
@@ -78,7 +78,7 @@ def _fitted(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[dict
         for name in list(arrays)
         if name.startswith("encoder.")
     }
-    encoder = Encoder.from_state(header["encoder"], learned)
+    encoder = CodeEncoder.from_state(header["encoder"], learned)
     given, signs = dict(header["parameters"]), header["signs"]
     if isinstance(given["encoder"], dict):
         given["encoder"] = encoder
@@ -164,5 +164,5 @@ def _rows(header: dict[str, Any], arrays: dict[str, np.ndarray], check: bool) ->
     lift = lift_from(header["radius"], arrays.get("centre"), dimension)
     if (lift is not None) != (parameters["metric"] == "inner"):
         raise ValueError("the radius does not fit the metric.")
-    learned = Learned.of(parameters, lift, dimension)
+    learned = BandHashes.of(parameters, lift, dimension)
     return Tabled.restored(learned, count, arrays, keep=parameters["keep_vectors"], check=check)

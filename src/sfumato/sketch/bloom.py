@@ -16,7 +16,7 @@ from sfumato.core.validation import fraction, one_of, whole
 from sfumato.kernels.sketch import bloom
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import Options, Plan, Terms
+from sfumato.privacy.release import ReleaseOptions, ReleasePlan, ReleaseTerms
 from sfumato.sketch.base import SEED, KeyedSketch
 from sfumato.sketch.response_release import Answered, bits_answered, limits
 
@@ -304,7 +304,7 @@ class BloomFilter(KeyedSketch):
         return float((self._ones() / self.bits) ** self.hashes)
 
     def release(
-        self, epsilon: float, delta: float = 0.0, **options: Unpack[Options]
+        self, epsilon: float, delta: float = 0.0, **options: Unpack[ReleaseOptions]
     ) -> ReleasedBloomFilter:
         """A private copy in which every bit is flipped with the same probability p.
 
@@ -320,7 +320,7 @@ class BloomFilter(KeyedSketch):
         >>> round(float(seen.release(epsilon=2).flip_probability), 4)
         0.2689
         """
-        terms = Terms.of("BloomFilter", epsilon, delta, options)
+        terms = ReleaseTerms.of("BloomFilter", epsilon, delta, options)
         answer = bits_answered(terms, min(self.hashes * terms.events, self.bits))
         p = answer.flip_probability
         how = f"every bit flipped with probability {float(p):.6g}, {answer.cells} bits a unit"
@@ -328,7 +328,7 @@ class BloomFilter(KeyedSketch):
         def flipped(source: Source) -> dict[str, np.ndarray]:
             return {"_words": self._words ^ noise.flips(p, self.bits, source=source)}
 
-        plan = Plan(ReleasedBloomFilter, self.parameters, answer.loss(), how, flipped)
+        plan = ReleasePlan(ReleasedBloomFilter, self.parameters, answer.loss(), how, flipped)
         return plan.publish(terms)
 
     def _ones(self) -> int:

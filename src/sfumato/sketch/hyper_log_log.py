@@ -15,7 +15,7 @@ from sfumato.core.validation import fraction, whole
 from sfumato.kernels.sketch import counters as distinct
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import Options, Plan, Terms
+from sfumato.privacy.release import ReleaseOptions, ReleasePlan, ReleaseTerms
 from sfumato.sketch.base import SEED, KeyedSketch
 from sfumato.sketch.response_release import Answered, bits_answered
 
@@ -212,7 +212,7 @@ class HyperLogLog(KeyedSketch):
         return off / (1 - off) if off < 1 else math.inf
 
     def release(
-        self, epsilon: float, delta: float = 0.0, *, largest: int, **options: Unpack[Options]
+        self, epsilon: float, delta: float = 0.0, *, largest: int, **options: Unpack[ReleaseOptions]
     ) -> ReleasedHyperLogLog:
         """A private copy: one bit a register, whether it reached a public level, perhaps flipped.
 
@@ -227,7 +227,7 @@ class HyperLogLog(KeyedSketch):
         >>> HyperLogLog(10).update(range(99)).release(epsilon=1, largest=1000).statement.delta
         0.0
         """
-        terms = Terms.of("HyperLogLog", epsilon, delta, options)
+        terms = ReleaseTerms.of("HyperLogLog", epsilon, delta, options)
         largest = LARGEST_COUNT.check("HyperLogLog", "largest", largest)
         size = 2**self.precision
         answer = bits_answered(terms, min(terms.events, size))
@@ -241,7 +241,7 @@ class HyperLogLog(KeyedSketch):
             return {"_words": words ^ noise.flips(p, size, source=source)}
 
         parameters = {**self.parameters, "largest": largest}
-        plan = Plan(ReleasedHyperLogLog, parameters, answer.loss(), how, flipped)
+        plan = ReleasePlan(ReleasedHyperLogLog, parameters, answer.loss(), how, flipped)
         return plan.publish(terms)
 
     def _layout(self) -> dict[str, Cells]:

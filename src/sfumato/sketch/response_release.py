@@ -9,7 +9,7 @@ from statistics import NormalDist
 from sfumato.core.validation import fraction, whole
 from sfumato.privacy.accounting.losses import Flips, Loss
 from sfumato.privacy.mechanisms.randomized_response import GRID, BinaryResponse, KaryResponse
-from sfumato.privacy.release import Release, Terms
+from sfumato.privacy.release import Release, ReleaseTerms
 from sfumato.privacy.statement import PrivacyStatement
 
 __all__ = ["Answered", "answers_of", "bits_answered", "chance_of", "limits", "symbols_answered"]
@@ -37,19 +37,19 @@ class Answered(Release):
         super()._seal(statement)
 
 
-def bits_answered(terms: Terms, cells: int) -> BinaryResponse:
+def bits_answered(terms: ReleaseTerms, cells: int) -> BinaryResponse:
     """What answers for a unit that changes so many bits, at most."""
     _check_tells(terms, 2, cells)
     return BinaryResponse(terms.epsilon, cells=cells, relation=terms.relation)
 
 
-def symbols_answered(terms: Terms, symbols: int, cells: int) -> KaryResponse:
+def symbols_answered(terms: ReleaseTerms, symbols: int, cells: int) -> KaryResponse:
     """What answers for a unit that changes so many symbols, at most."""
     _check_tells(terms, symbols, cells)
     return KaryResponse(symbols, terms.epsilon, cells=cells, relation=terms.relation)
 
 
-def _check_tells(terms: Terms, symbols: int, cells: int) -> None:
+def _check_tells(terms: ReleaseTerms, symbols: int, cells: int) -> None:
     """Raise where even the faintest answer, one step of the chances, costs more than epsilon."""
     CELLS.check(terms.owner, "contributions, as answers about one unit,", cells)
     wrong = (GRID - 1) // symbols

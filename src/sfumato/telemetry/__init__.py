@@ -1,15 +1,16 @@
 """Telemetry: clients report noised bits of a value, servers count them and decode a table."""
 
-from sfumato.telemetry.decoding.association import Joint, associate
-from sfumato.telemetry.decoding.decode import Decoded, decode
+from sfumato.core.deprecation import renamed
+from sfumato.telemetry.decoding.association import AssociationResult, associate
+from sfumato.telemetry.decoding.decode import DecodeResult, decode
 from sfumato.telemetry.decoding.fisher_information import cramer_rao
-from sfumato.telemetry.discovery.ngrams import Discovery, DiscoveryReports
+from sfumato.telemetry.discovery.ngrams import DiscoveryReports, NGramDiscovery
 from sfumato.telemetry.discovery.prefixes import PrefixDiscovery, PrefixReports
-from sfumato.telemetry.encoder import Encoder
+from sfumato.telemetry.encoder import ReportEncoder
 from sfumato.telemetry.planning import Plan, PlanRow, plan
 from sfumato.telemetry.reports.counts import Counts
 from sfumato.telemetry.reports.google_csv import (
-    Map,
+    CandidateMap,
     read_counts_csv,
     read_map_csv,
     read_params_csv,
@@ -23,29 +24,29 @@ from sfumato.telemetry.reports.jsonl import read_reports, write_reports
 from sfumato.telemetry.reports.reports import Reports
 from sfumato.telemetry.reports.validation import Dispersion
 from sfumato.telemetry.schemes.base import Scheme, pair_statement, read_scheme
-from sfumato.telemetry.schemes.google_rappor import Published
+from sfumato.telemetry.schemes.google_rappor import GoogleRappor
 from sfumato.telemetry.schemes.hadamard_response import HadamardResponse
 from sfumato.telemetry.schemes.local_hashing import LocalHashing
-from sfumato.telemetry.schemes.rappor import Params
+from sfumato.telemetry.schemes.rappor import Rappor
 from sfumato.telemetry.schemes.subset_selection import SubsetSelection
 
 __all__ = [
+    "AssociationResult",
+    "CandidateMap",
     "Counts",
-    "Decoded",
-    "Discovery",
+    "DecodeResult",
     "DiscoveryReports",
     "Dispersion",
-    "Encoder",
+    "GoogleRappor",
     "HadamardResponse",
-    "Joint",
     "LocalHashing",
-    "Map",
-    "Params",
+    "NGramDiscovery",
     "Plan",
     "PlanRow",
     "PrefixDiscovery",
     "PrefixReports",
-    "Published",
+    "Rappor",
+    "ReportEncoder",
     "Reports",
     "Scheme",
     "SubsetSelection",
@@ -66,3 +67,14 @@ __all__ = [
     "write_reports",
     "write_reports_csv",
 ]
+
+_RENAMED = {
+    "Decoded": "DecodeResult",
+    "Discovery": "NGramDiscovery",
+    "Encoder": "ReportEncoder",
+    "Joint": "AssociationResult",
+    "Map": "CandidateMap",
+    "Params": "Rappor",
+    "Published": "GoogleRappor",
+}
+__getattr__ = renamed(__name__, _RENAMED)

@@ -15,13 +15,13 @@ from sfumato.telemetry.reports.reports import Reports
 from sfumato.telemetry.schemes.base import Scheme
 from sfumato.telemetry.values import Values
 
-__all__ = ["Encoder"]
+__all__ = ["ReportEncoder"]
 
 SHORTEST = 16  # bytes of a secret
 SEED = optional(whole(0, 2**64 - 1))
 
 
-class Encoder:
+class ReportEncoder:
     """Makes reports of values, as one client with a secret or as many clients in a simulation.
 
     Guarantee: with a secret, the cohort and the permanent response to a value are the same for
@@ -32,15 +32,15 @@ class Encoder:
     NaN, a fraction, an object) is reported as an empty text; with categories or edges of RAPPOR as
     a value without a cell, with categories of other schemes as the last one, which is "(other)"
     where the scheme has that. Numbers beyond the edges count in the first or the last bin.
-    Parameters: scheme, as `Params`; secret, at least 16 random bytes that never leave the client;
+    Parameters: scheme, as `Rappor`; secret, at least 16 random bytes that never leave the client;
     seed, for tests and figures only: the same reports again, which are then not private.
 
-    >>> from sfumato.telemetry import Params
-    >>> params = Params(bits=64, cohorts=8, f=0.5, p=0.25, q=0.75, metric="home page")
-    >>> client = Encoder(params, secret=bytes(range(16)))
+    >>> from sfumato.telemetry import Rappor
+    >>> params = Rappor(bits=64, cohorts=8, f=0.5, p=0.25, q=0.75, metric="home page")
+    >>> client = ReportEncoder(params, secret=bytes(range(16)))
     >>> bool((client.permanent("tea") == client.permanent("tea")).all())
     True
-    >>> len(Encoder(params).encode_many(["tea", "milk", "tea"]))
+    >>> len(ReportEncoder(params).encode_many(["tea", "milk", "tea"]))
     3
 
     Erlingsson, Pihur and Korolova 2014, section 3.
@@ -49,9 +49,11 @@ class Encoder:
     def __init__(
         self, scheme: Scheme, secret: bytes | None = None, seed: int | None = None
     ) -> None:
-        seed = SEED.check("Encoder", "seed", seed)
+        seed = SEED.check("ReportEncoder", "seed", seed)
         if secret is not None and seed is not None:
-            raise ValueError("Encoder: secret and seed exclude each other; a seed is for tests.")
+            raise ValueError(
+                "ReportEncoder: secret and seed exclude each other; a seed is for tests."
+            )
         self.scheme, self._seed = scheme, seed
         self._keys = None if secret is None else ClientKeys(_secret(secret), scheme.line())
         self._drawn, self._permanent = _source(seed, "cohort"), _source(seed, "permanent")
@@ -114,7 +116,9 @@ class Encoder:
 
     def _of_many(self, values: Values, secrets: Any) -> tuple[np.ndarray, np.ndarray]:
         if self._keys is not None:
-            raise ValueError("Encoder: secrets are for an encoder without a secret of its own.")
+            raise ValueError(
+                "ReportEncoder: secrets are for an encoder without a secret of its own."
+            )
         keys = ClientKeys(_secrets(secrets, values.codes.size), self.scheme.line())
         cohorts = keys.cohorts(self.scheme.cohorts)
         return cohorts, self._kept(keys, values, cohorts)
@@ -125,7 +129,7 @@ class Encoder:
 
     def _client(self) -> ClientKeys:
         if self._keys is None:
-            raise ValueError("Encoder: this needs the secret of one client; give secret=.")
+            raise ValueError("ReportEncoder: this needs the secret of one client; give secret=.")
         return self._keys
 
 
@@ -139,7 +143,7 @@ def _source(seed: int | None, use: str) -> Source:
 
 def _secret(secret: Any) -> np.ndarray:
     if not isinstance(secret, bytes | bytearray | memoryview) or len(secret) < SHORTEST:
-        raise ValueError(f"Encoder: secret must be at least {SHORTEST} random bytes.")
+        raise ValueError(f"ReportEncoder: secret must be at least {SHORTEST} random bytes.")
     return np.frombuffer(bytes(secret), np.uint8)[np.newaxis]
 
 
@@ -152,7 +156,7 @@ def _secrets(secrets: Any, rows: int) -> np.ndarray:
         or secrets.shape[0] != rows
     ):
         raise ValueError(
-            f"Encoder: secrets must be a uint8 array of {rows} rows, one a value, of at least "
-            f"{SHORTEST} random bytes each."
+            f"ReportEncoder: secrets must be a uint8 array of {rows} rows, one a value, of at "
+            f"least {SHORTEST} random bytes each."
         )
     return np.ascontiguousarray(secrets)

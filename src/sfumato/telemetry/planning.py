@@ -18,7 +18,7 @@ from sfumato.telemetry.reports.reports import ID_BYTES
 from sfumato.telemetry.schemes.base import Scheme
 from sfumato.telemetry.schemes.hadamard_response import HadamardResponse
 from sfumato.telemetry.schemes.local_hashing import LocalHashing
-from sfumato.telemetry.schemes.rappor import Params
+from sfumato.telemetry.schemes.rappor import Rappor
 from sfumato.telemetry.schemes.subset_selection import SubsetSelection
 
 __all__ = [
@@ -100,13 +100,13 @@ def hashed_offers(
     most = min(n_reports // PER_COHORT, TABLE // dictionary)
     cohorts = [m for m in COHORTS if m <= max(1, most)]
     ones = {h: _one(epsilon, h, longitudinal) for h in (1, 2, 4)}
-    noised = {h: Params.for_epsilon(epsilon, one, hashes=h) for h, one in ones.items()}
+    noised = {h: Rappor.for_epsilon(epsilon, one, hashes=h) for h, one in ones.items()}
     sizes = _best(
         list(product(noised, CELLS, cohorts)),
         lambda h, k, m: hashed_variance(*_chances(noised[h]), k, m, dictionary, h),
     )
     noise = noised[sizes[0]]
-    yield "RAPPOR", Params(sizes[1], sizes[0], sizes[2], f=noise.f, p=noise.p, q=noise.q)
+    yield "RAPPOR", Rappor(sizes[1], sizes[0], sizes[2], f=noise.f, p=noise.p, q=noise.q)
     local = LocalHashing(epsilon)
     sizes = _best(
         list(product([1], [local.cells], cohorts)),
@@ -129,7 +129,7 @@ def known_offers(
     """Schemes for a known domain, whose values are here called by their numbers, from 0 on."""
     names = tuple(map(str, range(dictionary)))
     one = _one(epsilon, 1, longitudinal)
-    yield "basic RAPPOR", Params.for_epsilon(epsilon, one, categories=names)
+    yield "basic RAPPOR", Rappor.for_epsilon(epsilon, one, categories=names)
     yield "k-ary response", SubsetSelection(epsilon, names, chosen=1)
     yield "subset selection", SubsetSelection(epsilon, names)
     yield "Hadamard response", HadamardResponse(epsilon, names)

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from sfumato.attack import Truth, bounds, measured_information
+from sfumato.attack import GroundTruth, bounds, measured_information
 
 USERS, ITEMS, FLIP = 600, 80, 0.2
 
@@ -90,7 +90,7 @@ def test_large_tables_are_measured_in_parts(monkeypatch):
     from sfumato.attack.leakage import measured
 
     prior, truth, scores = scene()
-    whole = measured_information(scores, Truth(truth, np.zeros(USERS, int)), prior)
+    whole = measured_information(scores, GroundTruth(truth, np.zeros(USERS, int)), prior)
     monkeypatch.setattr(measured, "CELLS", 1000)
     parts = measured_information(scores, truth, prior)
     assert parts.to_dict() == pytest.approx(whole.to_dict())

@@ -6,7 +6,7 @@ import pytest
 from sfumato.attack import membership_inference
 from sfumato.attack.logistic import logistic
 from sfumato.attack.membership.likelihood_ratio import _features, _inverse_moments
-from sfumato.attack.membership.records import Rows
+from sfumato.attack.membership.records import Records
 from sfumato.data import Interactions
 from support.fake_models import LeastSquares, ratings_world
 
@@ -58,7 +58,7 @@ def test_a_statistic_of_a_pair_is_what_its_name_says():
     draws = np.random.default_rng(0)
     p, q = draws.normal(size=(2, 50, 7)).astype(np.float32)
     rows = Interactions(np.arange(50), np.arange(50), np.full(50, 4.0))
-    seen = Rows(rows, *np.zeros((4, 50)))
+    seen = Records(rows, *np.zeros((4, 50)))
     a, b = p[:, :-1].astype(float), q[:, :-1].astype(float)
     shape = _inverse_moments(b)
     found = _features(Given(p, q), seen, shape, True)

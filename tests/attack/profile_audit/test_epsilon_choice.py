@@ -7,11 +7,11 @@ import pytest
 
 from sfumato.attack import choose_epsilon
 from sfumato.attack.profile_audit.epsilon_choice import LARGEST, _crossings, _grid, chosen
-from sfumato.attack.profile_audit.scenario import Scene, Settings
+from sfumato.attack.profile_audit.scenario import AttackSettings, Scenario
 from sfumato.data import generate_world
 from sfumato.profile import Blip
 
-SETTINGS = Settings(0.6, 200, 10, 0)
+SETTINGS = AttackSettings(0.6, 200, 10, 0)
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ class Curve:
     """A scene whose curve is known: users differ, and are as they are at every epsilon."""
 
     def __init__(self, seed, users=100, low=0.2, spread=0.15):
-        self.settings, self.users = Settings(0.6, users, 10, seed), np.arange(users)
+        self.settings, self.users = AttackSettings(0.6, users, 10, seed), np.arange(users)
         self.popularity, self.seen = low, []
         self._own = spread * np.random.default_rng(seed).standard_normal(users)
 
@@ -43,7 +43,7 @@ class Curve:
 def test_it_keeps_what_is_allowed_and_the_next_one_up_does_not(world):
     mechanism = Blip(bits=512, hashes=4, epsilon=1)
     found = choose_epsilon(world, mechanism, 0.7)
-    scene = Scene("test", world, mechanism, SETTINGS)
+    scene = Scenario("test", world, mechanism, SETTINGS)
     assert scene.at(found.epsilon).recovery == found.recovery <= 0.7
     assert min(value for epsilon, value in found.tried if epsilon > found.epsilon) > 0.7
     above = min(epsilon for epsilon, _ in found.tried if epsilon > found.epsilon)

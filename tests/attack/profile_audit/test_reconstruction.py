@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from sfumato.attack import Truth, reconstruction
+from sfumato.attack import GroundTruth, reconstruction
 
 
 def test_a_small_case_is_scored_as_by_hand():
     scores = np.array([[0.9, 0.8, 0.7, 0.1, 0.0], [0.1, 0.2, 0.3, 0.4, 0.5]])
     right = np.array([[1, 0, 1, 0, 0], [1, 1, 0, 0, 1]], bool)
-    found = reconstruction(scores, Truth(right, np.array([1, 0])), [3, 1.6], ranks=3)
+    found = reconstruction(scores, GroundTruth(right, np.array([1, 0])), [3, 1.6], ranks=3)
     # First: 2 of 3 taken are right, of 3 items. Second: 2 are taken, 1 is right, of 3 items.
     cosines = [2 / 3, 1 / math.sqrt(6)]
     np.testing.assert_allclose(found.cosines, cosines)
@@ -104,7 +104,7 @@ def test_items_that_are_no_candidates_count_as_missed():
     right = np.array([[True, True]])
     scores = np.ones((1, 2))
     assert reconstruction(scores, right, 2).cosine == pytest.approx(1)
-    outside = reconstruction(scores, Truth(right, np.array([6])), 2)
+    outside = reconstruction(scores, GroundTruth(right, np.array([6])), 2)
     assert outside.cosine == pytest.approx(2 / math.sqrt(8 * 2))
     assert outside.recall == 0.25
 

@@ -5,11 +5,11 @@ import json
 import pyarrow.csv
 import pytest
 
-from sfumato.telemetry import Encoder, Params, associate, write_reports
+from sfumato.telemetry import Rappor, ReportEncoder, associate, write_reports
 from support.cli_workspace import run, told
 
-TEA = Params(f=0.6, metric="tea", categories=["black", "green"])
-CUP = Params(f=0.6, metric="cup", categories=["small", "large"])
+TEA = Rappor(f=0.6, metric="tea", categories=["black", "green"])
+CUP = Rappor(f=0.6, metric="cup", categories=["small", "large"])
 PARAMS = ["--params-first", "tea.json", "--params-second", "cup.json"]
 HASHED = ["--params-first", "tea.json", "--params-second", "hashed.json"]
 
@@ -18,14 +18,14 @@ HASHED = ["--params-first", "tea.json", "--params-second", "hashed.json"]
 def folder(tmp_path):
     for scheme, values in ((TEA, ["black", "green"]), (CUP, ["large", "small"])):
         (tmp_path / f"{scheme.metric}.json").write_text(scheme.to_json())
-        sent = Encoder(scheme, seed=len(values[0])).encode_many(values * 1000)
+        sent = ReportEncoder(scheme, seed=len(values[0])).encode_many(values * 1000)
         write_reports(tmp_path / f"{scheme.metric}.ndjson", sent)
     return tmp_path
 
 
 def test_the_table_is_that_of_the_library(folder):
     sides = [
-        Encoder(scheme, seed=5).encode_many(values * 1000)
+        ReportEncoder(scheme, seed=5).encode_many(values * 1000)
         for scheme, values in ((TEA, ["black", "green"]), (CUP, ["large", "small"]))
     ]
     expected = json.loads(associate(*sides, TEA.domain, CUP.domain).to_json())
@@ -54,9 +54,9 @@ def test_lines_that_do_not_pair_are_refused(folder, words, sentence):
     text = (folder / "cup.ndjson").read_text()
     (folder / "cut.ndjson").write_text(text[:-50])
     (folder / "w.csv").write_text("w\nblack\n")
-    hashed = Params(8, 2, 4, f=0.5, metric="cup")
+    hashed = Rappor(8, 2, 4, f=0.5, metric="cup")
     (folder / "hashed.json").write_text(hashed.to_json())
     if "hashed.json" in words:
-        write_reports(folder / "cup.ndjson", Encoder(hashed).encode_many(["small"] * 2000))
+        write_reports(folder / "cup.ndjson", ReportEncoder(hashed).encode_many(["small"] * 2000))
     (folder / "short.ndjson").write_text(text[: text.rindex("\n", 0, -1) + 1])
     assert sentence in run(folder, "telemetry", "associate", *words, code=2)

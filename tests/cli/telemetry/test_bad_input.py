@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.telemetry import Counts, Encoder, Params, Reports, write_reports
+from sfumato.telemetry import Counts, Rappor, ReportEncoder, Reports, write_reports
 from support.cli_workspace import run, told
 
-SCHEME = Params(bits=16, hashes=2, cohorts=4, f=0.5)
-OTHER = Params(bits=16, hashes=2, cohorts=4, f=0.6)
+SCHEME = Rappor(bits=16, hashes=2, cohorts=4, f=0.5)
+OTHER = Rappor(bits=16, hashes=2, cohorts=4, f=0.6)
 SECRET = "xyzzyPrivateValue"
 
 
@@ -20,9 +20,9 @@ SECRET = "xyzzyPrivateValue"
 def folder(tmp_path):
     (tmp_path / "p.json").write_text(SCHEME.to_json())
     (tmp_path / "other.json").write_text(OTHER.to_json())
-    sent = Encoder(SCHEME, seed=1).encode_many(["tea", "milk"] * 50)
+    sent = ReportEncoder(SCHEME, seed=1).encode_many(["tea", "milk"] * 50)
     write_reports(tmp_path / "r.ndjson", sent)
-    write_reports(tmp_path / "other.ndjson", Encoder(OTHER, seed=2).encode_many(["tea"] * 7))
+    write_reports(tmp_path / "other.ndjson", ReportEncoder(OTHER, seed=2).encode_many(["tea"] * 7))
     Counts(SCHEME).update(sent).save(tmp_path / "c.counts")
     Counts(SCHEME).save(tmp_path / "zero.counts")
     (tmp_path / "words.txt").write_text("tea\nmilk\nrum\n")
@@ -89,7 +89,7 @@ def test_a_cut_off_gzip_keeps_what_came_before(folder):
 
 
 def test_marks_that_no_client_makes_are_refused(folder):
-    odd = Params(bits=12, hashes=2, cohorts=4, f=0.5)
+    odd = Rappor(bits=12, hashes=2, cohorts=4, f=0.5)
     (folder / "odd.json").write_text(odd.to_json())
     payload = np.array([[0xFF, 0xFF], [0xFF, 0x0F]], np.uint8)
     sent = Reports(odd, [0, 1], payload, np.arange(32, dtype=np.uint8).reshape(2, 16))
@@ -105,7 +105,7 @@ def test_marks_that_no_client_makes_are_refused(folder):
 def test_all_methods_take_the_same_reports(folder):
     """A report that was refused has used no id, wherever it is read."""
     lines = (folder / "r.ndjson").read_text().splitlines()
-    odd = Params(bits=13, hashes=2, cohorts=4, f=0.5)
+    odd = Rappor(bits=13, hashes=2, cohorts=4, f=0.5)
     (folder / "odd.json").write_text(odd.to_json())
     lines = [changed(line, params=odd.fingerprint, bits="0300") for line in lines[:9]]
     (folder / "a.ndjson").write_text("\n".join([changed(lines[0], bits="00ff"), *lines, lines[3]]))

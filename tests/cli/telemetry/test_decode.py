@@ -11,11 +11,19 @@ from rich.console import Console
 
 from sfumato.cli.demo.telemetry import telemetry
 from sfumato.cli.telemetry.figure import DOUBTFUL, FOUND, OTHER
-from sfumato.telemetry import Counts, Encoder, Params, decode, plan, read_reports, write_reports
+from sfumato.telemetry import (
+    Counts,
+    Rappor,
+    ReportEncoder,
+    decode,
+    plan,
+    read_reports,
+    write_reports,
+)
 from sfumato.telemetry.schemes.base import read_scheme
 from support.cli_workspace import run, told
 
-SCHEME = Params(bits=32, hashes=2, cohorts=8, f=0.4)
+SCHEME = Rappor(bits=32, hashes=2, cohorts=8, f=0.4)
 WORDS = [f"word{i}" for i in range(30)]
 ABSENT = ["never", "a$b$c", "<b>&", "[red]x"]
 COLUMNS = ("estimate", "std_error", "low", "high", "p_value")
@@ -27,7 +35,7 @@ def folder(tmp_path_factory):
     here = tmp_path_factory.mktemp("decode")
     shares = 1 / np.arange(1, 31)
     drawn = np.random.default_rng(4).choice(30, 20_000, p=shares / shares.sum())
-    sent = Encoder(SCHEME, seed=4).encode_many(np.array(WORDS)[drawn])
+    sent = ReportEncoder(SCHEME, seed=4).encode_many(np.array(WORDS)[drawn])
     write_reports(here / "r.ndjson", sent)
     Counts(SCHEME).update(sent).save(here / "r.counts")
     Counts(SCHEME).save(here / "zero.counts")
@@ -92,9 +100,9 @@ def test_the_picture_has_bars_that_were_found_others_and_the_rest(folder):
 
 
 def test_categories_need_no_list(tmp_path):
-    scheme = Params(categories=["tea", "milk", "rum"], f=0.3)
+    scheme = Rappor(categories=["tea", "milk", "rum"], f=0.3)
     (tmp_path / "p.json").write_text(scheme.to_json())
-    sent = Encoder(scheme, seed=1).encode_many(["tea", "milk", "tea"] * 200)
+    sent = ReportEncoder(scheme, seed=1).encode_many(["tea", "milk", "tea"] * 200)
     write_reports(tmp_path / "r.ndjson", sent)
     found = told(tmp_path, "telemetry", "decode", "r.ndjson", "--params", "p.json")
     expected = decode(Counts(scheme).update(sent), scheme.domain)

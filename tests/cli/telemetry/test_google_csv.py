@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from sfumato.telemetry import Counts, Encoder, Params
+from sfumato.telemetry import Counts, Rappor, ReportEncoder
 from sfumato.telemetry.reports.google_csv import write_map_csv, write_reports_csv
 from sfumato.telemetry.schemes.base import read_scheme
-from sfumato.telemetry.schemes.google_rappor import Published
+from sfumato.telemetry.schemes.google_rappor import GoogleRappor
 from support.cli_workspace import run, told
 
 PARAMS = "k,h,m,p,q,f\n16,2,8,0.25,0.75,0.5\n"
-SCHEME = Published(16, 2, 8, f=0.5, p=0.25, q=0.75)
+SCHEME = GoogleRappor(16, 2, 8, f=0.5, p=0.25, q=0.75)
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_more_bits_than_google_had_are_our_own_scheme(folder):
     words = ["telemetry", "params", "wide.csv", "-o", "wide.json"]
     assert "--own" in run(folder, *words, code=2)
     run(folder, *words, "--own")
-    own = Params(48, 2, 8, f=0.5, p=0.25, q=0.75)
+    own = Rappor(48, 2, 8, f=0.5, p=0.25, q=0.75)
     assert read_scheme((folder / "wide.json").read_text()) == own
     words = ["--scheme", "local-hashing", "--epsilon", "1", "-o", "x.csv"]
     assert "is for RAPPOR only" in run(folder, "telemetry", "params", *words, code=2)
@@ -50,7 +50,7 @@ def test_more_bits_than_google_had_are_our_own_scheme(folder):
 
 def test_counts_are_written_and_read_as_google_does(folder):
     expected = Counts(SCHEME).update(
-        Encoder(SCHEME, seed=5).encode_many(["tea"] * 300 + ["milk"] * 100)
+        ReportEncoder(SCHEME, seed=5).encode_many(["tea"] * 300 + ["milk"] * 100)
     )
     aggregate(folder, "r.ndjson", "-o", "counts.csv")
     rows = [line.split(",") for line in (folder / "counts.csv").read_text().splitlines()]
@@ -64,7 +64,7 @@ def test_counts_are_written_and_read_as_google_does(folder):
 
 
 def test_reports_of_google_are_counted(folder):
-    sent = Encoder(SCHEME, seed=6).encode_many(["tea"] * 50)
+    sent = ReportEncoder(SCHEME, seed=6).encode_many(["tea"] * 50)
     write_reports_csv(folder / "reports.csv", sent)
     aggregate(folder, "reports.csv", "-o", "r.counts")
     assert np.array_equal(Counts.load(folder / "r.counts").cells, Counts(SCHEME).update(sent).cells)

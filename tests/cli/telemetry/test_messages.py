@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from sfumato.cli.telemetry import values as _telemetry_values
-from sfumato.telemetry import Counts, Encoder, Params, Reports, read_reports, write_reports
+from sfumato.telemetry import Counts, Rappor, ReportEncoder, Reports, read_reports, write_reports
 from sfumato.telemetry.reports.google_csv import write_reports_csv
-from sfumato.telemetry.schemes.google_rappor import Published
+from sfumato.telemetry.schemes.google_rappor import GoogleRappor
 from support.cli_workspace import run, told
 
-SCHEME = Params(bits=16, hashes=2, cohorts=4, f=0.5, metric="drink")
-GOOGLE = Published(16, 2, 4, f=0.5)
+SCHEME = Rappor(bits=16, hashes=2, cohorts=4, f=0.5, metric="drink")
+GOOGLE = GoogleRappor(16, 2, 4, f=0.5)
 ENCODE = ["telemetry", "encode", "--params", "drink.json", "-o", "x"]
 AGGREGATE = ["telemetry", "aggregate", "-o", "x"]
 DECODE = ["telemetry", "decode", "drink.counts", "--candidates"]
@@ -20,7 +20,7 @@ DECODE = ["telemetry", "decode", "drink.counts", "--candidates"]
 def folder(tmp_path):
     (tmp_path / "drink.json").write_text(SCHEME.to_json())
     (tmp_path / "google.json").write_text(GOOGLE.to_json())
-    sent = Encoder(SCHEME, seed=1).encode_many(["tea", "milk"] * 50)
+    sent = ReportEncoder(SCHEME, seed=1).encode_many(["tea", "milk"] * 50)
     write_reports(tmp_path / "r.ndjson", sent)
     Counts(SCHEME).update(sent).save(tmp_path / "drink.counts")
     (tmp_path / "words.txt").write_text("tea\nmilk\n")
@@ -41,7 +41,7 @@ def test_an_empty_line_is_reported_as_no_value_but_for_the_last(folder, monkeypa
         (folder / "v.txt").write_bytes(end.join(lines).encode())
         assert told(folder, *ENCODE, "v.txt", "--seed", "3")["reports"] == len(values)
         sent = Reports.concat(read_reports(folder / "x", SCHEME))
-        assert sent == Encoder(SCHEME, seed=3).encode_many(values)
+        assert sent == ReportEncoder(SCHEME, seed=3).encode_many(values)
         skipped = told(folder, *ENCODE, "v.txt", "--skip-nulls", "--force")
         assert skipped["reports"] == len([each for each in lines if each])
         assert skipped["empty_lines_left_out"] >= 1
@@ -50,7 +50,7 @@ def test_an_empty_line_is_reported_as_no_value_but_for_the_last(folder, monkeypa
         (folder / "v.txt").write_bytes(end.join(lines).encode())
         assert told(folder, *ENCODE, "v.txt", "--seed", "3", "--force")["reports"] == 2
         (batch,) = read_reports(folder / "x", SCHEME)
-        assert batch == Encoder(SCHEME, seed=3).encode_many(["tea", "milk"])
+        assert batch == ReportEncoder(SCHEME, seed=3).encode_many(["tea", "milk"])
 
 
 def test_associate_says_that_rows_are_clients(folder):
@@ -59,7 +59,7 @@ def test_associate_says_that_rows_are_clients(folder):
 
 
 def test_a_csv_cannot_find_duplicates_and_says_so(folder):
-    write_reports_csv(folder / "a.csv", Encoder(GOOGLE, seed=1).encode_many(["tea"] * 9))
+    write_reports_csv(folder / "a.csv", ReportEncoder(GOOGLE, seed=1).encode_many(["tea"] * 9))
     words = [*AGGREGATE, "a.csv", "a.csv", "--params", "google.json"]
     document = told(folder, *words)
     assert (document["accepted"], document["finds_duplicates"]) == (18, False)

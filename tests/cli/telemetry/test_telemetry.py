@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 
 from sfumato.cli import app
 from sfumato.cli.telemetry import params as telemetry_params
-from sfumato.telemetry import Counts, Encoder, Params, read_reports
+from sfumato.telemetry import Counts, Rappor, ReportEncoder, read_reports
 from sfumato.telemetry.schemes.base import Scheme, read_scheme
 from support.cli_workspace import run, told
 
 WORDS = ["tea", "milk", "rum", "tea", "tea", "café", "milk", "0012"] * 40
-ONE_TIME = Params(bits=16, hashes=2, cohorts=4, f=0.5, metric="drink")
+ONE_TIME = Rappor(bits=16, hashes=2, cohorts=4, f=0.5, metric="drink")
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_params_takes_categories_and_edges(tmp_path):
 def test_a_simulation_is_the_library_with_the_same_seed_and_says_so(folder):
     words = ["telemetry", "encode", "words.txt", "--params", "p.json", "-o", "r.ndjson"]
     document = told(folder, *words, "--seed", "3")
-    assert sent(folder, "r.ndjson") == Encoder(ONE_TIME, seed=3).encode_many(WORDS)
+    assert sent(folder, "r.ndjson") == ReportEncoder(ONE_TIME, seed=3).encode_many(WORDS)
     assert (document["reports"], document["fingerprint"]) == (len(WORDS), ONE_TIME.fingerprint)
     assert "every value is of another client" in document["clients"]
     assert "not private" in document["warning"]
@@ -101,7 +101,7 @@ def test_values_come_from_lines_tables_and_stdin_alike(folder):
     (folder / "dos.txt").write_bytes("\r\n".join([*WORDS, "", ""]).encode())
     (folder / "w.txt.gz").write_bytes(gzip.compress("\n".join(WORDS).encode()))
     out = ["--params", "p.json", "--seed", "3", "-o", "r.ndjson.gz", "--force"]
-    expected = Encoder(ONE_TIME, seed=3).encode_many(WORDS)
+    expected = ReportEncoder(ONE_TIME, seed=3).encode_many(WORDS)
     for words in (["w.parquet", "-c", "w"], ["w.csv", "-c", "w"], ["dos.txt"], ["w.txt.gz"]):
         run(folder, "telemetry", "encode", *words, *out)
         assert sent(folder, "r.ndjson.gz") == expected, words
@@ -119,12 +119,12 @@ def test_values_that_look_like_numbers_are_the_text_they_are(folder):
     (folder / "v.csv").write_text("version\n1.10\n2.0\n")
     words = ["v.csv", "-c", "version", "--params", "p.json", "--seed", "3", "-o", "r.ndjson"]
     run(folder, "telemetry", "encode", *words)
-    assert sent(folder, "r.ndjson") == Encoder(ONE_TIME, seed=3).encode_many(["1.10", "2.0"])
+    assert sent(folder, "r.ndjson") == ReportEncoder(ONE_TIME, seed=3).encode_many(["1.10", "2.0"])
 
 
 def test_a_secret_makes_one_client_that_answers_alike_for_ever(folder):
     (folder / "secret").write_bytes(bytes(range(20)))
-    client = Encoder(ONE_TIME, secret=bytes(range(20)))
+    client = ReportEncoder(ONE_TIME, secret=bytes(range(20)))
     words = ["telemetry", "encode", "words.txt", "--params", "p.json", "--secret-file", "secret"]
     documents = [told(folder, *words, "-o", name) for name in ("a.ndjson", "b.ndjson")]
     first, second = sent(folder, "a.ndjson"), sent(folder, "b.ndjson")
@@ -136,12 +136,12 @@ def test_a_secret_makes_one_client_that_answers_alike_for_ever(folder):
 
 
 def test_numbers_go_into_bins(tmp_path):
-    scheme = Params(edges=(0, 1, 2, 4), f=0.5)
+    scheme = Rappor(edges=(0, 1, 2, 4), f=0.5)
     (tmp_path / "p.json").write_text(scheme.to_json())
     (tmp_path / "n.csv").write_text("x\n-1\n0.5\n1\n3.9\n100\n")
     words = ["n.csv", "-c", "x", "--params", "p.json", "--seed", "1", "-o", "r.ndjson"]
     run(tmp_path, "telemetry", "encode", *words)
-    expected = Encoder(scheme, seed=1).encode_many([-1.0, 0.5, 1.0, 3.9, 100.0])
+    expected = ReportEncoder(scheme, seed=1).encode_many([-1.0, 0.5, 1.0, 3.9, 100.0])
     assert sent(tmp_path, "r.ndjson", scheme) == expected
 
 
@@ -158,7 +158,7 @@ def aggregate(folder, *words):
 
 
 def test_counts_are_those_of_the_library_however_they_come(counted):
-    both = [Encoder(ONE_TIME, seed=seed).encode_many(WORDS) for seed in (1, 2)]
+    both = [ReportEncoder(ONE_TIME, seed=seed).encode_many(WORDS) for seed in (1, 2)]
     expected = Counts(ONE_TIME).update(both)
     params = ["--params", "p.json"]
     document = aggregate(counted, "a.ndjson", "b.ndjson", *params, "-o", "ab.counts")
@@ -193,7 +193,7 @@ def test_reports_sent_again_are_harmless(counted):
 
 
 def test_ctrl_c_leaves_no_file(folder, monkeypatch):
-    encode_many, calls = Encoder.encode_many, []
+    encode_many, calls = ReportEncoder.encode_many, []
 
     def interrupted(self, values):
         calls.append(len(values))
@@ -202,7 +202,7 @@ def test_ctrl_c_leaves_no_file(folder, monkeypatch):
             raise KeyboardInterrupt
         return encode_many(self, values)
 
-    monkeypatch.setattr(Encoder, "encode_many", interrupted)
+    monkeypatch.setattr(ReportEncoder, "encode_many", interrupted)
     words = ["words.txt", "words.txt", "--params", "p.json", "-o", "r.ndjson"]
     assert "nothing was written" in run(folder, "telemetry", "encode", *words, code=130)
     assert sorted(path.name for path in folder.iterdir()) == ["p.json", "words.txt"]

@@ -10,14 +10,21 @@ import pytest
 from sfumato.density import SketchClassifier, load
 from sfumato.density.base import noise_from
 from sfumato.density.classify.encoding import Bins
-from sfumato.density.classify.log_odds import Evidence
-from sfumato.density.classify.naive_bayes import SHARES, Limits, Rows, _steps, limited, scorer_of
+from sfumato.density.classify.log_odds import WeightsOfEvidence
+from sfumato.density.classify.naive_bayes import (
+    SHARES,
+    LabelledRows,
+    Limits,
+    _steps,
+    limited,
+    scorer_of,
+)
 from sfumato.density.sequential_release import _gaussian, _laplace, cheapest
 from sfumato.privacy import Ledger
 from sfumato.privacy.accounting.calibration import epsilon_of
 from sfumato.privacy.noise.distribution import LAWS
 from sfumato.privacy.random_source import InsecureSeededSource
-from sfumato.privacy.release import Terms
+from sfumato.privacy.release import ReleaseTerms
 from sfumato.sketch import CountMin, SketchFormatError
 from sfumato.sketch import load as sketch_load
 from support.observable import repacked
@@ -29,12 +36,12 @@ PRIVATE = dict(epsilon=1.0, bounds=(-4, 5), classes=[0, 1])
 
 
 def terms(epsilon=0.7, delta=0.0, **options):
-    return Terms.of("test", epsilon, delta, options)
+    return ReleaseTerms.of("test", epsilon, delta, options)
 
 
 def changed(cut, table, scorer, row, place, law):
     """What a row changes in the three tables, whatever noisy tables came before."""
-    one = Rows(cut.codes(np.array([row], float)), np.array([place]), None)
+    one = LabelledRows(cut.codes(np.array([row], float)), np.array([place]), None)
     steps = limited(table.rows(one.codes) / table.unit, Limits(cut.columns, law))[0]
     pairs = np.outer(steps, steps)[np.triu_indices(cut.columns, 1)]
     assert (one.products(table, Limits(cut.columns, law)) == pairs).all()
@@ -49,7 +56,7 @@ def test_every_row_of_a_small_world_costs_at_most_epsilon(law):
     made, loss = (_laplace if law == "Laplace" else _gaussian)(asked, _steps(law, cut, 2))
     for seed in range(20):
         counts = np.random.default_rng(seed).integers(-(10 ** (seed % 6)), 10 ** (seed % 5), (2, 9))
-        table = Evidence(cut, counts, made.variance(0)).table(1)
+        table = WeightsOfEvidence(cut, counts, made.variance(0)).table(1)
         scorer = scorer_of(table, counts[0, :3] * 1000, made.variance(1))
         for row in itertools.product(range(3), repeat=3):
             for place in (0, 1):
@@ -115,7 +122,7 @@ def test_every_released_cell_has_noise_of_the_stated_scale():
     assert abs(size / told.count_scale - 1) < 0.37
     assert (told._counts != bare._counts).mean() > 0.8
     assert told.count_scale == 4 / (1.0 * 0.75)
-    rows = Rows(told.cut.codes(POINTS), LABELS, None)
+    rows = LabelledRows(told.cut.codes(POINTS), LABELS, None)
     pairs = told._pairs[0] - rows.products(told._tables[0], Limits(4, "Laplace"))
     scores = told._scores[:, 0] - rows.scores(1, told._scorers[0])
     assert 0.2 < np.abs(pairs).mean() / told.pair_scale < 3  # six numbers only
@@ -250,7 +257,7 @@ def test_scores_do_not_depend_on_the_rows_beside():
     cut = Bins(((-4.0,) * 13, (4.0,) * 13), 32, (0,) * 13)
     codes = cut.codes(RNG.normal(size=(999, 13)))
     counts = RNG.integers(1, 1000, (2, cut.total))
-    table = Evidence(cut, counts, 3.0).table(1)
+    table = WeightsOfEvidence(cut, counts, 3.0).table(1)
     scorer = scorer_of(table, RNG.integers(-(10**7), 10**7, 78), 9.0)
     limits = Limits(13, "Laplace")
     together = scorer.scores(codes), limited(table.rows(codes) / table.unit, limits)

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from sfumato.telemetry import Counts, Encoder, Params, Reports, decode, read_reports
+from sfumato.telemetry import Counts, Rappor, ReportEncoder, Reports, decode, read_reports
 
-FRUIT = Params(bits=96, hashes=2, cohorts=512, f=0.5, p=0.25, q=0.75, metric="fruit")
+FRUIT = Rappor(bits=96, hashes=2, cohorts=512, f=0.5, p=0.25, q=0.75, metric="fruit")
 HELD = {"tea": 1500, "milk": 900, "rum": 600}
 KEPT = """json => {
     const client = new sfumato.Telemetry(json);
@@ -67,16 +67,16 @@ def test_the_page_gives_the_bits_of_every_vector(page, web):
     ("params", "values"),
     [
         (FRUIT, ["", "tea", "żółw 🍵", "x" * 300, 7, -(2**53) + 1]),
-        (Params(bits=1000, hashes=16, cohorts=65536, f=0.73, metric="é/ü"), ["tea", "milk"]),
-        (Params(categories=["no", "yes", "7"], f=0.3, p=0.1, q=0.9), ["yes", 7]),
-        (Params(edges=[-1.5, 0, 2.25, 1e9], f=0.5), [-9, -1.5, 0, 2.25, 3.5, 1e10]),
+        (Rappor(bits=1000, hashes=16, cohorts=65536, f=0.73, metric="é/ü"), ["tea", "milk"]),
+        (Rappor(categories=["no", "yes", "7"], f=0.3, p=0.1, q=0.9), ["yes", 7]),
+        (Rappor(edges=[-1.5, 0, 2.25, 1e9], f=0.5), [-9, -1.5, 0, 2.25, 3.5, 1e10]),
     ],
     ids=["text", "wide", "categories", "edges"],
 )
 def test_the_page_gives_the_bits_of_python(page, params, values):
     for secret in [bytes(range(32)), b"sixteen letters!", bytes(100)]:
         cohort, kept = of_page(page, params, secret, values)
-        client = Encoder(params, secret=secret)
+        client = ReportEncoder(params, secret=secret)
         assert cohort == client.cohort
         assert kept == [client.permanent(value).tolist() for value in values]
 
@@ -101,14 +101,14 @@ def test_the_stored_secret_is_the_one_that_python_would_use(page):
     cohort, *kept = page.evaluate(KEPT, FRUIT.to_json())
     secret = bytes.fromhex(page.evaluate("localStorage.getItem(sfumato.ITEM)"))
     assert len(secret) == 32
-    client = Encoder(FRUIT, secret=secret)
+    client = ReportEncoder(FRUIT, secret=secret)
     assert [cohort, kept] == [client.cohort, client.permanent("tea").tolist()]
 
 
 def test_two_metrics_of_one_browser_respond_on_their_own(page):
     # Responses without a link differ in a bit with chance 3/8; below 12 of 96 has p < 1e-7, and
     # clients alike in both metrics differ in none.
-    drinks = Params(bits=96, hashes=2, cohorts=512, f=0.5, p=0.25, q=0.75, metric="drinks")
+    drinks = Rappor(bits=96, hashes=2, cohorts=512, f=0.5, p=0.25, q=0.75, metric="drinks")
     (_, *one), (_, *other) = (page.evaluate(KEPT, each.to_json()) for each in (FRUIT, drinks))
     assert np.unpackbits(np.uint8(one) ^ np.uint8(other)).sum() >= 12
 
@@ -145,7 +145,7 @@ def test_a_sent_report_arrives_as_one_line_that_counts_once(page, site):
 def test_reports_made_in_the_page_count_as_the_chances_say(page):
     # 128 cells of fresh randomness: their chi-squared passes this with chance 1e-12 (Laurent,
     # Massart 2000, lemma 1).
-    params = Params(bits=32, hashes=2, cohorts=4, f=0.25, p=0.25, q=0.75)
+    params = Rappor(bits=32, hashes=2, cohorts=4, f=0.25, p=0.25, q=0.75)
     reports = reports_of_page(page, params, HELD)
     counts = Counts(params).update(reports)
     assert (counts.reports.sum(), dict(counts.refused)) == (3000, {})
@@ -162,7 +162,7 @@ def test_reports_made_in_the_page_count_as_the_chances_say(page):
 
 def test_reports_made_in_the_page_decode_to_what_the_clients_held(page):
     # Beyond seven standard errors with chance 3e-12 for each of five candidates.
-    params = Params(bits=32, hashes=2, cohorts=4, f=0.25, p=0.25, q=0.75)
+    params = Rappor(bits=32, hashes=2, cohorts=4, f=0.25, p=0.25, q=0.75)
     counts = Counts(params).update(reports_of_page(page, params, HELD))
     found = decode(counts, [*HELD, "ale", "gin"])
     truth = np.array([*HELD.values(), 0, 0])

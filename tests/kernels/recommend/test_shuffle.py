@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 
 from sfumato.kernels.recommend import sgd_dense as shuffle
-from sfumato.recommend.factorization.sgd import FEW, Rows
+from sfumato.recommend.factorization.sgd import FEW, ShuffledRatings
 
 
 def numbered(size):
     """Rows whose three columns tell the same number."""
     number = np.arange(size)
-    return Rows(number.astype(np.uint64), number.astype(np.int32), number.astype(np.float32))
+    return ShuffledRatings(
+        number.astype(np.uint64), number.astype(np.int32), number.astype(np.float32)
+    )
 
 
 def test_dealing_gives_each_pile_one_row_of_each_group():

@@ -65,7 +65,7 @@ def test_a_model_that_is_not_fitted_says_so(tmp_path):
         lambda: model.recommend(0),
         lambda: model.similar_items(0),
         lambda: model.explain(0, 0),
-        lambda: model.recommend_guest([0]),
+        lambda: model.recommend_fold_in([0]),
         lambda: model.nbytes,
         lambda: model.save(tmp_path / "model"),
     ):

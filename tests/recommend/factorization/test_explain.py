@@ -51,7 +51,7 @@ def test_a_model_of_biases_alone_answers_too():
     told = model.explain(0, 0)
     assert (told["components"], told["score"]) == ([], 3.75)
     assert told["similar"] == [(1, 0.0), (2, 0.0)]
-    assert model.recommend_guest([0], [5])[0].tolist() == [1, 2]
+    assert model.recommend_fold_in([0], [5])[0].tolist() == [1, 2]
 
 
 def test_explain_takes_one_pair(world):
@@ -99,7 +99,7 @@ def test_a_guest_solves_the_stated_ridge_regression(world):
     p = np.linalg.lstsq(stacked, np.r_[told, np.zeros(8)], rcond=None)[0]
     scores = 3 + q[:, :-1] @ p[:-1] + q[:, -1] + p[-1]
     scores[listed] = -np.inf
-    items, got = world.recommend_guest(listed, ratings, 20, ridge=ridge)
+    items, got = world.recommend_fold_in(listed, ratings, 20, ridge=ridge)
     order = np.argsort(-scores)[:20]
     np.testing.assert_array_equal(items, order)
     np.testing.assert_allclose(got, scores[order], atol=1e-5)
@@ -109,7 +109,7 @@ def test_a_guest_without_ratings_likes_what_is_listed():
     # Items 0 to 3 point one way, 4 to 7 the other; the biases say nothing.
     side = np.repeat([1.0, -1.0], 4)
     model = Known.of(np.zeros((1, 3)), np.column_stack([side, side, np.zeros(8)]))
-    items, scores = model.recommend_guest([1, 2], n=8)
+    items, scores = model.recommend_fold_in([1, 2], n=8)
     assert items.tolist() == [0, 3, 4, 5, 6, 7]
     # p = (a, a) with (X'X + 4) p = X'r, r = 5 - 3: a (2 * 2 + 4) = 4, and p.q = 2 a.
     np.testing.assert_allclose(scores[:2], 3 + 1, atol=1e-6)
@@ -118,13 +118,13 @@ def test_a_guest_without_ratings_likes_what_is_listed():
 
 def test_a_guest_obeys_the_filter_and_takes_one_item(world):
     mask = np.arange(ITEMS) < 5
-    items, _ = world.recommend_guest(2, n=10, filter=mask)
+    items, _ = world.recommend_fold_in(2, n=10, filter=mask)
     assert set(items.tolist()) == {0, 1, 3, 4}
     assert mask.sum() == 5
 
 
 def test_a_guest_who_tells_nothing_gets_the_order_of_biases(world):
-    items, scores = world.recommend_guest([], n=4)
+    items, scores = world.recommend_fold_in([], n=4)
     order = np.argsort(-world.items_[:, -1])[:4]
     np.testing.assert_array_equal(items, order)
     np.testing.assert_allclose(scores, 3 + world.items_[order, -1], atol=1e-6)
@@ -133,10 +133,10 @@ def test_a_guest_who_tells_nothing_gets_the_order_of_biases(world):
 @pytest.mark.parametrize("ratings", [[1], [1, 2, 3], [1, np.nan], [np.inf, 2], "ab", [None, 1]])
 def test_ratings_of_a_guest_are_one_finite_number_an_item(world, ratings):
     with pytest.raises(ValueError, match="ratings must be 2 finite numbers, one an item"):
-        world.recommend_guest([1, 2], ratings)
+        world.recommend_fold_in([1, 2], ratings)
 
 
 @pytest.mark.parametrize("ridge", [0, -1, np.nan, "much"])
 def test_ridge_is_above_zero(world, ridge):
     with pytest.raises(ValueError, match="ridge must be a finite number above 0"):
-        world.recommend_guest([1], ridge=ridge)
+        world.recommend_fold_in([1], ridge=ridge)

@@ -51,7 +51,7 @@ def test_lists_from_a_release_are_of_the_users_group():
     model = told()
     assert of_own_group(model.recommend(users, 8, exclude=TRAIN)[0], users) > 0.9
     assert of_own_group(model.similar_users(users, 8)[0] % GROUPS * EACH + 10, users) > 0.9
-    guest = model.recommend_guest(SHELF[:10], 8)[0]
+    guest = model.recommend_fold_in(SHELF[:10], 8)[0]
     assert of_own_group(guest[None], np.zeros(1, int)) > 0.8
     assert not set(guest) & set(SHELF[:10])
 
@@ -92,7 +92,7 @@ def test_a_release_that_tells_nothing_scores_all_items_0():
     items, scores = model.recommend([4], 5)
     assert items.tolist() == [SHELF[:5].tolist()]
     assert scores.tolist() == [[0.0] * 5]
-    assert model.recommend_guest(SHELF[:2], 3)[1].tolist() == [0.0] * 3
+    assert model.recommend_fold_in(SHELF[:2], 3)[1].tolist() == [0.0] * 3
     assert not model.similar_users(4)[0].size
 
 
@@ -129,7 +129,7 @@ def test_every_question_needs_a_fit():
     model = UserNeighbours()
     for ask in (
         lambda: model.recommend(1),
-        lambda: model.recommend_guest([1]),
+        lambda: model.recommend_fold_in([1]),
         lambda: model.similar_users(1),
         lambda: model.predict(1, 1),
         lambda: model.statement,
@@ -162,13 +162,13 @@ def test_questions_that_do_not_fit_are_refused():
     pearson = UserNeighbours(measure="pearson").fit(TRAIN)
     for ask, kind, sentence in (
         (lambda: model.recommend("ann"), TypeError, "users are text, but the model knows integers"),
-        (lambda: model.recommend_guest(["tea"]), TypeError, "items are text"),
+        (lambda: model.recommend_fold_in(["tea"]), TypeError, "items are text"),
         (lambda: model.recommend(1, 0), ValueError, "n must be"),
         (lambda: model.recommend(1, minimum=np.nan), ValueError, "minimum must be"),
         (lambda: model.recommend(1, filter=[True]), ValueError, "filter must be"),
         (lambda: model.recommend(1, exclude=[1]), TypeError, "exclude must be Interactions"),
         (lambda: model.predict([1, 2], [11, 12, 13]), ValueError, "one length, not 2 and 3"),
-        (lambda: pearson.recommend_guest([11]), ValueError, "without ratings"),
+        (lambda: pearson.recommend_fold_in([11]), ValueError, "without ratings"),
     ):
         with pytest.raises(kind, match=sentence):
             ask()

@@ -108,7 +108,7 @@ def test_whatever_tells_memberships_goes_through_the_same_steps(
     for one, other in (
         (raw.recommend(users, 20, exclude=TRAIN), told.recommend(users, 20, exclude=TRAIN)),
         (raw.similar_users(users, 6), told.similar_users(users, 6)),
-        (raw.recommend_guest(GUEST), told.recommend_guest(GUEST)),
+        (raw.recommend_fold_in(GUEST), told.recommend_fold_in(GUEST)),
     ):
         np.testing.assert_allclose(one[1], other[1], atol=1e-12)
     np.testing.assert_allclose(
@@ -155,7 +155,7 @@ def test_neighbours_who_vary_more_than_others_are_trusted_less():
     told = Told(np.arange(USERS), 0.5 + noise)
     near = np.random.default_rng(5).permuted(np.tile(np.arange(half, USERS), (128, 1)), axis=1)
     weights = np.full((128, 10), 0.1)
-    crowd = popularity_shrinkage.Crowd.of(told, SHELF)
+    crowd = popularity_shrinkage.PopularityPrior.of(told, SHELF)
     fitted = crowd.fitted(told, SHELF, near[:, :10], weights)
     assert fitted.excess == pytest.approx(9 / 5, abs=0.12)
     sure = replace(crowd, share=0.5, excess=fitted.excess)
@@ -184,8 +184,8 @@ def test_who_has_no_neighbours_is_answered_by_the_mean_of_all():
         assert items.tolist() == [6, 5, 7, 8]
         assert scores == pytest.approx([means[item] for item in items.tolist()])
         assert not model.similar_users(user)[0].size
-    assert model.recommend_guest([])[0].tolist() == [6, 5, 7, 8]
-    assert model.recommend_guest([404], 1)[0].tolist() == [6]
+    assert model.recommend_fold_in([])[0].tolist() == [6, 5, 7, 8]
+    assert model.recommend_fold_in([404], 1)[0].tolist() == [6]
 
 
 def test_who_rates_the_other_way_round_is_no_neighbour():
@@ -219,7 +219,7 @@ def test_what_is_excluded_filtered_or_below_the_minimum_is_not_told():
         assert one[0].tolist() == row[: left.size].tolist()
     cut = model.recommend(users, 60, exclude=TRAIN, filter=only, minimum=0.2)[1]
     np.testing.assert_array_equal(cut, np.where(scores >= 0.2, scores, -np.inf))
-    guest, told = model.recommend_guest(SHELF[:4], 60, filter=only, minimum=0.1)
+    guest, told = model.recommend_fold_in(SHELF[:4], 60, filter=only, minimum=0.1)
     assert not set(SHELF[:4]) & set(guest)
     assert (told >= 0.1).all()
 

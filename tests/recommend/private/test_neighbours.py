@@ -16,7 +16,7 @@ from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.privacy.statement import INSECURE, SYSTEM
 from sfumato.recommend.base import NotFittedError
 from sfumato.recommend.catalogue import Catalogue
-from sfumato.recommend.private.neighbours import PrivateNeighbours, Shape, Touched, counted
+from sfumato.recommend.private.neighbours import CountSensitivity, PrivateNeighbours, Shape, counted
 from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
 from sfumato.sketch import SketchFormatError, load
 from support.hard_rows import ODD, nothing, same_outside, silent, with_row
@@ -54,7 +54,7 @@ def neighbours(unit):
 @pytest.mark.parametrize("unit", ["user", "event"])
 @pytest.mark.parametrize("per_user", [2, 3, 4])
 def test_no_unit_changes_more_than_is_said(unit, per_user, shape):
-    touched = Touched.by(unit, "add/remove", per_user)
+    touched = CountSensitivity.by(unit, "add/remove", per_user)
     changes = [
         cells(one, per_user, shape) - cells(other, per_user, shape)
         for one, other in neighbours(unit)
@@ -64,7 +64,7 @@ def test_no_unit_changes_more_than_is_said(unit, per_user, shape):
     assert max(int((change**2).sum()) for change in changes) <= touched.l2_squared(shape)
     if not shape.sketched and (unit == "user" or per_user < ITEMS):
         assert most == touched.l1(shape)  # and no less would do
-    both = Touched.by(unit, "replace", per_user)
+    both = CountSensitivity.by(unit, "replace", per_user)
     assert both.l1(shape) == 2 * touched.l1(shape)
     assert both.l2_squared(shape) == 4 * touched.l2_squared(shape)
 
@@ -88,7 +88,7 @@ def test_ids_as_integers_and_as_texts_count_alike_and_one_more_text_moves_one_un
 
 @pytest.mark.parametrize("shape", SHAPES, ids=["table", "sketch"])
 def test_no_odd_row_raises_warns_or_moves_more_than_one_event_may(shape):
-    shelf, touched = Catalogue(np.arange(ITEMS)), Touched.by("event", "add/remove", 3)
+    shelf, touched = Catalogue(np.arange(ITEMS)), CountSensitivity.by("event", "add/remove", 3)
     plain = Interactions(*zip(*EVENTS, strict=True), np.ones(len(EVENTS)))
     want, moved = counted(plain, shelf, 3, shape), {}
     for name, row in ODD.items():
@@ -146,7 +146,7 @@ def test_the_noise_is_the_stated_law_on_every_cell(unit, width, delta):
         had(*EVENTS), catalogue=range(ITEMS), source=InsecureSeededSource(3)
     ).release_
     shape = Shape(ITEMS, release.weight, release.width, release.depth, 0, width is not None)
-    touched = Touched.by(unit, "add/remove", 3)
+    touched = CountSensitivity.by(unit, "add/remove", 3)
     draw = discrete_laplace if release.noise == "Laplace" else discrete_gaussian
     exact = (
         Fraction(touched.l1(shape)) / Fraction(0.7)
@@ -235,7 +235,7 @@ def test_files_are_whole_or_refused_and_a_release_is_for_good(tmp_path):
         assert twin == model.release_
         assert twin.catalogue_.ids.tolist() == names
         assert all(
-            map(np.array_equal, twin.recommend_guest(["tea"]), model.recommend_guest(["tea"]))
+            map(np.array_equal, twin.recommend_fold_in(["tea"]), model.recommend_fold_in(["tea"]))
         )
     data = (tmp_path / "near").read_bytes()
     for cut in (10, len(data) // 2, len(data) - 1):
@@ -258,7 +258,7 @@ def test_bad_parameters_are_refused_by_name(name):
 def test_what_is_missing_is_named():
     model = PrivateNeighbours(epsilon=1, per_user=2)
     with pytest.raises(NotFittedError, match="not fitted"):
-        model.recommend_guest([1])
+        model.recommend_fold_in([1])
     with pytest.raises(ValueError, match="catalogue must be given, a public column"):
         model.fit(had(*EVENTS), catalogue=None)
     with pytest.raises(ValueError, match="at least 2 items"):

@@ -12,7 +12,7 @@ from sfumato.recommend.private.inputs import Budget, Events
 from sfumato.recommend.private.noisy_statistics import NoisySums
 from sfumato.recommend.private.shrinkage import (
     Measurements,
-    Seen,
+    NoisyObservations,
     beginning,
     capped,
     components,
@@ -89,7 +89,9 @@ def test_components_of_noise_are_not_believed():
     truth = np.array([0.3, 0.0, 0.0]) * RNG.normal(0, 1, (ROWS, 3))
     slope = np.full((ROWS, 3), 30.0)
     sums = slope * truth + RNG.normal(0, 20**0.5, (ROWS, 3))
-    got = components(Seen(sums, slope, noise), np.ones((OTHERS, 3)), np.full(ROWS, 30.0))
+    got = components(
+        NoisyObservations(sums, slope, noise), np.ones((OTHERS, 3)), np.full(ROWS, 30.0)
+    )
     assert np.corrcoef(got.believed[:, 0], truth[:, 0])[0, 1] > 0.8
     assert not got.believed[:, 1:].any()  # 3 errors: p below 0.003 each, and the seed is fixed
     assert got.followed[:, 1:].any()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sfumato.recommend.private.shrinkage import Seen, gains, shrunk_biases, true_counts
+from sfumato.recommend.private.shrinkage import NoisyObservations, gains, shrunk_biases, true_counts
 
 RNG = np.random.default_rng(11)
 ROWS = 4000
@@ -38,7 +38,7 @@ def biased(noise, slope=0.0):
     truth = line + RNG.normal(0, 0.3, ROWS)
     variance = COUNTS * 0.2 + noise
     sums = COUNTS * truth + RNG.normal(0, 1, ROWS) * np.sqrt(variance)
-    return truth, Seen(sums[:, None], COUNTS[:, None], variance[:, None])
+    return truth, NoisyObservations(sums[:, None], COUNTS[:, None], variance[:, None])
 
 
 @pytest.mark.parametrize("noise", [1.0, 100.0, 4000.0])
@@ -61,7 +61,7 @@ def test_variances_of_nothing_are_within_few_errors_of_zero():
     variance = COUNTS[:, None] * np.full(40, 0.2) + 50
     slope = np.repeat(COUNTS[:, None], 40, axis=1)
     sums = RNG.normal(0, 1, (ROWS, 40)) * np.sqrt(variance)
-    gain, found, error = gains(Seen(sums, slope, variance), 1e-4)
+    gain, found, error = gains(NoisyObservations(sums, slope, variance), 1e-4)
     assert (np.abs(found) < 5 * error).all()
     assert (gain > 0).all()
 
@@ -71,7 +71,7 @@ def test_variances_that_are_there_are_found():
     variance = np.repeat(COUNTS[:, None] * 0.2 + 50, 3, axis=1)
     slope = np.repeat(COUNTS[:, None], 3, axis=1)
     sums = slope * truth + RNG.normal(0, 1, (ROWS, 3)) * np.sqrt(variance)
-    _, found, error = gains(Seen(sums, slope, variance), 1e-4)
+    _, found, error = gains(NoisyObservations(sums, slope, variance), 1e-4)
     np.testing.assert_allclose(found, 0.01, rtol=0.25)
     assert (found > 10 * error).all()
 
@@ -81,6 +81,6 @@ def test_a_variance_that_few_rows_make_up_is_not_clear():
     slope = np.repeat(COUNTS[:, None], 2, axis=1)
     sums = RNG.normal(0, 1, (ROWS, 2)) * np.sqrt(variance)
     sums[np.argsort(COUNTS)[-5:]] *= 40
-    _, found, error = gains(Seen(sums, slope, variance), 1e-4)
+    _, found, error = gains(NoisyObservations(sums, slope, variance), 1e-4)
     assert (found > 0).all()
     assert (found < 3 * error).all()

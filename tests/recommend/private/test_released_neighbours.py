@@ -63,7 +63,7 @@ def test_at_a_tiny_epsilon_noisy_popularity_decides():
     assert not release._near.weights.any()
     counts = release.counts(SHELF)
     believed = counts > 2 * release.deviation / release.weight
-    best, scores = release.recommend_guest(SHELF[:3], n=SHELF.size)
+    best, scores = release.recommend_fold_in(SHELF[:3], n=SHELF.size)
     sure = [item for item in SHELF[np.argsort(-counts, kind="stable")] if believed[item - 1000]]
     sure = [item for item in sure if item not in SHELF[:3]]
     assert best[: len(sure)].tolist() == sure
@@ -128,10 +128,10 @@ def test_a_guest_is_answered_as_a_user_and_a_stranger_by_popularity():
     model = fitted(4.0)
     user = int(TEST.users[0])
     own = TRAIN.items[TRAIN.users == user]
-    guest = model.recommend_guest([*own, 999_999])
+    guest = model.recommend_fold_in([*own, 999_999])
     assert guest[0].tolist() == model.recommend(user, exclude=TRAIN)[0].tolist()
     stranger, scores = model.recommend(-5, exclude=TRAIN)
-    assert stranger.tolist() == model.recommend_guest([])[0].tolist()
+    assert stranger.tolist() == model.recommend_fold_in([])[0].tolist()
     popular = SHELF[np.argsort(-model.release_.counts(SHELF), kind="stable")][:10]
     assert stranger.tolist() == popular.tolist()
     assert (scores > 0).all()
@@ -140,5 +140,5 @@ def test_a_guest_is_answered_as_a_user_and_a_stranger_by_popularity():
 def test_an_empty_data_set_is_released_like_any_other():
     empty = Interactions(np.array([], int), np.array([], int), [])
     model = PrivateNeighbours(epsilon=1, per_user=3).fit(empty, catalogue=SHELF)
-    assert model.recommend_guest([1000], n=3)[0].size == 3
+    assert model.recommend_fold_in([1000], n=3)[0].size == 3
     assert model.nbytes == model.release_.nbytes > 0

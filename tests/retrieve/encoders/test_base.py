@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.retrieve.encoders import linear
-from sfumato.retrieve.encoders.base import Codes, Encoder
+from sfumato.retrieve.encoders.base import CodeEncoder, Codes
 from sfumato.retrieve.encoders.factories import (
     anti_sparse,
     optimal,
@@ -198,7 +198,7 @@ def test_state_comes_back_through_json_and_copies_encode_alike(maker):
     x = rows()
     encoder = MAKERS[maker](center=True, short=True, seed=5, **FACTORS).fit(x)
     parameters, arrays = encoder.state()
-    again = Encoder.from_state(json.loads(json.dumps(parameters)), arrays)
+    again = CodeEncoder.from_state(json.loads(json.dumps(parameters)), arrays)
     copied, pickled = copy.deepcopy(encoder), pickle.loads(pickle.dumps(encoder))
     assert repr(again) == repr(encoder)
     assert set(arrays) == {"centre"}
@@ -209,7 +209,7 @@ def test_state_comes_back_through_json_and_copies_encode_alike(maker):
     plain = MAKERS[maker]().fit(x)
     assert plain.state()[1] == {}
     np.testing.assert_array_equal(
-        Encoder.from_state(*plain.state()).scales(plain.encode(x).words),
+        CodeEncoder.from_state(*plain.state()).scales(plain.encode(x).words),
         plain.scales(plain.encode(x).words),
     )
 
@@ -218,8 +218,8 @@ def test_a_state_that_does_not_fit_is_refused():
     parameters, arrays = qolsh(16, center=True).fit(rows()).state()
     for name, bad in {"kind": "none", "dimension": 0, "bits": 0}.items():
         with pytest.raises(ValueError, match=f"{name} must be"):
-            Encoder.from_state({**parameters, name: bad}, arrays)
+            CodeEncoder.from_state({**parameters, name: bad}, arrays)
     with pytest.raises(ValueError, match="do not fit its dimension"):
-        Encoder.from_state({**parameters, "dimension": 7}, arrays)
+        CodeEncoder.from_state({**parameters, "dimension": 7}, arrays)
     with pytest.raises(ValueError, match="centre"):
-        Encoder.from_state(parameters, {"centre": np.full(6, np.nan, np.float32)})
+        CodeEncoder.from_state(parameters, {"centre": np.full(6, np.nan, np.float32)})

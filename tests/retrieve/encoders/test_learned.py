@@ -9,9 +9,9 @@ import pytest
 from sfumato.retrieve import BinaryIndex
 from sfumato.retrieve import learned as make
 from sfumato.retrieve.encoders import linear
-from sfumato.retrieve.encoders.base import Encoder
+from sfumato.retrieve.encoders.base import CodeEncoder
 from sfumato.retrieve.encoders.factories import qolsh
-from sfumato.retrieve.encoders.learned import Learned, learned
+from sfumato.retrieve.encoders.learned import LearnedEncoder, learned
 
 
 def falling(rows=4000, dimension=32, rate=0.88, seed=0):
@@ -136,8 +136,8 @@ def test_state_gives_the_encoder_back():
     x = falling(1000)
     encoder = learned(72, short=True, seed=3).fit(x)
     parameters, arrays = encoder.state()
-    again = Encoder.from_state(json.loads(json.dumps(parameters)), arrays)
-    assert isinstance(again, Learned)
+    again = CodeEncoder.from_state(json.loads(json.dumps(parameters)), arrays)
+    assert isinstance(again, LearnedEncoder)
     assert repr(again) == repr(encoder)
     for one, other in zip(encoder.encode(x), again.encode(x), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -149,12 +149,12 @@ def test_state_gives_the_encoder_back():
 def test_a_state_with_other_atoms_is_refused(atoms):
     parameters, arrays = learned(72).fit(falling(100)).state()
     with pytest.raises(ValueError, match=r"learned: the state's atoms"):
-        Encoder.from_state(parameters, arrays | {"atoms": atoms})
+        CodeEncoder.from_state(parameters, arrays | {"atoms": atoms})
 
 
-@pytest.mark.parametrize("name", list(Learned.LIMITS))
+@pytest.mark.parametrize("name", list(LearnedEncoder.LIMITS))
 def test_every_parameter_refuses_what_is_past_its_limits(name):
-    for bad in Learned.LIMITS[name].bad():
+    for bad in LearnedEncoder.LIMITS[name].bad():
         with pytest.raises(ValueError, match=f"learned: {name} must be"):
             learned(**{"bits": 8, name: bad})
 

@@ -6,7 +6,7 @@ import pytest
 
 from sfumato.retrieve import LshIndex
 from sfumato.retrieve.lsh import store
-from sfumato.retrieve.lsh.hash_families import Bands, Hyperplanes, Lines
+from sfumato.retrieve.lsh.hash_families import Bands, Hyperplanes, RandomLines
 from sfumato.retrieve.lsh.index import LIMITS
 
 INDEXES = 20_000
@@ -56,7 +56,7 @@ def test_probability_is_how_often_cosines_are_found(similarity):
 def test_probability_is_how_often_distances_are_found(distance):
     # As above, p < 1e-6.
     index = LshIndex(4, 3, metric="euclidean", width=2.0)
-    family = Lines((4 * INDEXES, 3), 8, seed=1, width=2.0)
+    family = RandomLines((4 * INDEXES, 3), 8, seed=1, width=2.0)
     x, y = at_cosine(0.0, 1, 8, np.random.default_rng(2))
     expected = index.probability(distance)
     spread = np.sqrt(expected * (1 - expected) / INDEXES)

@@ -13,7 +13,7 @@ from sfumato.privacy.accounting.calibration import gaussian_sigma
 from sfumato.privacy.accounting.losses import Concentrated, GaussianNoise, LaplaceNoise, Loss, Pure
 from sfumato.privacy.noise.discrete import discrete_gaussian, discrete_laplace
 from sfumato.privacy.random_source import InsecureSeededSource
-from sfumato.privacy.release import Terms
+from sfumato.privacy.release import ReleaseTerms
 from sfumato.sketch.kernel_sums.noisy_cells import NoisyCells, Reach, planned_cells
 
 
@@ -28,7 +28,7 @@ ARRAYS = {"_cells": np.arange(5, dtype=np.int32), "_more": np.array([7, -7])}
 
 
 def told(reach, epsilon=0.5, delta=0.0, wanted=None, arrays=ARRAYS, **options):
-    terms = Terms.of("Owner", epsilon, delta, {"source": InsecureSeededSource(1), **options})
+    terms = ReleaseTerms.of("Owner", epsilon, delta, {"source": InsecureSeededSource(1), **options})
     size = {"size": arrays["_cells"].size}
     return planned_cells(_Told, size, arrays, terms, reach, wanted, "7 cells").publish(terms)
 

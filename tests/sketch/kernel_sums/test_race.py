@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from sfumato.sketch import Race, load
-from sfumato.sketch.lsh import Angular, Both, Euclidean, Power, WeightedSum
+from sfumato.sketch.lsh import Angular, Euclidean, PowerKernel, ProductKernel, WeightedSum
 from sfumato.sketch.lsh.base import Draw
 
 RNG = np.random.default_rng(8)
@@ -217,9 +217,12 @@ def test_bad_input_is_refused_and_changes_nothing():
     ("rows", "kernel"),
     [
         (2**17, Angular(32, 63)),
-        (2**17, Power(Power(Angular(1, 8), 64), 64)),
-        (2**17, Both(Angular(32, 9), Angular(32, 9))),
-        (2**17, WeightedSum([(1, Angular(1, 2)), (1e-9, Angular(32, 2)), (1, Power(FLAT, 64))])),
+        (2**17, PowerKernel(PowerKernel(Angular(1, 8), 64), 64)),
+        (2**17, ProductKernel(Angular(32, 9), Angular(32, 9))),
+        (
+            2**17,
+            WeightedSum([(1, Angular(1, 2)), (1e-9, Angular(32, 2)), (1, PowerKernel(FLAT, 64))]),
+        ),
         (2**17, Euclidean(1.0, (0, 1), transform=[[0.5]] * 600)),
     ],
 )
@@ -235,7 +238,7 @@ def test_a_million_columns_take_no_square_of_room():
 def test_exact_sums_of_any_family_come_in_blocks():
     # 2**20 pairs at a time: 3000 x 700 are three of them.
     points, queries = np.tile(DATA, (5, 1))[:3000], DATA
-    for kernel in (Angular(1, 3), Both(PLANE, Angular(1, 3))):
+    for kernel in (Angular(1, 3), ProductKernel(PLANE, Angular(1, 3))):
         weights = RNG.integers(-2, 3, 3000)
         whole = kernel.kernel(points, queries)
         np.testing.assert_allclose(kernel.sums(points, queries, weights), weights @ whole)

@@ -6,7 +6,16 @@ import warnings
 import numpy as np
 import pytest
 
-from sfumato.sketch.lsh import Angular, Both, Either, Euclidean, Family, Jaccard, Power, WeightedSum
+from sfumato.sketch.lsh import (
+    Angular,
+    Euclidean,
+    Family,
+    Jaccard,
+    MixtureKernel,
+    PowerKernel,
+    ProductKernel,
+    WeightedSum,
+)
 from sfumato.sketch.lsh.base import Draw
 from support.collision_rates import assert_collides_by_kernel, frequencies
 
@@ -23,26 +32,28 @@ def kernels(*families):
 
 
 def test_both_is_the_product():
-    a, b, both = kernels(NEAR, FLAT, Both(NEAR, FLAT))
+    a, b, both = kernels(NEAR, FLAT, ProductKernel(NEAR, FLAT))
     assert np.allclose(both, a * b)
-    assert_collides_by_kernel(Both(NEAR, FLAT), SOME, OTHERS)  # p < 1e-6
+    assert_collides_by_kernel(ProductKernel(NEAR, FLAT), SOME, OTHERS)  # p < 1e-6
 
 
 def test_both_of_one_family_draws_each_hash_anew():
-    a, both = kernels(NEAR, Both(NEAR, NEAR))
+    a, both = kernels(NEAR, ProductKernel(NEAR, NEAR))
     assert np.allclose(both, a**2)
-    assert_collides_by_kernel(Both(NEAR, NEAR), SOME, OTHERS)  # p < 1e-6
-    assert_collides_by_kernel(Both(Jaccard(), Jaccard()), *SETS)  # p < 1e-6
+    assert_collides_by_kernel(ProductKernel(NEAR, NEAR), SOME, OTHERS)  # p < 1e-6
+    assert_collides_by_kernel(ProductKernel(Jaccard(), Jaccard()), *SETS)  # p < 1e-6
 
 
 def test_power_is_the_power():
-    a, cube = kernels(FLAT, Power(FLAT, 3))
+    a, cube = kernels(FLAT, PowerKernel(FLAT, 3))
     assert np.allclose(cube, a**3)
-    assert_collides_by_kernel(Power(FLAT, 3), SOME, OTHERS)  # p < 1e-6
-    assert_collides_by_kernel(Power(Jaccard(), 2), *SETS)  # p < 1e-6
+    assert_collides_by_kernel(PowerKernel(FLAT, 3), SOME, OTHERS)  # p < 1e-6
+    assert_collides_by_kernel(PowerKernel(Jaccard(), 2), *SETS)  # p < 1e-6
 
 
-@pytest.mark.parametrize("family", [Both(NEAR, NEAR), Power(FLAT, 2), Angular(3, dimension=2)])
+@pytest.mark.parametrize(
+    "family", [ProductKernel(NEAR, NEAR), PowerKernel(FLAT, 2), Angular(3, dimension=2)]
+)
 def test_products_of_stratified_rows_stray_no_more_than_independent_ones(family):
     # Were row r of all draws at the same place of one pattern, products would stray however many.
     # The variance of 512 rows over 100 seeds is itself known to 14 % for each of three pairs: that
@@ -55,19 +66,19 @@ def test_products_of_stratified_rows_stray_no_more_than_independent_ones(family)
 
 def test_combinations_are_numbered_where_they_can_be():
     draw, rows = Draw(64, 5), slice(0, 64)
-    family = Both(NEAR, Power(FLAT, 2))
+    family = ProductKernel(NEAR, PowerKernel(FLAT, 2))
     points = family.read("test", np.random.default_rng(1).uniform(-10, 10, (2000, 2)))
     buckets, codes = family.buckets(draw), family.codes(points, draw, rows)
     assert (buckets == NEAR.buckets(draw.child(0)) * 4).all()
     assert codes.min() >= 0
     assert (codes < buckets).all()
-    assert Both(Jaccard(), Jaccard()).buckets(draw) is None
-    assert Power(LOST, 3).buckets(draw) is None
-    assert (Power(Angular(31, 2), 2).buckets(draw) == 2**62).all()
+    assert ProductKernel(Jaccard(), Jaccard()).buckets(draw) is None
+    assert PowerKernel(LOST, 3).buckets(draw) is None
+    assert (PowerKernel(Angular(31, 2), 2).buckets(draw) == 2**62).all()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert Power(Angular(32, 2), 64).buckets(draw) is None  # 2**2048: beyond any float
-    assert_collides_by_kernel(Power(LOST, 2), SOME, SOME, rows=64)
+        assert PowerKernel(Angular(32, 2), 64).buckets(draw) is None  # 2**2048: beyond any float
+    assert_collides_by_kernel(PowerKernel(LOST, 2), SOME, SOME, rows=64)
 
 
 def test_sum_has_the_weighted_kernel_and_shares_rows_out_by_weight():
@@ -88,8 +99,8 @@ def collisions(family, draw):
     "family",
     [
         WeightedSum([(3.0, NEAR), (-1.0, FLAT)]),
-        Either(NEAR, FLAT),
-        WeightedSum([(1.0, Either(NEAR, FLAT)), (2.0, Power(NEAR, 2))]),
+        MixtureKernel(NEAR, FLAT),
+        WeightedSum([(1.0, MixtureKernel(NEAR, FLAT)), (2.0, PowerKernel(NEAR, 2))]),
     ],
 )
 def test_rows_of_each_share_collide_by_its_term(family):
@@ -105,9 +116,9 @@ def test_rows_of_each_share_collide_by_its_term(family):
 
 
 def test_either_is_a_plus_b_less_both():
-    a, b, either = kernels(NEAR, FLAT, Either(NEAR, FLAT))
+    a, b, either = kernels(NEAR, FLAT, MixtureKernel(NEAR, FLAT))
     assert np.allclose(either, 1 - (1 - a) * (1 - b))
-    shares = Either(NEAR, FLAT).shares(Draw(30, 0))
+    shares = MixtureKernel(NEAR, FLAT).shares(Draw(30, 0))
     assert [s.weight for s in shares] == [1.0, 1.0, -1.0]
     assert [s.rows.stop - s.rows.start for s in shares] == [10, 10, 10]
 
@@ -119,7 +130,7 @@ def test_terms_of_one_family_draw_each_hash_anew():
 
 
 def test_parts_of_rows_are_those_of_the_whole():
-    family, draw = Either(NEAR, FLAT), Draw(31, 2)
+    family, draw = MixtureKernel(NEAR, FLAT), Draw(31, 2)
     points = family.read("test", SOME)
     whole = family.codes(points, draw, slice(0, 31))
     for first, last in [(0, 5), (8, 24), (30, 31), (4, 4)]:
@@ -129,13 +140,17 @@ def test_parts_of_rows_are_those_of_the_whole():
 
 def test_points_outside_any_part_are_counted_once():
     wide = Euclidean(bandwidth=2.0, bounds=(-100, 100), dimension=2)
-    read = Both(wide, NEAR).read("test", [[0, 0], [50, 0], [500, 0]])
+    read = ProductKernel(wide, NEAR).read("test", [[0, 0], [50, 0], [500, 0]])
     assert (read.size, read.clipped) == (3, 2)
 
 
 @pytest.mark.parametrize(
     "family",
-    [Both(NEAR, FLAT), Power(Jaccard(2), 3), WeightedSum([(2, NEAR), (1, Either(FLAT, NEAR))])],
+    [
+        ProductKernel(NEAR, FLAT),
+        PowerKernel(Jaccard(2), 3),
+        WeightedSum([(2, NEAR), (1, MixtureKernel(FLAT, NEAR))]),
+    ],
 )
 def test_files_keep_what_is_composed(family):
     assert Family.from_dict(json.loads(json.dumps(family.to_dict()))) == family
@@ -144,17 +159,26 @@ def test_files_keep_what_is_composed(family):
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (lambda: Both(NEAR, Jaccard()), "Both: parts must take the same points"),
-        (lambda: Both(NEAR, Either(NEAR, FLAT)), "Both: b must be one kernel, not a sum"),
-        (lambda: Power(Either(NEAR, FLAT), 2), "Power: a must be one kernel, not a sum"),
-        (lambda: Power(NEAR, 0), "Power: times must be"),
-        (lambda: Both(NEAR, "flat"), "Both: b must be a family"),
+        (lambda: ProductKernel(NEAR, Jaccard()), "ProductKernel: parts must take the same points"),
+        (
+            lambda: ProductKernel(NEAR, MixtureKernel(NEAR, FLAT)),
+            "ProductKernel: b must be one kernel, not a sum",
+        ),
+        (
+            lambda: PowerKernel(MixtureKernel(NEAR, FLAT), 2),
+            "PowerKernel: a must be one kernel, not a sum",
+        ),
+        (lambda: PowerKernel(NEAR, 0), "PowerKernel: times must be"),
+        (lambda: ProductKernel(NEAR, "flat"), "ProductKernel: b must be a family"),
         (lambda: WeightedSum([]), "WeightedSum: terms must be pairs"),
         (lambda: WeightedSum([(0, NEAR)]), "WeightedSum: weight must not be 0"),
         (lambda: WeightedSum([(float("nan"), NEAR)]), "WeightedSum: weight must be"),
         (lambda: WeightedSum([NEAR]), "WeightedSum: terms must be pairs"),
         (lambda: WeightedSum([(1, NEAR), (1, Jaccard())]), "WeightedSum: parts must take the same"),
-        (lambda: Either(NEAR, FLAT).shares(Draw(2, 0)), "Either: rows must be at least 3"),
+        (
+            lambda: MixtureKernel(NEAR, FLAT).shares(Draw(2, 0)),
+            "MixtureKernel: rows must be at least 3",
+        ),
     ],
 )
 def test_what_does_not_compose_is_refused(made, message):

@@ -9,11 +9,11 @@ from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.sketch import Race, load
 from sfumato.sketch.lsh import (
     Angular,
-    Both,
-    Either,
     Euclidean,
     Jaccard,
-    Power,
+    MixtureKernel,
+    PowerKernel,
+    ProductKernel,
     WeightedSum,
     separating,
     whitened,
@@ -30,10 +30,10 @@ FAMILIES = {
     "angular": (FLAT, POINTS),
     "jaccard": (Jaccard(), SETS),
     "two hashes": (Jaccard(2), SETS),
-    "both": (Both(NEAR, FLAT), POINTS),
-    "power": (Power(Jaccard(), 2), SETS),
-    "either": (Either(NEAR, FLAT), POINTS),
-    "sum": (WeightedSum([(0.7, NEAR), (-0.3, Power(FLAT, 2))]), POINTS),
+    "both": (ProductKernel(NEAR, FLAT), POINTS),
+    "power": (PowerKernel(Jaccard(), 2), SETS),
+    "either": (MixtureKernel(NEAR, FLAT), POINTS),
+    "sum": (WeightedSum([(0.7, NEAR), (-0.3, PowerKernel(FLAT, 2))]), POINTS),
     "whitened": (whitened(POINTS, **BOX), POINTS),
     "separating": (separating(POINTS, LABELS, **BOX), POINTS),
 }
@@ -46,7 +46,7 @@ def spread_of(family, data, rows, width):
     A row's cell varies by at most (sum of sqrt(k))**2 (Cauchy and Schwarz), and as if k were
     k + 1 / W where codes are hashed; shares of rows add up their variances.
     """
-    if not isinstance(family, Either | WeightedSum):
+    if not isinstance(family, MixtureKernel | WeightedSum):
         roots = np.sqrt(family.kernel(data, data[:5]) + 1 / width).sum(axis=0)
         return roots / math.sqrt(rows) / (1 - 1 / width)
     sizes = sum(abs(weight) for weight, _ in family._terms())
@@ -107,4 +107,4 @@ def test_sketches_of_other_families_do_not_merge():
 
 def test_a_sum_needs_a_row_for_each_term():
     with pytest.raises(ValueError, match="rows must be at least 3"):
-        Race(2, 8, Either(NEAR, FLAT))
+        Race(2, 8, MixtureKernel(NEAR, FLAT))

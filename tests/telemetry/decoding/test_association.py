@@ -7,9 +7,9 @@ from math import comb
 import numpy as np
 import pytest
 
-from sfumato.telemetry import Encoder, Params, Reports, associate, pair_statement
+from sfumato.telemetry import Rappor, ReportEncoder, Reports, associate, pair_statement
 from sfumato.telemetry.decoding.design import Design
-from sfumato.telemetry.decoding.report_likelihood import Evidence
+from sfumato.telemetry.decoding.report_likelihood import ReportLikelihoods
 from sfumato.telemetry.schemes.hadamard_response import HadamardResponse
 from sfumato.telemetry.schemes.local_hashing import LocalHashing
 from sfumato.telemetry.schemes.subset_selection import SubsetSelection
@@ -19,11 +19,11 @@ MANY = [f"v{i}" for i in range(8)]
 
 
 def sent(scheme, values, seed):
-    return Encoder(scheme, seed=seed).encode_many(values)
+    return ReportEncoder(scheme, seed=seed).encode_many(values)
 
 
 def basic(metric, f=0.4):
-    return Params(categories=FEW, f=f, metric=metric)
+    return Rappor(categories=FEW, f=f, metric=metric)
 
 
 def drawn(table, clients, seed):
@@ -105,9 +105,9 @@ def exact_likelihood(scheme, payload, cells):
 @pytest.mark.parametrize(
     "scheme",
     [
-        Params(16, 2, 4, f=0.5),
-        Params(16, 3, 4, f=0.5, p=0.3, q=0.8),
-        Params(categories=MANY, f=0.5),
+        Rappor(16, 2, 4, f=0.5),
+        Rappor(16, 3, 4, f=0.5, p=0.3, q=0.8),
+        Rappor(categories=MANY, f=0.5),
         LocalHashing(1.5, cohorts=16),
         SubsetSelection(1.5, cells=12, cohorts=4),
         SubsetSelection(1.5, categories=MANY),
@@ -118,7 +118,7 @@ def exact_likelihood(scheme, payload, cells):
 def test_likelihoods_are_those_of_the_scheme(scheme):
     reports = sent(scheme, MANY * 5, 3)
     named = MANY[:5]
-    out = Evidence(reports, Design(scheme, named), other=True).block(slice(None))
+    out = ReportLikelihoods(reports, Design(scheme, named), other=True).block(slice(None))
     sets = scheme.members(MANY)
     for row in range(0, 40, 3):
         cohort, payload = int(reports.cohorts[row]), reports.payload[row]
@@ -137,7 +137,9 @@ def test_the_likely_table_is_that_of_plain_expectation_maximisation():
         sent(s, v, seed) for seed, (s, v) in enumerate(zip(scheme, (first, second), strict=True))
     ]
     found = associate(*reports, FEW, FEW)
-    x, y = (Evidence(r, Design(r.scheme, FEW), other=True).block(slice(None)) for r in reports)
+    x, y = (
+        ReportLikelihoods(r, Design(r.scheme, FEW), other=True).block(slice(None)) for r in reports
+    )
     table = np.full((4, 4), 1 / 16)
     for _ in range(3000):
         chance = np.einsum("ra,ab,rb->r", x, table, y)
@@ -148,7 +150,7 @@ def test_the_likely_table_is_that_of_plain_expectation_maximisation():
 
 
 def test_unnamed_values_go_to_other():
-    params = [Params(64, 2, 16, f=0.25, metric=name) for name in "xy"]
+    params = [Rappor(64, 2, 16, f=0.25, metric=name) for name in "xy"]
     values = np.array(["a", "b", "unnamed 1", "unnamed 2", "unnamed 3"] * 4000)
     found = associate(sent(params[0], values, 1), sent(params[1], values, 2), ["a", "b"], ["a"])
     assert found.value_first == ["a", "a", "b", "b", None, None]
@@ -175,7 +177,7 @@ def test_reports_that_fit_no_scheme_are_left_out_and_counted():
 @pytest.mark.parametrize("clients", [1, 3, 29, 47])
 def test_of_too_few_clients_nothing_is_claimed(clients):
     # 16 cells with "other" on both sides: 48 clients are three a cell.
-    schemes = [Params(16, 2, 4, f=0.25, metric=name) for name in "xy"]
+    schemes = [Rappor(16, 2, 4, f=0.25, metric=name) for name in "xy"]
     for seed in range(5):
         sides = [sent(s, ["a"] * clients, seed) for s in schemes]
         found = associate(*sides, FEW, FEW)
@@ -192,7 +194,7 @@ def test_of_too_few_clients_nothing_is_claimed(clients):
 
 def test_cells_that_reports_do_not_tell_apart_claim_nothing():
     # All of one cohort and a scheme of two cells: four candidates can only be told in pairs.
-    sides = [sent(Params(2, 1, 1, f=0.25, metric=name), FEW * 200, 1) for name in "xy"]
+    sides = [sent(Rappor(2, 1, 1, f=0.25, metric=name), FEW * 200, 1) for name in "xy"]
     found = associate(*sides, ["a", "b", "c", "d"], ["a", "b", "c", "d"])
     assert np.all((found.estimate >= -600) & (found.estimate <= 1200))
     assert np.all(found.std_error <= 600)

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sfumato.telemetry import Map, Params, decode
+from sfumato.telemetry import CandidateMap, Rappor, decode
 from sfumato.telemetry.decoding import design as _covariance
-from sfumato.telemetry.decoding.design import Blocks, Cells, Design
-from sfumato.telemetry.decoding.weighted_least_squares import Model
+from sfumato.telemetry.decoding.design import Blocks, CellShares, Design
+from sfumato.telemetry.decoding.weighted_least_squares import LinearModel
 from support.simulated_telemetry import draw
 
 K, REPORTS = 5, 1000
@@ -53,9 +53,9 @@ def test_weights_are_the_inverse_of_the_listed_covariance(kind):
             first += share * chance * marks
             second += share * chance * np.outer(marks, marks)
     covariance = (second - np.outer(first, first)) / REPORTS / (high - low) ** 2
-    design = Design(asked, Map(["a", "b"], np.array(SETS[kind])[:, None, :]))
+    design = Design(asked, CandidateMap(["a", "b"], np.array(SETS[kind])[:, None, :]))
     counts = SimpleNamespace(scheme=asked, cells=np.zeros((1, K)), reports=np.array([REPORTS]))
-    cells = Cells.counted(counts, design)
+    cells = CellShares.counted(counts, design)
     weights = cells.weights(Blocks(design.matrix, 1), SHARES, 0.3, 0.0)[0]
     centre = np.eye(K) - 1 / K  # sums of symbols and subsets do not vary, and tell nothing
     if kind == "bits":
@@ -77,11 +77,11 @@ def test_the_covariance_of_estimates_is_that_of_many_collections():
     )
     members = np.argsort(rng.random((5, 4, 8)), axis=2)[:, :, :2]
     clients = np.array([4000, 2500, 2000, 1000, 500])
-    design = Design(asked, Map(list("abcde"), members))
+    design = Design(asked, CandidateMap(list("abcde"), members))
     free, told = [], []
     for _ in range(200):
-        cells = Cells.counted(draw(asked, members, clients, rng), design)
-        fit = Model(cells, design.matrix, closed=True).fit()
+        cells = CellShares.counted(draw(asked, members, clients, rng), design)
+        fit = LinearModel(cells, design.matrix, closed=True).fit()
         drawn = fit.shares * (1 - fit.shares) / 10_000
         free.append(fit.free)
         told.append(fit.covariance.diagonal() - drawn)
@@ -95,7 +95,7 @@ def test_the_covariance_of_estimates_is_that_of_many_collections():
 def test_cells_weighed_alone_give_nearly_the_same_fit(monkeypatch):
     # As for so many cells that their covariance has no room; here of the same counts, both ways.
     rng = np.random.default_rng(2)
-    asked = Params(bits=64, hashes=2, cohorts=8, f=0.5)
+    asked = Rappor(bits=64, hashes=2, cohorts=8, f=0.5)
     words = [f"w{n}" for n in range(300)]
     clients = (20_000 / np.arange(1, 301)).astype(np.int64)
     counts = draw(asked, asked.members(words), clients, rng)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from sfumato.telemetry import (
+    CandidateMap,
     Counts,
-    Encoder,
     HadamardResponse,
     LocalHashing,
-    Map,
-    Params,
+    Rappor,
+    ReportEncoder,
     Reports,
     SubsetSelection,
     decode,
@@ -21,7 +21,7 @@ from sfumato.telemetry.decoding.design import Design
 from sfumato.telemetry.decoding.likelihood import maximize
 from support.simulated_telemetry import draw
 
-ASKED = Params(bits=32, hashes=2, cohorts=8, f=0.5)
+ASKED = Rappor(bits=32, hashes=2, cohorts=8, f=0.5)
 WORDS = [f"w{n}" for n in range(200)]
 
 
@@ -42,7 +42,7 @@ def test_intervals_cover_at_their_rate_over_200_collections():
     hits = np.zeros(12)
     for _ in range(200):
         members = np.argsort(rng.random((212, 8, 32)), axis=2)[:, :, :2]  # of a random hash
-        table = decode(draw(ASKED, members, clients, rng), Map(asked, members[asked]))
+        table = decode(draw(ASKED, members, clients, rng), CandidateMap(asked, members[asked]))
         hits += (table.low <= clients[asked]) & (clients[asked] <= table.high)
         assert (table.low <= table.estimate).all()
         assert (table.estimate <= table.high).all()
@@ -76,13 +76,13 @@ def test_false_discoveries_stay_at_their_level_with_an_incomplete_dictionary(can
 @pytest.mark.parametrize(
     "scheme",
     [
-        Params(bits=24, hashes=2, cohorts=6, f=0.4, p=0.2, q=0.9),
-        Params(bits=64, hashes=2, cohorts=1, f=0.4),
+        Rappor(bits=24, hashes=2, cohorts=6, f=0.4, p=0.2, q=0.9),
+        Rappor(bits=64, hashes=2, cohorts=1, f=0.4),
         LocalHashing(epsilon=2.0, cohorts=16),
         SubsetSelection(epsilon=2.0, cells=16, cohorts=8),
         SubsetSelection(epsilon=2.0, categories=[f"w{n}" for n in range(9)]),
         HadamardResponse(epsilon=2.0, categories=[f"w{n}" for n in range(9)]),
-        Params(categories=[f"w{n}" for n in range(9)], f=0.4),
+        Rappor(categories=[f"w{n}" for n in range(9)], f=0.4),
     ],
     ids=["rappor", "one cohort", "local hashing", "subset", "known subset", "hadamard", "basic"],
 )
@@ -90,7 +90,7 @@ def test_every_scheme_is_decoded_from_its_own_reports(scheme):
     # 30,000 reports of 9 values; 7 asked. |z| > 4.9 in any of 49 estimates has p < 1e-4.
     clients = np.array([12_000, 7000, 4000, 3000, 1500, 1000, 700, 500, 300])
     values = np.repeat([f"w{n}" for n in range(9)], clients)
-    counts = Counts(scheme).update(Encoder(scheme, seed=5).encode_many(values))
+    counts = Counts(scheme).update(ReportEncoder(scheme, seed=5).encode_many(values))
     table = decode(counts, [f"w{n}" for n in range(7)])
     assert np.all(np.abs(table.estimate - clients[:7]) < 4.9 * table.std_error)
     assert table.detected[:3].all()
@@ -100,8 +100,8 @@ def test_every_scheme_is_decoded_from_its_own_reports(scheme):
 
 
 def test_known_domains_need_no_candidates_and_bins_are_decoded():
-    asked = Params(edges=[0, 1, 2, 5], f=0.25)
-    sent = Encoder(asked, seed=1).encode_many(np.repeat([0.5, 1.5, 9.0], [3000, 2000, 1000]))
+    asked = Rappor(edges=[0, 1, 2, 5], f=0.25)
+    sent = ReportEncoder(asked, seed=1).encode_many(np.repeat([0.5, 1.5, 9.0], [3000, 2000, 1000]))
     table = decode(Counts(asked).update(sent))
     assert table.value == [0.0, 1.0, 2.0]
     assert np.all(np.abs(table.estimate - [3000, 2000, 1000]) < 5 * table.std_error)
@@ -144,8 +144,8 @@ def test_candidates_beyond_the_rank_are_said_with_the_rank():
 @pytest.mark.parametrize("method", ["weighted", "lasso", "likelihood"])
 def test_twins_are_told_and_counted_together(method):
     members = ASKED.members(["a", "b"])
-    given = Map(["a", "again", "b"], members[[0, 0, 1]])
-    sent = Encoder(ASKED, seed=1).encode_many(np.repeat(["a", "b", "c"], [6000, 3000, 1000]))
+    given = CandidateMap(["a", "again", "b"], members[[0, 0, 1]])
+    sent = ReportEncoder(ASKED, seed=1).encode_many(np.repeat(["a", "b", "c"], [6000, 3000, 1000]))
     table = decode(sent, given, method=method)
     assert table.estimate[0] == table.estimate[1]
     assert abs(table.estimate[0] - 6000) < 5 * table.std_error[0] < 2000
@@ -156,8 +156,8 @@ def test_twins_are_told_and_counted_together(method):
 
 
 def test_a_map_that_takes_every_cell_leaves_nothing_to_others():
-    asked = Params(bits=4, hashes=1, cohorts=1, f=0.25)
-    given = Map(list("abcd"), np.arange(4, dtype=np.int32).reshape(4, 1, 1))
+    asked = Rappor(bits=4, hashes=1, cohorts=1, f=0.25)
+    given = CandidateMap(list("abcd"), np.arange(4, dtype=np.int32).reshape(4, 1, 1))
     clients = np.array([5000, 3000, 2000, 0])
     table = decode(draw(asked, given.members, clients, np.random.default_rng(1)), given)
     assert np.all(np.abs(table.estimate - clients) < 5 * table.std_error)
@@ -167,7 +167,7 @@ def test_a_map_that_takes_every_cell_leaves_nothing_to_others():
 
 def test_the_likelihood_needs_reports_and_fills_the_same_table():
     values = np.repeat(["w0", "w1", "w2"], [3000, 1500, 500])
-    sent = Encoder(ASKED, seed=3).encode_many(values)
+    sent = ReportEncoder(ASKED, seed=3).encode_many(values)
     with pytest.raises(ValueError, match="needs Reports"):
         decode(Counts(ASKED).update(sent), WORDS[:5], method="likelihood")
     table = decode(sent, WORDS[:5], method="likelihood")
@@ -177,9 +177,9 @@ def test_the_likelihood_needs_reports_and_fills_the_same_table():
 
 
 def test_the_likelihood_states_its_unbiased_count_of_what_is_no_candidate():
-    asked, candidates = Params(bits=16, hashes=2, cohorts=4, f=0.6), ["a", *WORDS[:30]]
+    asked, candidates = Rappor(bits=16, hashes=2, cohorts=4, f=0.6), ["a", *WORDS[:30]]
     values = ["a"] * 400 + [f"other {n}" for n in range(500)]
-    sent = Encoder(asked, seed=1).encode_many(values)
+    sent = ReportEncoder(asked, seed=1).encode_many(values)
     fit = maximize(sent, Design(asked, candidates))
     table = decode(sent, candidates, method="likelihood")
     assert 0 < fit.other * 900 < fit.free_other - 100
@@ -190,7 +190,7 @@ def test_the_likelihood_states_its_unbiased_count_of_what_is_no_candidate():
 @pytest.mark.parametrize("method", ["weighted", "lasso", "likelihood"])
 def test_reports_that_counts_refuse_or_saw_before_change_nothing(method):
     asked = SubsetSelection(epsilon=2.0, cells=12, cohorts=4)
-    sent = Encoder(asked, seed=3).encode_many(np.repeat(["w0", "w1"], [3000, 1500]))
+    sent = ReportEncoder(asked, seed=3).encode_many(np.repeat(["w0", "w1"], [3000, 1500]))
     strange = Reports(  # a cell too many, a cell beyond the last, a cohort that is not there
         asked,
         np.array([0, 0, 4]),
@@ -228,11 +228,11 @@ def test_the_table_is_written_in_three_ways_and_refuses_unknown_columns():
 @pytest.mark.parametrize("count", [1, 2, 50])
 def test_few_reports_and_sets_that_tell_nothing_are_decoded(method, other, count):
     asked = [
-        Params(bits=1, hashes=1, cohorts=4, f=0.5),
-        Params(bits=13, hashes=3, cohorts=7, f=0.5),
+        Rappor(bits=1, hashes=1, cohorts=4, f=0.5),
+        Rappor(bits=13, hashes=3, cohorts=7, f=0.5),
     ]
     for scheme in [*asked, LocalHashing(1.0, cohorts=4, cells=2)]:
-        sent = Encoder(scheme, seed=1).encode_many(WORDS[:count])
+        sent = ReportEncoder(scheme, seed=1).encode_many(WORDS[:count])
         for some in (1, 6, 40):
             table = decode(sent, WORDS[:some], method=method, other=other)
             assert ((table.low >= 0) & (table.low <= table.estimate)).all()
@@ -253,14 +253,14 @@ def test_parameters_out_of_their_limits_are_refused(bad):
 
 def test_candidates_that_share_the_cell_of_all_others_are_told_to():
     scheme = SubsetSelection(2.0, categories=["tea", "milk"], other=True)
-    sent = Encoder(scheme, seed=3).encode_many(["tea", "gin", "rum"] * 500)
+    sent = ReportEncoder(scheme, seed=3).encode_many(["tea", "gin", "rum"] * 500)
     table = decode(Counts(scheme).update(sent), ["tea", "gin", "rum"])
     assert table.estimate[1] == table.estimate[2]
     assert any("the count of all of them together" in note for note in table.notes)
 
 
 def test_the_printed_table_has_the_bound_beside_the_error():
-    sent = Encoder(ASKED, seed=4).encode_many(["tea"] * 900)
+    sent = ReportEncoder(ASKED, seed=4).encode_many(["tea"] * 900)
     table = decode(Counts(ASKED).update(sent), ["tea"])
     head, first = str(table).splitlines()[:2]
     assert head.split() == ["value", "estimate", "std_error", "bound", "p_value"]
@@ -284,7 +284,7 @@ def test_a_candidate_is_held_against_the_residuals_of_the_fit_of_all_others(monk
     monkeypatch.setattr(significance, "_out", noted)
     rng = np.random.default_rng(2)
     members = np.argsort(rng.random((30, 8, 32)), axis=2)[:, :, :2]
-    decode(draw(ASKED, members, zipf(20_000, 30, 20), rng), Map(range(12), members[:12]))
+    decode(draw(ASKED, members, zipf(20_000, 30, 20), rng), CandidateMap(range(12), members[:12]))
     model, fit = fits[0]
     assert len(held) > 3
     for place, left in held.items():

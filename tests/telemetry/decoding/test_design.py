@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from sfumato.telemetry import Map, Params
+from sfumato.telemetry import CandidateMap, Rappor
 from sfumato.telemetry.decoding.design import Design
 
-ASKED = Params(bits=16, hashes=2, cohorts=4, f=0.5)
+ASKED = Rappor(bits=16, hashes=2, cohorts=4, f=0.5)
 
 
 def test_the_matrix_has_a_one_exactly_where_a_candidate_has_a_cell():
@@ -36,7 +36,9 @@ def test_repeated_candidates_are_refused_by_number_and_never_named():
     assert "secret" not in str(told.value)
 
 
-@pytest.mark.parametrize("empty", [[], (), np.array([], str), set(), Map([], np.empty((0, 4, 2)))])
+@pytest.mark.parametrize(
+    "empty", [[], (), np.array([], str), set(), CandidateMap([], np.empty((0, 4, 2)))]
+)
 def test_an_empty_dictionary_is_refused_with_the_remedy(empty):
     with pytest.raises(ValueError, match="at least one value; give the dictionary"):
         Design(ASKED, empty)
@@ -44,13 +46,13 @@ def test_an_empty_dictionary_is_refused_with_the_remedy(empty):
 
 def test_a_map_is_taken_as_it_is_and_twins_are_found():
     members = np.array([[[0, 1]] * 4, [[1, 0]] * 4, [[1, -1]] * 4], np.int32)
-    design = Design(ASKED, Map(["a", "b", "c"], members))
+    design = Design(ASKED, CandidateMap(["a", "b", "c"], members))
     assert design.twins.tolist() == [0, 0, 2]
     assert design.matrix.sum(0).tolist() == [[8, 8, 4]]
     with pytest.raises(ValueError, match="a cell that the scheme has not"):
-        Design(ASKED, Map(["a"], np.full((1, 4, 2), 16, np.int32)))
+        Design(ASKED, CandidateMap(["a"], np.full((1, 4, 2), 16, np.int32)))
     with pytest.raises(ValueError, match="members must be 1 x 4"):
-        Design(ASKED, Map(["a"], np.zeros((1, 3, 2), np.int32)))
+        Design(ASKED, CandidateMap(["a"], np.zeros((1, 3, 2), np.int32)))
 
 
 def test_integers_stand_for_their_decimal_text():
@@ -58,7 +60,7 @@ def test_integers_stand_for_their_decimal_text():
 
 
 def test_candidates_of_one_bin_are_refused_with_the_bin_and_the_remedy():
-    ages = Params(edges=[0, 18, 40, 65], f=0.5)
+    ages = Rappor(edges=[0, 18, 40, 65], f=0.5)
     said = r"4 of 5 share one, as 18 to 40; give scheme\.domain or leave candidates out"
     with pytest.raises(ValueError, match=said):
         Design(ages, [3, 20, 30, 50, 60])

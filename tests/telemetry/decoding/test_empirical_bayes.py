@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from sfumato.telemetry import Params, decode
-from sfumato.telemetry.decoding.design import Cells, Design
+from sfumato.telemetry import Rappor, decode
+from sfumato.telemetry.decoding.design import CellShares, Design
 from sfumato.telemetry.decoding.empirical_bayes import crowded
 from support.simulated_telemetry import draw
 
-ASKED = Params(bits=32, hashes=2, cohorts=8, f=0.5)
+ASKED = Rappor(bits=32, hashes=2, cohorts=8, f=0.5)
 
 
 @pytest.mark.parametrize("count", [150, 400])
@@ -24,7 +24,7 @@ def test_estimates_have_no_bias_and_the_stated_variance(count):
         words = [f"{run} {n}" for n in range(1000)]
         counts = draw(ASKED, ASKED.members(words), clients, rng)
         design = Design(ASKED, [words[n] for n in asked])
-        crowd = crowded(Cells.counted(counts, design), design.matrix)
+        crowd = crowded(CellShares.counted(counts, design), design.matrix)
         assert crowd.settled
         z.append((crowd.free - clients[asked] / clients.sum()) / np.sqrt(crowd.variance))
     assert abs(np.mean(z)) < 0.15
@@ -38,7 +38,10 @@ def test_shrinking_keeps_the_sum_and_lowers_the_error():
     clients[:300] = 20_000 / np.arange(1, 301)
     counts = draw(ASKED, ASKED.members(words), clients, np.random.default_rng(1))
     design = Design(ASKED, words)
-    crowd, truth = crowded(Cells.counted(counts, design), design.matrix), clients / clients.sum()
+    crowd, truth = (
+        crowded(CellShares.counted(counts, design), design.matrix),
+        clients / clients.sum(),
+    )
     assert np.mean((crowd.shares - truth) ** 2) < 0.5 * np.mean((crowd.free - truth) ** 2)
     assert 0.7 < crowd.shares.sum() < 1.1
     table = decode(counts, words)
@@ -47,7 +50,7 @@ def test_shrinking_keeps_the_sum_and_lowers_the_error():
 
 
 def test_many_cells_without_noise_are_solved():
-    asked = Params(bits=16, hashes=2, cohorts=8, f=0.0)
+    asked = Rappor(bits=16, hashes=2, cohorts=8, f=0.0)
     words = [f"w{n}" for n in range(140)]
     clients = np.zeros(140, np.int64)
     clients[:10] = 1000 * np.arange(10, 0, -1)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfumato.telemetry import Params
+from sfumato.telemetry import Rappor
 from sfumato.telemetry.decoding.fisher_information import cramer_rao
 from support.exact_distributions import SCHEMES, VALUES, laws, outputs
 
@@ -104,7 +104,7 @@ def test_drawn_reports_give_the_bound_of_listed_ones(monkeypatch, name):
 
 def test_bound_of_basic_rappor_is_the_textbook_error():
     # The difference of two bits varies by 2 * 3 / 16 a client and its mean is half of +1 or -1.
-    scheme = Params(categories=["a", "b"], f=0.5)
+    scheme = Rappor(categories=["a", "b"], f=0.5)
     bound = cramer_rao(scheme, scheme.members(["a", "b"]), [600, 400], None)
     np.testing.assert_allclose(bound, np.sqrt(1000 * 2 * 3 / 16), rtol=1e-6)
 
@@ -117,7 +117,7 @@ def test_values_that_cannot_be_told_apart_have_no_bound():
 
 
 def test_many_cells_are_looked_at_where_candidates_are(monkeypatch):
-    scheme = Params(64, 2, 4, f=0.5)
+    scheme = Rappor(64, 2, 4, f=0.5)
     members = scheme.members(VALUES)
     whole = cramer_rao(scheme, members, COUNTS, 5000)
     monkeypatch.setattr("sfumato.telemetry.decoding.fisher_information._DENSE", 8)
@@ -140,7 +140,7 @@ def test_wrong_counts_are_refused_and_no_clients_have_no_error():
 
 def ideal(counts, words):
     """The mean absolute relative error of ten words that the bound allows, in percent."""
-    scheme = Params(48, 2, 8, f=0.73)
+    scheme = Rappor(48, 2, 8, f=0.73)
     order = sorted(counts, key=counts.get, reverse=True)[:200]
     known = np.array([counts[word] for word in order])
     at = [order.index(word) for word in words]

@@ -7,12 +7,12 @@ import pytest
 from scipy import stats
 from sklearn.linear_model import Lasso, LinearRegression
 
-from sfumato.telemetry import Params, decode
+from sfumato.telemetry import Rappor, decode
 from sfumato.telemetry.decoding.design import Design
 from sfumato.telemetry.decoding.lasso import chosen_by_lasso, lasso
 from support.simulated_telemetry import draw
 
-ASKED = Params(bits=32, hashes=2, cohorts=6, f=0.5, p=0.1, q=0.8)
+ASKED = Rappor(bits=32, hashes=2, cohorts=6, f=0.5, p=0.1, q=0.8)
 WORDS = [f"w{n}" for n in range(60)]
 
 

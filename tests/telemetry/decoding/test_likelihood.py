@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from sfumato.telemetry import Encoder, Params, Reports
+from sfumato.telemetry import Rappor, ReportEncoder, Reports
 from sfumato.telemetry.decoding.design import Design
 from sfumato.telemetry.decoding.fisher_information import information
 from sfumato.telemetry.decoding.likelihood import maximize
@@ -23,7 +23,7 @@ def sent(scheme, seed, counts=COUNTS):
     if scheme.domain is None:
         others = np.flatnonzero(values == "e")
         values[others] = [f"{seed}/{n}" for n in others]
-    return Encoder(scheme, seed=seed).encode_many(values)
+    return ReportEncoder(scheme, seed=seed).encode_many(values)
 
 
 def log_likelihood(scheme, reports, members):
@@ -90,8 +90,8 @@ def test_errors_are_those_of_counts_of_the_clients_that_reported(name):
     # runs of four candidates the mean square scatters by at most 0.1 and a mean by 0.1, so each
     # scheme passes by mistake or fails by chance with p < 1e-3.
     weak = {
-        "bits": Params(12, 2, 2, f=0.2),
-        "one hash": Params(6, 1, 2, f=0.05),
+        "bits": Rappor(12, 2, 2, f=0.2),
+        "one hash": Rappor(6, 1, 2, f=0.05),
         "symbol": type(SCHEMES["symbol"])(4.0, cohorts=4, cells=8),
         "hadamard": type(SCHEMES["hadamard"])(4.0, categories=list("abcde")),
         "subset": type(SCHEMES["subset"])(5.0, cells=6, cohorts=3),
@@ -103,13 +103,13 @@ def test_errors_are_those_of_counts_of_the_clients_that_reported(name):
 
 def test_absent_candidates_are_found_no_more_often_than_the_level():
     # One of four is absent, 150 tests: more than 17 below 0.05 has p < 1e-3.
-    _, p = deviations(Params(16, 2, 4, f=0.5), [400, 300, 200, 0], 150)
+    _, p = deviations(Rappor(16, 2, 4, f=0.5), [400, 300, 200, 0], 150)
     assert (p[:, 3] < 0.05).sum() <= 17
     assert (p[:, 0] < 1e-3).all()
 
 
 def test_nonnegative_estimates_are_no_farther_than_free_ones():
-    scheme, counts = Params(16, 2, 4, f=0.7), np.array([700, 200, 0, 0])
+    scheme, counts = Rappor(16, 2, 4, f=0.7), np.array([700, 200, 0, 0])
     design = SimpleNamespace(members=scheme.members(VALUES))
     fits = [maximize(sent(scheme, seed, counts), design) for seed in range(40)]
     apart = [((fit.shares * 900 - counts) ** 2).sum() for fit in fits]
@@ -119,7 +119,7 @@ def test_nonnegative_estimates_are_no_farther_than_free_ones():
 
 def test_what_is_no_candidate_is_counted_without_bias_among_many_absent_candidates():
     # 40 runs with 30 absent candidates: the mean deviation is beyond 0.6 with p < 2e-4.
-    scheme, absent = Params(16, 2, 4, f=0.6), [f"absent {n}" for n in range(30)]
+    scheme, absent = Rappor(16, 2, 4, f=0.6), [f"absent {n}" for n in range(30)]
     design, z = Design(scheme, ["a", *absent]), []
     for seed in range(40):
         fit = maximize(sent(scheme, seed, [400, 0, 0, 0, 500]), design)
@@ -129,7 +129,7 @@ def test_what_is_no_candidate_is_counted_without_bias_among_many_absent_candidat
 
 
 def test_reports_that_do_not_fit_are_left_out():
-    scheme = Params(12, 2, 2, f=0.2)
+    scheme = Rappor(12, 2, 2, f=0.2)
     good, design = sent(scheme, 1), Design(scheme, VALUES)
     cohorts = np.append(good.cohorts, [7, -1])
     payload = np.append(good.payload, good.payload[:2], axis=0)
@@ -140,7 +140,7 @@ def test_reports_that_do_not_fit_are_left_out():
 
 
 def test_nothing_reported_tells_nothing():
-    scheme = Params(12, 2, 2, f=0.2)
+    scheme = Rappor(12, 2, 2, f=0.2)
     fit = maximize(sent(scheme, 1).take([]), Design(scheme, VALUES))
     assert (fit.reports, fit.other, fit.identified) == (0, 0.0, False)
     assert not fit.shares.any()
@@ -148,7 +148,7 @@ def test_nothing_reported_tells_nothing():
 
 
 def test_candidates_with_the_same_cells_are_named_as_not_identified():
-    scheme = Params(12, 2, 2, f=0.2)
+    scheme = Rappor(12, 2, 2, f=0.2)
     members = scheme.members(VALUES)[[0, 0, 1]]
     fit = maximize(sent(scheme, 1), SimpleNamespace(members=members))
     assert not fit.identified
@@ -169,7 +169,7 @@ def test_more_candidates_than_can_be_unknown_together_are_refused_with_the_remed
 
 
 def test_a_sample_of_reports_leads_to_the_same_shares(monkeypatch):
-    scheme = Params(40, 2, 4, f=0.5)
+    scheme = Rappor(40, 2, 4, f=0.5)
     reports = sent(scheme, 4, [9000, 3000, 1000, 400, 2000])
     design = Design(scheme, VALUES)
     whole = maximize(reports, design)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sfumato.telemetry import Counts, Encoder, LocalHashing, Params, SubsetSelection, decode
+from sfumato.telemetry import Counts, LocalHashing, Rappor, ReportEncoder, SubsetSelection, decode
 
 SCHEMES = {
     "hashing 2": LocalHashing(2, cohorts=256),
@@ -12,8 +12,8 @@ SCHEMES = {
     "hashing 8": LocalHashing(8, cohorts=21),
     "subset 2": SubsetSelection(2, cells=64, cohorts=32),
     "subset 6": SubsetSelection(6, cells=512, cohorts=16),
-    "rappor": Params(bits=128, hashes=2, cohorts=8, f=0.1),
-    "rappor, one hash": Params(bits=256, hashes=1, cohorts=4, f=0.1),
+    "rappor": Rappor(bits=128, hashes=2, cohorts=8, f=0.1),
+    "rappor, one hash": Rappor(bits=256, hashes=1, cohorts=4, f=0.1),
 }
 
 
@@ -22,7 +22,7 @@ SCHEMES = {
 def test_an_estimate_of_forty_standard_errors_is_detected(name, strings):
     scheme = SCHEMES[name]
     words = [f"word {at}" for at in range(strings)]
-    sent = Encoder(scheme, seed=5).encode_many(words * (30_000 // strings))
+    sent = ReportEncoder(scheme, seed=5).encode_many(words * (30_000 // strings))
     table = decode(Counts(scheme).update(sent), [*words, "absent", "not there"])
     sure = table.estimate > 40 * table.std_error
     assert sure[:strings].all()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sfumato.telemetry import Encoder, Params
+from sfumato.telemetry import Rappor, ReportEncoder
 from sfumato.telemetry.decoding.report_likelihood import left_over, likely_of
 from support.exact_distributions import SCHEMES, VALUES, laws, outputs
 
@@ -29,7 +29,7 @@ def test_likelihoods_are_proportional_to_the_chances_of_every_report(scheme):
 @EVERY
 def test_chances_are_those_that_encoders_run(scheme):
     # Chi-square tests of 20,000 reports of one value, one a cohort: each fails with p < 1e-6.
-    reports = Encoder(scheme, seed=3).encode_many(["a"] * 20000)
+    reports = ReportEncoder(scheme, seed=3).encode_many(["a"] * 20000)
     payload, member = outputs(scheme)[0], scheme.members(["a"])
     for j in range(scheme.cohorts):
         sent = reports.payload[reports.cohorts == j]
@@ -44,16 +44,16 @@ def test_chances_are_those_that_encoders_run(scheme):
 
 
 def test_values_of_a_known_domain_that_are_left_share_their_cells():
-    scheme = Params(categories=list("abcde"), f=0.5)
+    scheme = Rappor(categories=list("abcde"), f=0.5)
     held = left_over(scheme, scheme.members(["a", "d"]))
     np.testing.assert_allclose(held * 3, [[0, 1, 1, 0, 1]])
     assert not left_over(scheme, scheme.members(list("abcde"))).any()
-    assert left_over(Params(8, 2, 2, f=0.5), np.zeros((1, 2, 2), np.int32)) is None
+    assert left_over(Rappor(8, 2, 2, f=0.5), np.zeros((1, 2, 2), np.int32)) is None
 
 
 def test_a_scheme_without_noise_has_finite_likelihoods():
-    scheme = Params(32, 16, 2, f=0.0)
-    reports = Encoder(scheme, seed=0).encode_many(["a", "b", "a"])
+    scheme = Rappor(32, 16, 2, f=0.0)
+    reports = ReportEncoder(scheme, seed=0).encode_many(["a", "b", "a"])
     likely = likely_of(scheme, scheme.members(["a", "b"]), reports.cohorts, reports.payload)
     chances, slopes = likely.expect(np.array([0.5, 0.4, 0.1]))
     assert np.isfinite(np.log(chances)).all()

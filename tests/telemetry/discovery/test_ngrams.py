@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sfumato.telemetry import Discovery
+from sfumato.telemetry import NGramDiscovery
 from sfumato.telemetry.discovery.ngrams import cliques, evidence
 from sfumato.telemetry.discovery.screening import OTHER, PADDING, Strings
 
@@ -28,7 +28,7 @@ def test_heavy_strings_of_a_hidden_dictionary_are_found_and_hardly_any_absent_on
     # the 4 heaviest is missed with p < 1e-9; false ones have the mean 0.05 of those found.
     words, share = hidden(500, 1)
     counts = np.random.default_rng(2).multinomial(200_000, share)
-    find = Discovery(epsilon=4, alphabet=LETTERS)
+    find = NGramDiscovery(epsilon=4, alphabet=LETTERS)
     found = find.find(find.encode_many(np.repeat(words, counts), seed=3))
     assert set(words[:4]) <= set(found.value)
     assert len(found) >= 8
@@ -39,7 +39,7 @@ def test_heavy_strings_of_a_hidden_dictionary_are_found_and_hardly_any_absent_on
 
 
 def test_limits_are_kept_and_said():
-    find = Discovery(epsilon=4, length=4, alphabet=LETTERS)
+    find = NGramDiscovery(epsilon=4, length=4, alphabet=LETTERS)
     texts = ["abcd", "efgh", "ijkl", "cdef", "ghij"] * 4000
     found = find.find(find.encode_many(texts, seed=1), limit=2)
     assert found.candidates == 2
@@ -47,7 +47,7 @@ def test_limits_are_kept_and_said():
 
 
 def test_few_clients_or_random_strings_find_nothing():
-    find = Discovery(epsilon=1, length=4, alphabet=LETTERS)
+    find = NGramDiscovery(epsilon=1, length=4, alphabet=LETTERS)
     rng = np.random.default_rng(4)
     texts = ["".join(row) for row in rng.choice(list(LETTERS), (5000, 4))]
     found = find.find(find.encode_many(texts, seed=5))
@@ -58,7 +58,7 @@ def test_few_clients_or_random_strings_find_nothing():
 
 
 def test_what_a_client_does_depends_on_its_secret_alone():
-    find = Discovery(epsilon=2, length=4, alphabet="ab", whole_share=0.25)
+    find = NGramDiscovery(epsilon=2, length=4, alphabet="ab", whole_share=0.25)
     secrets = np.random.default_rng(7).integers(0, 256, (3000, 16)).astype(np.uint8)
     one = find.encode_many(["abab"] * 3000, secrets=secrets)
     two = find.encode_many(["bb"] * 3000, secrets=secrets)
@@ -74,7 +74,7 @@ def test_what_a_client_does_depends_on_its_secret_alone():
 
 
 def test_the_promise_covers_whole_strings_and_both_n_grams():
-    find = Discovery(epsilon=3, length=4, metric="home page")
+    find = NGramDiscovery(epsilon=3, length=4, metric="home page")
     assert find.whole.epsilon_permanent <= 3
     halves = [piece.epsilon_permanent for piece in find.pieces[:2]]
     assert sum(halves) <= find.statement().epsilon <= 3
@@ -114,7 +114,7 @@ def test_cliques_are_all_choices_whose_pairs_all_score():
 def test_n_grams_that_go_together_score_and_others_do_not():
     # A pair of a third of the clients is 60 standard errors above 0; one of nobody is beyond 5 with
     # p < 1e-6.
-    find = Discovery(epsilon=4, length=4, alphabet="abc")
+    find = NGramDiscovery(epsilon=4, length=4, alphabet="abc")
     texts = ["abba", "bcab", "cacb"] * 20_000
     reports = find.encode_many(texts, seed=9)
     nodes, edges, _ = evidence(find.positions, reports.pairs)
@@ -142,4 +142,4 @@ def test_n_grams_that_go_together_score_and_others_do_not():
 )
 def test_wrong_parameters_are_refused_by_name(wrong, why):
     with pytest.raises(ValueError, match=why):
-        Discovery(**{"epsilon": 1.0, **wrong})
+        NGramDiscovery(**{"epsilon": 1.0, **wrong})

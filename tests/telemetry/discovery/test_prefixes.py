@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from sfumato.telemetry import Counts, Encoder, LocalHashing, PrefixDiscovery
+from sfumato.telemetry import Counts, LocalHashing, PrefixDiscovery, ReportEncoder
 from sfumato.telemetry.discovery.screening import OTHER, PADDING, extended, scores
 
 LETTERS = "abcdefghijkl"
@@ -97,7 +97,7 @@ def test_strings_that_stand_out_do_not_lift_those_that_share_their_cells():
     # less; without these they vary by noise alone: 2000 scores have the deviation 1 +- 0.016.
     scheme = LocalHashing(4, cohorts=64, cells=8)
     texts = ["tea", "milk", "rum"] * 10_000
-    counts = Counts(scheme).update(Encoder(scheme, seed=1).encode_many(texts))
+    counts = Counts(scheme).update(ReportEncoder(scheme, seed=1).encode_many(texts))
     names = [f"absent {at}" for at in range(2000)]
     found = scores(counts, ["tea", "milk", "rum", *names])
     assert found[:3].min() > 40

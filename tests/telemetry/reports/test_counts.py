@@ -14,22 +14,22 @@ from sfumato.core.file_format import checksum
 from sfumato.sketch import CountMin, SketchFormatError
 from sfumato.telemetry import (
     Counts,
-    Encoder,
+    GoogleRappor,
     HadamardResponse,
     LocalHashing,
-    Params,
-    Published,
+    Rappor,
+    ReportEncoder,
     Reports,
     SubsetSelection,
 )
 from sfumato.telemetry.reports import counts as aggregate
-from sfumato.telemetry.reports.validation import Seen
+from sfumato.telemetry.reports.validation import HashSet
 
 SCHEMES = [
-    Params(13, 2, 5, f=0.5),
-    Params(64, 2, 3, f=0.5, p=0.25, q=0.75),
-    Params(1, 1, 1, f=0.5),
-    Published(16, 2, 4, f=0.3),
+    Rappor(13, 2, 5, f=0.5),
+    Rappor(64, 2, 3, f=0.5, p=0.25, q=0.75),
+    Rappor(1, 1, 1, f=0.5),
+    GoogleRappor(16, 2, 4, f=0.3),
     LocalHashing(1.0, cohorts=6, cells=4),
     SubsetSelection(1.0, categories=[str(i) for i in range(11)]),
     HadamardResponse(1.0, categories=[str(i) for i in range(11)]),
@@ -38,7 +38,7 @@ NAMES = [f"{type(scheme).__name__}-{scheme.cells}" for scheme in SCHEMES]
 
 
 def sent(scheme, rows=500, seed=1):
-    return Encoder(scheme, seed=seed).encode_many([str(i % 11) for i in range(rows)])
+    return ReportEncoder(scheme, seed=seed).encode_many([str(i % 11) for i in range(rows)])
 
 
 def by_hand(scheme, reports):
@@ -232,7 +232,7 @@ def test_damaged_files_are_refused_as_such(changes, resize, reseal):
 @pytest.mark.parametrize("ids", [[1, 1, 2], [1, 2], []])
 def test_a_file_without_an_id_for_every_report_is_refused(ids):
     counts = Counts(SCHEMES[0]).update(sent(SCHEMES[0], 3))
-    counts._seen = Seen([np.array(ids, np.uint64)])
+    counts._seen = HashSet([np.array(ids, np.uint64)])
     with pytest.raises(SketchFormatError, match="an id for every report"):
         Counts.from_bytes(counts.to_bytes())
 
@@ -255,7 +255,7 @@ def test_a_file_of_deep_parameters_is_refused():
 def test_a_table_that_no_memory_holds_is_told_by_its_size(monkeypatch):
     monkeypatch.setattr(aggregate, "aligned", Mock(side_effect=MemoryError))
     with pytest.raises(ValueError, match=r"65536 cohorts of 65536 cells take 32\.0 GiB"):
-        Counts(Params(65536, 2, 65536, f=0.5))
+        Counts(Rappor(65536, 2, 65536, f=0.5))
 
 
 def test_files_of_another_kind_or_version_say_so():
@@ -267,4 +267,4 @@ def test_files_of_another_kind_or_version_say_so():
 
 
 def test_bytes_of_a_report_are_told():
-    assert Counts(Params(128, 2, 64, f=0.5)).bytes_per_report == {"payload": 16, "line": 130}
+    assert Counts(Rappor(128, 2, 64, f=0.5)).bytes_per_report == {"payload": 16, "line": 130}

@@ -5,22 +5,29 @@ import math
 import numpy as np
 import pytest
 
-from sfumato.telemetry import Counts, Encoder, HadamardResponse, LocalHashing, Params, Published
+from sfumato.telemetry import (
+    Counts,
+    GoogleRappor,
+    HadamardResponse,
+    LocalHashing,
+    Rappor,
+    ReportEncoder,
+)
 from sfumato.telemetry.reports.validation import dispersion
 
-SCHEME = Params(32, 2, 64, f=0.5)
+SCHEME = Rappor(32, 2, 64, f=0.5)
 NAMES = [str(i) for i in range(14)]
 
 
 def sent(scheme, rows=20_000, seed=0):
-    return Encoder(scheme, seed=seed).encode_many([str(i % 7) for i in range(rows)])
+    return ReportEncoder(scheme, seed=seed).encode_many([str(i % 7) for i in range(rows)])
 
 
 def counted(*batches):
     return Counts(batches[0].scheme, keep_ids=False).update(batches).dispersion()
 
 
-@pytest.mark.parametrize("scheme", [SCHEME, Params(32, 2, 64, f=0.25, p=0.25, q=0.75)])
+@pytest.mark.parametrize("scheme", [SCHEME, Rappor(32, 2, 64, f=0.25, p=0.25, q=0.75)])
 def test_independent_clients_give_one_within_the_stated_spread(scheme):
     # Means over 25 runs: 5 standard deviations are 5 / 5 spreads; beyond them p < 1e-5.
     told = [counted(sent(scheme, 4000, seed)) for seed in range(25)]
@@ -42,9 +49,9 @@ def test_clients_that_report_thrice_triple_it():
 
 
 def test_fresh_noise_hides_repetition_from_marks_but_not_from_cohorts():
-    scheme = Params(32, 2, 64, f=0.25, p=0.25, q=0.75)
+    scheme = Rappor(32, 2, 64, f=0.25, p=0.25, q=0.75)
     secrets = np.random.default_rng(0).integers(0, 256, (3000, 16), np.uint8)
-    client = Encoder(scheme, seed=5)
+    client = ReportEncoder(scheme, seed=5)
     told = counted(*(client.encode_many(["tea"] * 3000, secrets) for _ in range(10)))
     # Ten reports of a client vary by 10 times the fresh noise and 100 times the permanent response:
     # (10 x 0.1875 + 100 x 0.0273) / (10 x 0.2148) = 2.15; each ratio has a relative spread of 0.18.
@@ -54,7 +61,7 @@ def test_fresh_noise_hides_repetition_from_marks_but_not_from_cohorts():
 
 
 def test_other_chances_than_the_scheme_says_are_seen():
-    wrong = sent(Params(32, 2, 64, f=0.55))
+    wrong = sent(Rappor(32, 2, 64, f=0.55))
     counts = Counts(SCHEME, keep_ids=False)
     mine = Counts(wrong.scheme, keep_ids=False).update(wrong)
     counts.cells, counts.reports = mine.cells, mine.reports
@@ -64,7 +71,7 @@ def test_other_chances_than_the_scheme_says_are_seen():
 def test_the_floor_is_where_the_standard_deviation_is_the_mean():
     # 980,000 reports, 2 cells in each of 8 cohorts, each marked by a report of another value with
     # chance 0.365 + 0.27 / 24: the words of fewer than about 1311 are hidden.
-    scheme = Params(48, 2, 8, f=0.73)
+    scheme = Rappor(48, 2, 8, f=0.73)
     counts = Counts(scheme, keep_ids=False)
     counts.reports[:] = 122_500
     marked = 0.365 + 0.27 / 24
@@ -78,15 +85,15 @@ def test_the_floor_is_where_the_standard_deviation_is_the_mean():
     "scheme",
     [
         LocalHashing(1.0, cohorts=32),
-        Published(16, 2, 32, f=0.5),
+        GoogleRappor(16, 2, 32, f=0.5),
         HadamardResponse(1.0, categories=[str(i) for i in range(7)]),
-        Params(categories=[str(i) for i in range(7)], f=0.5),
+        Rappor(categories=[str(i) for i in range(7)], f=0.5),
     ],
 )
 def test_what_a_scheme_cannot_tell_is_no_number(scheme):
     told = counted(sent(scheme, 2000))
     assert math.isnan(told.cohorts) == (scheme.cohorts == 1)
-    assert math.isnan(told.marks) == (not isinstance(scheme, Params))
+    assert math.isnan(told.marks) == (not isinstance(scheme, Rappor))
     assert not told.repeated
     assert str(told).endswith("below the noise.")
 
@@ -95,14 +102,14 @@ def test_floors_are_those_of_simulated_estimates():
     # 300 runs of 2,000 reports of other values: a standard deviation is within 20 % (p < 1e-6).
     for scheme, others, shared in (
         (LocalHashing(2.0, cohorts=4, cells=5), range(1, 2001), 1 / 5),
-        (Params(16, 3, 4, f=0.5), range(1, 2001), 3 / 16),
+        (Rappor(16, 3, 4, f=0.5), range(1, 2001), 3 / 16),
         (HadamardResponse(2.0, NAMES, blocks=2), NAMES[1:] * 154, 1 / 4),
-        (Params(categories=NAMES, f=0.5), NAMES[1:] * 154, 0),
+        (Rappor(categories=NAMES, f=0.5), NAMES[1:] * 154, 0),
     ):
         own = scheme.members(["0"])[0]
         estimates = []
         for seed in range(300):
-            reports = Encoder(scheme, seed=seed).encode_many(list(others))
+            reports = ReportEncoder(scheme, seed=seed).encode_many(list(others))
             counts = Counts(scheme, keep_ids=False).update(reports)
             marked = sum(counts.cells[j, own[j]].sum() for j in range(scheme.cohorts))
             each = own.shape[1] * float(scheme.high - scheme.low) * (1 - shared)
@@ -110,7 +117,7 @@ def test_floors_are_those_of_simulated_estimates():
         assert np.std(estimates) == pytest.approx(counts.dispersion().floor, rel=0.2)
 
 
-@pytest.mark.parametrize("scheme", [Params(1, 1, 1, f=0.5), Params(3, 3, 2, f=0.7)])
+@pytest.mark.parametrize("scheme", [Rappor(1, 1, 1, f=0.5), Rappor(3, 3, 2, f=0.7)])
 def test_values_that_share_all_cells_are_all_hidden(scheme):
     told = counted(sent(scheme, 50))
     assert math.isinf(told.floor)
@@ -128,6 +135,6 @@ def test_no_reports_are_no_reason_to_fail():
 )
 def test_the_ratio_of_cohorts_is_that_of_the_sample_variance_to_the_mean(reports, ratio):
     counts = np.array(reports)
-    told = dispersion(Params(32, 2, counts.size, f=0.5), np.zeros((counts.size, 32)), counts)
+    told = dispersion(Rappor(32, 2, counts.size, f=0.5), np.zeros((counts.size, 32)), counts)
     assert told.cohorts == pytest.approx(ratio)
     assert told.cohorts == pytest.approx(counts.var(ddof=1) / counts.mean())

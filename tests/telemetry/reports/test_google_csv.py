@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from sfumato.telemetry import (
     Counts,
-    Encoder,
+    GoogleRappor,
     LocalHashing,
-    Params,
-    Published,
+    Rappor,
+    ReportEncoder,
     read_counts_csv,
     read_map_csv,
     read_params_csv,
@@ -21,8 +21,8 @@ from sfumato.telemetry import (
     write_reports_csv,
 )
 
-TWO = Published(16, 2, 2, f=0.5, p=0.5, q=0.75)
-FOUR = Published(16, 2, 4, f=0.5)
+TWO = GoogleRappor(16, 2, 2, f=0.5, p=0.5, q=0.75)
+FOUR = GoogleRappor(16, 2, 4, f=0.5)
 REPORTS = b"""client,cohort,bloom,prr,irr
 5,1,secret,secret,0000111100001111
 5,1,secret,secret,0000000000111100
@@ -44,10 +44,10 @@ def put(folder, data):
 def test_parameters_are_read_and_written(tmp_path):
     path = put(tmp_path, b"k,h,m,p,q,f\n32,2,64,0.5,0.75,0.6\n")
     scheme = read_params_csv(path, metric="home page")
-    assert scheme == Published(32, 2, 64, f=0.6, p=0.5, q=0.75, metric="home page")
+    assert scheme == GoogleRappor(32, 2, 64, f=0.6, p=0.5, q=0.75, metric="home page")
     write_params_csv(path, scheme)
     assert path.read_bytes() == b"k,h,m,p,q,f\r\n32,2,64,0.5,0.75,0.6\r\n"
-    assert read_params_csv(path, own=True) == Params(32, 2, 64, f=0.6, p=0.5, q=0.75)
+    assert read_params_csv(path, own=True) == Rappor(32, 2, 64, f=0.6, p=0.5, q=0.75)
 
 
 @pytest.mark.parametrize(
@@ -60,9 +60,9 @@ def test_parameters_are_read_and_written(tmp_path):
         ("k,h,m,p,q,f\n32,2,64,0.5,0.75,0.6\nextra\n", "line 2: one row"),
         ("k,h,m,p,q,f\n\n32,2,64,0.5,0.75\n", "line 3: one row"),
         ("k,h,m,p,q,f\n32,2,6.4,0.5,0.75,0.6\n", "line 2: k, h and m"),
-        ("k,h,m,p,q,f\n32,2,64,0.5,0.25,0.6\n", "line 2: Published: p must be"),
-        ("k,h,m,p,q,f\n32,2,64,0.5,0.75,nan\n", "line 2: Published: f must be"),
-        ("k,h,m,p,q,f\n128,2,64,0.5,0.75,0.6\n", "line 2: Published: bits.*own=True"),
+        ("k,h,m,p,q,f\n32,2,64,0.5,0.25,0.6\n", "line 2: GoogleRappor: p must be"),
+        ("k,h,m,p,q,f\n32,2,64,0.5,0.75,nan\n", "line 2: GoogleRappor: f must be"),
+        ("k,h,m,p,q,f\n128,2,64,0.5,0.75,0.6\n", "line 2: GoogleRappor: bits.*own=True"),
     ],
 )
 def test_wrong_parameters_are_told_by_line(tmp_path, text, told):
@@ -81,8 +81,8 @@ def test_reports_are_summed_as_the_published_tool_does(tmp_path):
 
 
 def test_reports_come_back_without_what_must_stay_secret(tmp_path):
-    scheme = Params(37, 2, 5, f=0.5)
-    reports = Encoder(scheme, seed=1).encode_many(["tea", "rum", "tea"] * 20)
+    scheme = Rappor(37, 2, 5, f=0.5)
+    reports = ReportEncoder(scheme, seed=1).encode_many(["tea", "rum", "tea"] * 20)
     path = tmp_path / "reports.csv"
     write_reports_csv(path, reports)
     again = read_reports_csv(path, scheme)
@@ -94,7 +94,9 @@ def test_reports_come_back_without_what_must_stay_secret(tmp_path):
     assert all(line.split(",")[2:4] == ["", ""] for line in lines[1:])
     assert len(read_reports_csv(put(tmp_path, REPORTS[: REPORTS.index(b"\n")]), scheme)) == 0
     with pytest.raises(ValueError, match="kind 'bits'"):
-        write_reports_csv(path, Encoder(LocalHashing(1.0, cohorts=2), seed=1).encode_many(["a"]))
+        write_reports_csv(
+            path, ReportEncoder(LocalHashing(1.0, cohorts=2), seed=1).encode_many(["a"])
+        )
 
 
 @pytest.mark.parametrize("text", ["", "client,cohort,irr\n"])
@@ -167,7 +169,7 @@ def test_maps_are_those_of_the_published_tool(tmp_path):
     found = read_map_csv(path, FOUR)
     assert found.values == ["apple", "banana", "carrot"]
     assert (np.sort(found.members) == np.sort(FOUR.members(found.values))).all()
-    own = Params(100, 3, 7, f=0.5)
+    own = Rappor(100, 3, 7, f=0.5)
     write_map_csv(path, own, words := [f'w, "{i}"\n' for i in range(50)])
     found = read_map_csv(path, own)
     assert found.values == words

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.telemetry import LocalHashing, Params, Reports, read_reports, write_reports
+from sfumato.telemetry import LocalHashing, Rappor, Reports, read_reports, write_reports
 from sfumato.telemetry.reports import jsonl
 from sfumato.telemetry.reports.jsonl import line_bytes, to_lines
 from support.simulated_telemetry import any_reports
 
-SCHEME = Params(13, 2, 12, f=0.5)
+SCHEME = Rappor(13, 2, 12, f=0.5)
 HEX = re.compile("[0-9a-fA-F]*")
 made = partial(any_reports, scheme=SCHEME)
 
@@ -101,7 +101,7 @@ ODD = [
 
 
 @pytest.mark.parametrize(
-    "scheme", [SCHEME, Params(128, 2, 1, f=0.5), LocalHashing(1.0, cohorts=300)]
+    "scheme", [SCHEME, Rappor(128, 2, 1, f=0.5), LocalHashing(1.0, cohorts=300)]
 )
 @pytest.mark.parametrize("name", ["reports.ndjson", "reports.ndjson.gz"])
 def test_what_is_written_is_read_back(tmp_path, scheme, name):

@@ -5,10 +5,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from sfumato.telemetry import Params, Reports
+from sfumato.telemetry import Rappor, Reports
 from support.simulated_telemetry import any_reports
 
-SCHEME = Params(13, 2, 5, f=0.5)
+SCHEME = Rappor(13, 2, 5, f=0.5)
 made = partial(any_reports, scheme=SCHEME)
 
 
@@ -46,7 +46,7 @@ def test_concat_is_all_rows_in_order_and_all_that_was_refused():
     with pytest.raises(ValueError, match="at least one"):
         Reports.concat([])
     with pytest.raises(ValueError, match="batch 1"):
-        Reports.concat([reports, made(1, scheme=Params(13, 2, 5, f=0.25))])
+        Reports.concat([reports, made(1, scheme=Rappor(13, 2, 5, f=0.25))])
 
 
 def test_what_32_bits_cannot_hold_is_no_cohort():

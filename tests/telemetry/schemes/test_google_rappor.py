@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.telemetry import Counts, Encoder, Params, Published
+from sfumato.telemetry import Counts, GoogleRappor, Rappor, ReportEncoder
 from sfumato.telemetry.schemes.base import read_scheme
 
 
@@ -33,7 +33,7 @@ def number(payload):
 def test_the_published_vector_comes_out():
     # rappor_test.py: "abc" in cohort 0 with the secret "secret", k=16, h=2, f=1/2, p=1/2, q=3/4;
     # random numbers 0, 0.6, 0, 0, 0.6, ... in place of fresh ones give the report 64493.
-    scheme = Published(16, 2, 64, f=0.5, p=0.5, q=0.75)
+    scheme = GoogleRappor(16, 2, 64, f=0.5, p=0.5, q=0.75)
     permanent = number(scheme.permanent(b"secret", 0, ["abc"])[0])
     draws = [0.0, 0.6, 0.0] * 6
     report = sum((draws[i] < (0.75 if permanent >> i & 1 else 0.5)) << i for i in range(16))
@@ -42,7 +42,7 @@ def test_the_published_vector_comes_out():
 
 def test_the_published_map_rows_come_out():
     # hash_candidates_test.py, one-based through all cohorts; apple hits one bit twice in cohort 1.
-    scheme = Published(16, 2, 4, f=0.5)
+    scheme = GoogleRappor(16, 2, 4, f=0.5)
     cells = scheme.hashed(["apple", "banana", "carrot"])
     assert (cells + 1 + 16 * np.arange(4)[:, None]).reshape(3, 8).tolist() == [
         [5, 1, 26, 26, 38, 34, 63, 62],
@@ -56,7 +56,7 @@ def test_the_published_map_rows_come_out():
     ("bits", "hashes", "f"), [(16, 2, 0.5), (32, 16, 0.3), (5, 3, 0.01), (8, 1, 0.0), (1, 2, 0.9)]
 )
 def test_permanent_responses_are_those_of_hashlib_and_hmac(bits, hashes, f):
-    scheme = Published(bits, hashes, 300, f=f)
+    scheme = GoogleRappor(bits, hashes, 300, f=f)
     words = [f"word {'x' * i}" for i in range(100)] + ["word "]
     draw = np.random.default_rng(1)
     cohorts = draw.integers(0, 300, 101)
@@ -75,7 +75,7 @@ def test_permanent_responses_are_those_of_hashlib_and_hmac(bits, hashes, f):
 
 @pytest.mark.parametrize("f", [0.0, 0.01, 0.3, 0.5, 0.75, 0.99])
 def test_f_is_the_share_of_bytes_that_replace_and_epsilon_follows_it(f):
-    scheme = Published(16, 2, 64, f=f, p=0.25, q=0.75)
+    scheme = GoogleRappor(16, 2, 64, f=f, p=0.25, q=0.75)
     share = Fraction(sum(byte >> 1 < f * 128 for byte in range(256)), 256)
     assert scheme.f_runs == share >= f
     flip = float(share) / 2
@@ -90,8 +90,8 @@ def test_f_is_the_share_of_bytes_that_replace_and_epsilon_follows_it(f):
 
 def test_simulated_reports_mark_with_the_stated_chances():
     # 60,000 reports x 16 cells: shares have a standard deviation below 0.0015, 6 are below 0.009.
-    scheme = Published(16, 2, 8, f=0.3, p=0.25, q=0.75)
-    counts = Counts(scheme).update(Encoder(scheme, seed=1).encode_many(["tea"] * 60_000))
+    scheme = GoogleRappor(16, 2, 8, f=0.3, p=0.25, q=0.75)
+    counts = Counts(scheme).update(ReportEncoder(scheme, seed=1).encode_many(["tea"] * 60_000))
     shares = counts.cells / counts.reports[:, None]
     own = np.zeros((8, 16), bool)
     for cohort, cells in enumerate(scheme.members(["tea"])[0]):
@@ -101,12 +101,12 @@ def test_simulated_reports_mark_with_the_stated_chances():
 
 
 def test_parameters_come_back_from_json_and_are_no_others():
-    scheme = Published(16, 2, 4, f=0.3, p=0.5, q=0.75, metric="home page")
+    scheme = GoogleRappor(16, 2, 4, f=0.3, p=0.5, q=0.75, metric="home page")
     assert read_scheme(scheme.to_json()) == scheme
-    others = [Published(16, 2, 4, f=0.3, p=0.5, q=0.75), Params(16, 2, 4, f=0.3, p=0.5, q=0.75)]
+    others = [GoogleRappor(16, 2, 4, f=0.3, p=0.5, q=0.75), Rappor(16, 2, 4, f=0.3, p=0.5, q=0.75)]
     assert len({scheme.fingerprint, *(other.fingerprint for other in others)}) == 3
     assert "secret of its own" in scheme.statement().covers
-    assert Published(16, 2, 4, f=0).statement().startswith("NOT PRIVATE")
+    assert GoogleRappor(16, 2, 4, f=0).statement().startswith("NOT PRIVATE")
 
 
 @pytest.mark.parametrize(
@@ -118,20 +118,20 @@ def test_parameters_come_back_from_json_and_are_no_others():
 )
 def test_what_the_published_client_cannot_do_is_refused_by_name(wrong):
     name = next(iter(wrong))
-    with pytest.raises(ValueError, match=f"Published: {name} must be"):
-        Published(**{"f": 0.5} | wrong)
+    with pytest.raises(ValueError, match=f"GoogleRappor: {name} must be"):
+        GoogleRappor(**{"f": 0.5} | wrong)
 
 
 def test_f_may_be_all_but_the_last_step():
-    assert Published(f=127 / 128).f_runs == Fraction(127, 128)
+    assert GoogleRappor(f=127 / 128).f_runs == Fraction(127, 128)
 
 
 def test_no_rows_have_no_permanent_responses():
-    assert Published(16, 2, 4, f=0.5).permanent(b"secret", [], []).shape == (0, 2)
+    assert GoogleRappor(16, 2, 4, f=0.5).permanent(b"secret", [], []).shape == (0, 2)
 
 
 def test_secrets_and_cohorts_that_do_not_fit_are_refused():
-    scheme = Published(16, 2, 4, f=0.5)
+    scheme = GoogleRappor(16, 2, 4, f=0.5)
     for secrets in (b"", "secret", np.zeros((2, 16), np.uint8), np.zeros((1, 16)), None):
         with pytest.raises(ValueError, match="secrets"):
             scheme.permanent(secrets, 0, ["tea"])

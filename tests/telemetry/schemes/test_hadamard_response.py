@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.linalg import hadamard
 
-from sfumato.telemetry import Counts, Encoder, HadamardResponse
+from sfumato.telemetry import Counts, HadamardResponse, ReportEncoder
 from sfumato.telemetry.schemes import hadamard_response as room
 from sfumato.telemetry.schemes.base import read_scheme
 from support.reference_client import permanent_words
@@ -34,7 +34,7 @@ def test_the_report_of_a_secret_follows_from_hmac_alone():
         word = next(permanent_words(scheme, secret, "7"))
         rest = word - scheme.cells * scheme.wrong
         cell = word // scheme.wrong if rest < 0 else own[rest // scheme.extra]
-        report = Encoder(scheme, secret=secret).encode("7")
+        report = ReportEncoder(scheme, secret=secret).encode("7")
         assert report.payload.tobytes() == cell.to_bytes(4, "little")
 
 
@@ -42,7 +42,7 @@ def test_counts_are_estimated_without_bias_by_least_squares():
     # Six standard errors: chance 2e-9 for each of 13 values. A cell's variance is n high at most.
     scheme, rows = HadamardResponse(2.0, names(12), other=True), 30_000
     sent = np.repeat([*names(12), "else"], [2000] * 12 + [6000])
-    counts = Counts(scheme).update(Encoder(scheme, seed=2).encode_many(sent))
+    counts = Counts(scheme).update(ReportEncoder(scheme, seed=2).encode_many(sent))
     design = np.zeros((scheme.cells, 13))
     for value, cells in enumerate(scheme.members(scheme.domain)[:, 0]):
         design[cells, value] = 1
@@ -59,7 +59,7 @@ def test_a_table_of_members_beyond_the_limit_is_refused_with_the_remedy(monkeypa
     with pytest.raises(ValueError, match="take at most 10 values at a time, or subset selection"):
         scheme.members(names(11))
     with pytest.raises(ValueError, match="take at most 10 values at a time"):
-        Encoder(scheme, seed=0).encode_many(["5"] * 11)
+        ReportEncoder(scheme, seed=0).encode_many(["5"] * 11)
 
 
 def test_parameters_come_back_from_json_and_are_named_by_all_that_matters():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sfumato.telemetry import Counts, Encoder, LocalHashing
+from sfumato.telemetry import Counts, LocalHashing, ReportEncoder
 from sfumato.telemetry.schemes.base import read_scheme
 from support.reference_client import cohort, hashed_cell, permanent_words
 
@@ -14,7 +14,7 @@ SECRETS = [bytes([i]) * 20 for i in range(40)]
 def test_the_report_of_a_secret_follows_from_hashlib_and_hmac_alone():
     scheme = LocalHashing(1.5, cohorts=5, metric="drink")
     for secret in SECRETS:
-        report = Encoder(scheme, secret=secret).encode("tea")
+        report = ReportEncoder(scheme, secret=secret).encode("tea")
         at = cohort(scheme, secret)
         word = next(permanent_words(scheme, secret, "tea"))
         told = word // scheme.wrong
@@ -37,7 +37,7 @@ def test_drawn_and_derived_reports_have_the_stated_law(keyed):
     # exceeds its 1 - 1e-6 quantile with chance 1e-6; seeds are fixed.
     scheme, rows = LocalHashing(2, cohorts=3), 60_000
     secrets = np.random.default_rng(5).integers(0, 256, (rows, 16), dtype=np.uint8)
-    encoder = Encoder(scheme, seed=3)
+    encoder = ReportEncoder(scheme, seed=3)
     sent = encoder.encode_many(["tea"] * rows, secrets if keyed else None)
     counts = Counts(scheme).update(sent)
     chances = np.full((3, 8), float(scheme.low))

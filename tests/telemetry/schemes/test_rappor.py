@@ -11,7 +11,7 @@ import pytest
 
 from sfumato.privacy import Accountant
 from sfumato.privacy.statement import PrivacyStatement
-from sfumato.telemetry import Params
+from sfumato.telemetry import Rappor
 from sfumato.telemetry.schemes.base import read_scheme
 
 GRID = 65536
@@ -41,7 +41,7 @@ def unpacked(payload, cells):
 @pytest.mark.parametrize(("f", "p", "q"), [(0.73, 0, 1), (0.5, 0.25, 0.75), (0.001, 0.4, 0.41)])
 def test_the_chances_that_run_are_exactly_those_that_are_stated(f, p, q):
     # Every number is met once, so how often a cell is 1 is its chance times 65536, exactly.
-    params = Params(3, 1, 1, f=f, p=p, q=q)
+    params = Rappor(3, 1, 1, f=f, p=p, q=q)
     kept = params.respond(Counted(), np.ones((GRID, 1), np.int32))
     assert unpacked(kept, 3).sum(0).tolist() == [params.flip, GRID - params.flip, params.flip]
     ones = {}
@@ -76,7 +76,7 @@ def law(params, cells):
 @pytest.mark.parametrize(("bits", "hashes"), [(2, 1), (3, 1), (4, 2), (5, 2)])
 @pytest.mark.parametrize(("f", "p", "q"), [(0.73, 0, 1), (0.5, 0.25, 0.75), (0.3, 0, 0.5)])
 def test_epsilons_are_the_largest_log_ratios_over_all_values_and_reports(bits, hashes, f, p, q):
-    params = Params(bits, hashes, 1, f=f, p=p, q=q)
+    params = Rappor(bits, hashes, 1, f=f, p=p, q=q)
     laws = [law(params, cells) for cells in itertools.combinations(range(bits), hashes)]
     worst = [
         max(math.log(a[which][r] / b[which][r]) for a in laws for b in laws for r in a[which])
@@ -90,7 +90,7 @@ def test_epsilons_are_the_largest_log_ratios_over_all_values_and_reports(bits, h
 @pytest.mark.parametrize(("bits", "hashes"), [(3, 1), (4, 2), (5, 2)])
 @pytest.mark.parametrize("f", [0.2, 0.5, 0.9])
 def test_the_loss_covers_every_pair_of_values_at_every_epsilon(bits, hashes, f):
-    params = Params(bits, hashes, 1, f=f)
+    params = Rappor(bits, hashes, 1, f=f)
     laws = [law(params, cells)[0] for cells in itertools.combinations(range(bits), hashes)]
     charged = Accountant(relation="replace").compose(params.loss())
     assert charged.epsilon() >= params.epsilon_permanent * (1 - 1e-9)
@@ -101,7 +101,7 @@ def test_the_loss_covers_every_pair_of_values_at_every_epsilon(bits, hashes, f):
 
 
 def test_epsilon_is_never_too_low_where_sets_must_overlap():
-    params = Params(3, 2, 1, f=0.5)
+    params = Rappor(3, 2, 1, f=0.5)
     laws = [law(params, cells)[0] for cells in itertools.combinations(range(3), 2)]
     worst = max(math.log(a[r] / b[r]) for a in laws for b in laws for r in a)
     assert worst <= params.epsilon_permanent
@@ -112,10 +112,10 @@ def test_epsilon_is_never_too_low_where_sets_must_overlap():
 @pytest.mark.parametrize("share", [None, 1.5, 1.0, 0.9, 0.3, 0.05])
 def test_for_epsilon_never_promises_more_and_wastes_little(hashes, permanent, share):
     one = None if share is None else permanent * share
-    params = Params.for_epsilon(permanent, one, hashes=hashes, bits=16)
+    params = Rappor.for_epsilon(permanent, one, hashes=hashes, bits=16)
     assert params.epsilon_permanent <= permanent
     assert params.epsilon_one <= min(one or permanent, permanent)
-    less = Params(16, hashes, f=(params.flip - 1) / 32768)
+    less = Rappor(16, hashes, f=(params.flip - 1) / 32768)
     assert less.epsilon_permanent > permanent
     if share in (0.3, 0.05) and one > 0.1:
         assert params.epsilon_one > one * 0.98
@@ -126,10 +126,10 @@ def test_for_epsilon_never_promises_more_and_wastes_little(hashes, permanent, sh
 @pytest.mark.parametrize("permanent", [1.3e-4, 1e-3, 25.0, 1e308])
 @pytest.mark.parametrize("one", [1e-4, 1e-3, 12.0, 1e308])
 def test_for_epsilon_keeps_its_promise_at_the_extremes_and_refuses_beyond(permanent, one):
-    params = Params.for_epsilon(permanent, one, hashes=1, bits=16)
+    params = Rappor.for_epsilon(permanent, one, hashes=1, bits=16)
     for less in ((1e-9, one), (permanent, 1e-9)):
         with pytest.raises(ValueError, match="must be larger, not 1e-09"):
-            Params.for_epsilon(*less, hashes=1, bits=16)
+            Rappor.for_epsilon(*less, hashes=1, bits=16)
     flip, high, low = params.flip, params.high, params.low
     with mpmath.workdps(60):
         exact = 2 * mpmath.log(mpmath.mpf(GRID - flip) / flip)
@@ -140,12 +140,12 @@ def test_for_epsilon_keeps_its_promise_at_the_extremes_and_refuses_beyond(perman
 
 
 def test_for_epsilon_takes_the_quietest_instantaneous_response():
-    params = Params.for_epsilon(4.0, 1.0, hashes=1, bits=4)
+    params = Rappor.for_epsilon(4.0, 1.0, hashes=1, bits=4)
     noise = float(params.low * (1 - params.low) / (params.high - params.low) ** 2)
     for q in np.linspace(0.05, 1, 60):
         for p in np.linspace(0, q, 60)[:-1]:
             try:
-                other = Params(4, 1, f=params.f, p=float(p), q=float(q))
+                other = Rappor(4, 1, f=params.f, p=float(p), q=float(q))
             except ValueError:
                 continue
             if other.epsilon_one <= 1:
@@ -154,14 +154,14 @@ def test_for_epsilon_takes_the_quietest_instantaneous_response():
 
 
 def test_no_noise_is_said_to_be_no_privacy():
-    params = Params(f=0, p=0.4, q=0.6)
+    params = Rappor(f=0, p=0.4, q=0.6)
     assert params.epsilon_permanent == math.inf
     assert params.statement().startswith("NOT PRIVATE: epsilon_permanent is infinite")
-    assert Params(f=0).epsilon_one == math.inf
+    assert Rappor(f=0).epsilon_one == math.inf
 
 
 def test_the_statement_says_what_adds_up_and_what_is_not_hidden():
-    told = Params(f=0.5, p=0.25, q=0.75, metric="a\u00a0b").statement()
+    told = Rappor(f=0.5, p=0.25, q=0.75, metric="a\u00a0b").statement()
     assert isinstance(told, PrivacyStatement)
     assert told.relation == "replace"
     for part in (
@@ -175,7 +175,7 @@ def test_the_statement_says_what_adds_up_and_what_is_not_hidden():
         "Not hidden",
     ):
         assert part in told.covers
-    assert Params(f=0.5, p=0.25, q=0.75).epsilon_one == pytest.approx(
+    assert Rappor(f=0.5, p=0.25, q=0.75).epsilon_one == pytest.approx(
         float(told.covers.split("alone costs epsilon ")[1].split(". ")[0]), rel=1e-5
     )
 
@@ -195,21 +195,21 @@ BAD = {
 
 @pytest.mark.parametrize(("name", "value"), [(n, v) for n in BAD for v in BAD[n]])
 def test_a_bad_parameter_is_refused_by_its_name(name, value):
-    with pytest.raises(ValueError, match=rf"Params: {name} must"):
-        Params(**{"f": 0.5, "p": 0.0} | {name: value})
+    with pytest.raises(ValueError, match=rf"Rappor: {name} must"):
+        Rappor(**{"f": 0.5, "p": 0.0} | {name: value})
 
 
 def test_sizes_that_contradict_each_other_are_refused():
     with pytest.raises(ValueError, match="hashes must be at most bits, 3"):
-        Params(3, 4, f=0.5)
+        Rappor(3, 4, f=0.5)
     with pytest.raises(ValueError, match="exclude each other"):
-        Params(f=0.5, categories=["a"], edges=[0, 1])
+        Rappor(f=0.5, categories=["a"], edges=[0, 1])
     with pytest.raises(ValueError, match="bits must be 2 for 2 known values"):
-        Params(64, f=0.5, categories=["a", "b"])
+        Rappor(64, f=0.5, categories=["a", "b"])
 
 
 def test_a_known_domain_has_one_cell_each_and_refuses_others_by_position():
-    basic = Params(f=0.5, categories=["no", "yes", "3"])
+    basic = Rappor(f=0.5, categories=["no", "yes", "3"])
     assert (basic.bits, basic.hashes, basic.cohorts, basic.domain) == (3, 1, 1, ["no", "yes", "3"])
     assert basic.members(["yes", "3", "no"]).tolist() == [[[1]], [[2]], [[0]]]
     assert basic.members([3]).tolist() == [[[2]]]
@@ -219,11 +219,11 @@ def test_a_known_domain_has_one_cell_each_and_refuses_others_by_position():
 
 
 def test_bins_take_their_lower_edge_and_what_is_outside_goes_to_the_ends():
-    bins = Params(f=0.5, edges=[0, 1, 10])
+    bins = Rappor(f=0.5, edges=[0, 1, 10])
     assert bins.members([-5, 0, 0.99, 1, 9.5, 10, 99]).ravel().tolist() == [0, 0, 0, 1, 1, 1, 1]
     assert bins.members(bins.domain).ravel().tolist() == [0, 1]
     for same in ([-0.0, 1, 10], np.array([0, 1, 10]), (edge for edge in (0, 1, 10))):
-        assert Params(f=0.5, edges=same).fingerprint == bins.fingerprint
+        assert Rappor(f=0.5, edges=same).fingerprint == bins.fingerprint
     with pytest.raises(ValueError, match="row 1 is not a number"):
         bins.members(np.array([0.0, math.nan]))
 
@@ -231,15 +231,15 @@ def test_bins_take_their_lower_edge_and_what_is_outside_goes_to_the_ends():
 @pytest.mark.parametrize(
     "params",
     [
-        Params(48, 2, 8, f=0.73),
-        Params(f=1 / 3, p=0.1, q=0.9, metric="größe \u2603"),
-        Params(f=0.5, categories=["a", "ü"]),
-        Params(f=0.5, edges=[-0.0, 0.1, 1e300]),
+        Rappor(48, 2, 8, f=0.73),
+        Rappor(f=1 / 3, p=0.1, q=0.9, metric="größe \u2603"),
+        Rappor(f=0.5, categories=["a", "ü"]),
+        Rappor(f=0.5, edges=[-0.0, 0.1, 1e300]),
     ],
 )
 def test_json_gives_the_same_parameters_and_any_change_is_noticed(params):
     told = json.loads(params.to_json())
-    assert read_scheme(params.to_json()) == Params.from_json(params.to_json()) == params
+    assert read_scheme(params.to_json()) == Rappor.from_json(params.to_json()) == params
     assert told["fingerprint"] == params.fingerprint
     other = {"metric": "other", "bits": told["bits"] + 1, "f": 0.6, "q": 0.95}
     for name, value in other.items():
@@ -251,7 +251,7 @@ def test_json_gives_the_same_parameters_and_any_change_is_noticed(params):
 
 
 def test_what_is_no_json_of_parameters_is_refused_with_the_reason():
-    good = json.loads(Params(f=0.5).to_json())
+    good = json.loads(Rappor(f=0.5).to_json())
     bad = {
         "not JSON": "{",
         "is not JSON": "[" * 10**5,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sfumato.telemetry import Counts, Encoder, SubsetSelection
+from sfumato.telemetry import Counts, ReportEncoder, SubsetSelection
 from sfumato.telemetry.keyed_randomness import ClientKeys, KeyedStream
 from sfumato.telemetry.schemes import subset_selection
 from sfumato.telemetry.schemes.base import read_scheme
@@ -39,7 +39,7 @@ def test_the_report_of_a_secret_follows_from_hashlib_and_hmac_alone(hashed):
     known = {"cells": 30, "cohorts": 4} if hashed else {"categories": names}
     scheme = SubsetSelection(1.2, **known, metric="drink")
     for secret in (bytes([i]) * 16 for i in range(40)):
-        report = Encoder(scheme, secret=secret).encode("word 7")
+        report = ReportEncoder(scheme, secret=secret).encode("word 7")
         at = cohort(scheme, secret)
         own = hashed_cell("word 7", at, 30) if hashed else 7
         words = permanent_words(scheme, secret, "word 7")
@@ -86,7 +86,7 @@ def test_drawn_and_derived_reports_have_the_stated_chances(keyed):
     # Each cell's count is binomial; the largest of 60 deviations exceeds 6 with chance < 2e-7.
     scheme, rows = SubsetSelection(1.5, cells=20, cohorts=3), 60_000
     secrets = np.random.default_rng(6).integers(0, 256, (rows, 16), dtype=np.uint8)
-    sent = Encoder(scheme, seed=4).encode_many(["tea"] * rows, secrets if keyed else None)
+    sent = ReportEncoder(scheme, seed=4).encode_many(["tea"] * rows, secrets if keyed else None)
     assert set(np.unpackbits(sent.payload, axis=1).sum(axis=1).tolist()) == {scheme.chosen}
     counts = Counts(scheme).update(sent)
     chances = np.full((3, 20), float(scheme.low))
@@ -101,7 +101,7 @@ def test_a_count_is_estimated_without_bias_from_its_cell():
     # 30 % of 40,000 values; a deviation beyond 6 standard errors has chance 2e-9 for each.
     scheme = SubsetSelection(1.0, ["tea", "milk"], other=True)
     drinks = np.repeat(["tea", "milk", "rum"], [12_000, 24_000, 4_000])
-    counts = Counts(scheme).update(Encoder(scheme, seed=1).encode_many(drinks))
+    counts = Counts(scheme).update(ReportEncoder(scheme, seed=1).encode_many(drinks))
     high, low = float(scheme.high), float(scheme.low)
     estimates = (counts.cells[0] - 40_000 * low) / (high - low)
     error = np.sqrt(40_000 * 0.25) / (high - low)  # a cell's variance is at most a quarter
@@ -111,7 +111,7 @@ def test_a_count_is_estimated_without_bias_from_its_cell():
 def test_values_that_are_no_category_are_one_value_with_one_response():
     scheme = SubsetSelection(1.0, [str(i) for i in range(40)], other=True)
     assert scheme.members(["gin", "3", "rum", "(other)"]).ravel().tolist() == [40, 3, 40, 40]
-    client = Encoder(scheme, secret=bytes(16))
+    client = ReportEncoder(scheme, secret=bytes(16))
     sent = client.encode_many(["gin", "rum", "(other)"]).payload
     assert (sent == sent[0]).all()
     assert scheme.domain == [*scheme.categories, "(other)"]

@@ -16,7 +16,7 @@ from sfumato.attack.decoders.priors import Prior, believed
 from sfumato.attack.numerics import THREADS, Progress, in_blocks, sigmoid
 from sfumato.core.validation import one_of, whole
 
-__all__ = ["Plan", "Sampler", "chain_agreement", "joint_decoder", "propagated"]
+__all__ = ["Sampler", "SamplingPlan", "chain_agreement", "joint_decoder", "propagated"]
 
 ROUNDS, SWEEPS = 12, 2  # of the prior, and of messages between two of them
 CLOSE = 2e-3  # largest change of a belief in a round at which messages have settled
@@ -54,7 +54,7 @@ LIMITS = {
 
 
 @dataclass(frozen=True)
-class Plan:
+class SamplingPlan:
     """How many candidates, steps and chains; the parameters of `joint_decoder`."""
 
     candidates_per_item: int
@@ -63,18 +63,20 @@ class Plan:
     chains: int
     random_state: int
 
-    def checked(self, owner: str) -> "Plan":
+    def checked(self, owner: str) -> "SamplingPlan":
         """The same, each in its plain type; ValueError where one is outside its limits."""
         given = {
             name: limit.check(owner, name, getattr(self, name)) for name, limit in LIMITS.items()
         }
-        return Plan(**given)
+        return SamplingPlan(**given)
 
 
 class Sampler:
     """Chains of all users of a channel."""
 
-    def __init__(self, seen: Channel, prior: Prior, expected: np.ndarray, plan: Plan) -> None:
+    def __init__(
+        self, seen: Channel, prior: Prior, expected: np.ndarray, plan: SamplingPlan
+    ) -> None:
         self._seen, self._prior, self._expected, self._plan = seen, prior, expected, plan
         draws = np.random.default_rng(plan.random_state)
         self._keys = draws.integers(2**63, size=(seen.users, plan.chains))
@@ -181,7 +183,7 @@ def joint_decoder(
     """
     owner = "joint_decoder"
     method = one_of(("propagation", "gibbs")).check(owner, "method", method)
-    plan = Plan(candidates_per_item, burn_in, samples, chains, random_state).checked(owner)
+    plan = SamplingPlan(candidates_per_item, burn_in, samples, chains, random_state).checked(owner)
     threads = THREADS.check(owner, "threads", threads)
     seen = channel(released, candidates)
     believes, expected = believed(owner, prior, seen, sizes)
@@ -228,7 +230,7 @@ def chain_agreement(
     Gelman and Rubin 1992.
     """
     owner = "chain_agreement"
-    plan = Plan(candidates_per_item, burn_in, samples, chains, random_state).checked(owner)
+    plan = SamplingPlan(candidates_per_item, burn_in, samples, chains, random_state).checked(owner)
     threads = THREADS.check(owner, "threads", threads)
     seen = channel(released, candidates)
     believes, expected = believed(owner, prior, seen, sizes)

@@ -55,7 +55,7 @@ def measured_information(scores: Any, truth: Any, prior: Any) -> MeasuredInforma
     the release about the profile (Gibbs' inequality), and that of true posteriors is all there is
     in them one by one; where items come together, what is told about several counts for each.
     Parameters: scores, chances from 0 to 1, users x candidates, at least 8 users; truth, booleans
-    of the same shape, or a `Truth`; prior, a chance for each candidate.
+    of the same shape, or a `GroundTruth`; prior, a chance for each candidate.
 
     >>> draws = np.random.default_rng(0)
     >>> truth = draws.random((400, 50)) < 0.2

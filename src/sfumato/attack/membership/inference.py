@@ -18,7 +18,7 @@ from sfumato.attack.membership.likelihood_ratio import (
     by_shadow_models,
     has_factors,
 )
-from sfumato.attack.membership.records import LEAST, Rows, Sides, look
+from sfumato.attack.membership.records import LEAST, Records, Sides, look
 from sfumato.core.validation import Limit, between, fraction, whole
 from sfumato.data.interactions import Interactions
 
@@ -27,7 +27,7 @@ __all__ = [
     "Attack",
     "MembershipInference",
     "Rate",
-    "ToldApart",
+    "RocCurve",
     "binomial_rate",
     "checked_settings",
     "inferred",
@@ -105,7 +105,7 @@ POINTS = 160
 
 
 @dataclass(frozen=True)
-class ToldApart:
+class RocCurve:
     """What a score, higher for members, tells; every rate with its interval.
 
     auc: the chance that a member scores above another, ties counting half; tpr: the share
@@ -133,7 +133,7 @@ class ToldApart:
         }
 
 
-def told_apart(members: np.ndarray, others: np.ndarray, confidence: float) -> ToldApart:
+def told_apart(members: np.ndarray, others: np.ndarray, confidence: float) -> RocCurve:
     """Measure a score on members and on others, neither of which may be empty.
 
     Guarantee: where the score was fixed before and rows are independent, each interval holds the
@@ -144,7 +144,7 @@ def told_apart(members: np.ndarray, others: np.ndarray, confidence: float) -> To
     size = members.size, others.size
     both = np.concatenate([members, others])
     gap = _below(members, both) / size[0] - _below(others, both) / size[1]
-    return ToldApart(
+    return RocCurve(
         *size,
         auc=mean_rank_rate(_area(members, others), min(size), confidence),
         tpr={
@@ -193,12 +193,12 @@ LIMITS: dict[str, Limit] = {
     "shadows": whole(3, 64),
     "random_state": whole(0, 2**32 - 1),
 }
-Score = Callable[[Rows], np.ndarray]
+Score = Callable[[Records], np.ndarray]
 Scores = dict[str, tuple[str, Score]]  # by name: what the attacker knows, and the score
 
 
 @dataclass(frozen=True)
-class Attack(ToldApart):
+class Attack(RocCurve):
     """One attack: what the attacker knows, how well it told members from others, what it refutes.
 
     epsilon: the lower bound for replacing one rating by another; an algorithm that is private under

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.attack.logistic import logistic
-from sfumato.attack.membership.records import ODD, Rows, Sides
+from sfumato.attack.membership.records import ODD, Records, Sides
 from sfumato.data.interactions import Interactions
 
 __all__ = ["by_factors", "by_kind_of_row", "by_shadow_models", "has_factors"]
@@ -21,7 +21,7 @@ COLUMNS = ("users", "items", "ratings")
 TINY = 1e-12
 SPREAD_ROWS = 50_000  # the spread is one number; more rows would not change it
 FEW, PRIOR = 5, 50  # rows that the law of all, and that of a rating, are worth in narrower ones
-Score = Callable[[Rows], np.ndarray]
+Score = Callable[[Records], np.ndarray]
 
 
 def by_kind_of_row(known: Sides) -> Score:
@@ -33,7 +33,7 @@ def by_kind_of_row(known: Sides) -> Score:
     kind = _kinds(known)
     laws = [_Laws(kind(side), side.errors) for side in known[:2]]
 
-    def score(rows: Rows) -> np.ndarray:
+    def score(rows: Records) -> np.ndarray:
         member, other = (law.log_density(kind(rows), rows.errors) for law in laws)
         return np.asarray(member - other, np.float64)
 
@@ -126,7 +126,7 @@ def _leaning(
     return np.asarray((sums + weight * toward) / (rows + weight))
 
 
-def _kinds(known: Sides) -> Callable[[Rows], np.ndarray]:
+def _kinds(known: Sides) -> Callable[[Records], np.ndarray]:
     """A number for each kind of row, from bounds that hold as many known rows each."""
 
     def edges(name: str, parts: int) -> np.ndarray:
@@ -136,7 +136,7 @@ def _kinds(known: Sides) -> Callable[[Rows], np.ndarray]:
     wanted = (("activity", KINDS), ("popularity", KINDS), ("ratings", LEVELS))
     bounds = [(name, parts, edges(name, parts)) for name, parts in wanted]
 
-    def kind(rows: Rows) -> np.ndarray:
+    def kind(rows: Records) -> np.ndarray:
         found = np.zeros(len(rows), np.int64)
         for name, parts, edge in bounds:
             found = found * parts + np.searchsorted(edge, getattr(rows, name), "right")
@@ -153,7 +153,9 @@ def has_factors(model: Any) -> bool:
     return all(hasattr(model, name) for name in ("_user_vectors", "_item_vectors"))
 
 
-def by_factors(model: Any, items: Any, known: Sides, rating: bool) -> Callable[[Rows], np.ndarray]:
+def by_factors(
+    model: Any, items: Any, known: Sides, rating: bool
+) -> Callable[[Records], np.ndarray]:
     """A score by logistic regression on what p_u, q_i and all items' vectors say about a pair.
 
     Parameters: items, the ids of all of them; known, rows of which the attacker knows the side;
@@ -164,7 +166,7 @@ def by_factors(model: Any, items: Any, known: Sides, rating: bool) -> Callable[[
     """
     shape = _inverse_moments(_components(model._item_vectors(items)))
 
-    def features(rows: Rows) -> np.ndarray:
+    def features(rows: Records) -> np.ndarray:
         return _features(model, rows, shape, rating)
 
     seen = np.concatenate([features(side) for side in known[:2]], axis=1)
@@ -188,7 +190,7 @@ def _inverse_moments(q: np.ndarray) -> np.ndarray:
     return np.linalg.pinv(q.T @ q / max(len(q), 1), rcond=1e-9, hermitian=True)
 
 
-def _features(model: Any, rows: Rows, shape: np.ndarray, rating: bool) -> np.ndarray:
+def _features(model: Any, rows: Records, shape: np.ndarray, rating: bool) -> np.ndarray:
     """A row for each statistic of a pair."""
     users, items = model._user_vectors(rows.pairs.users), model._item_vectors(rows.pairs.items)
     p, q = _components(users), _components(items)

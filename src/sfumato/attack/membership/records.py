@@ -12,14 +12,14 @@ from sfumato.attack.membership.divergence import LEAST as LEAST_ROWS
 from sfumato.attack.membership.divergence import KLDivergence, checked_errors, kl_divergence
 from sfumato.data.interactions import Interactions
 
-__all__ = ["Quarter", "Rows", "Sides", "look", "quarters"]
+__all__ = ["Quarter", "Records", "Sides", "look", "quarters"]
 
 LEAST = 40  # of each side: 20 to learn from, 20 to measure on
 ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
-class Rows:
+class Records:
     """Rows of one side, in random order, with what the model says about them.
 
     activity, popularity: how many ratings the user and the item have in both sides together, which
@@ -41,10 +41,10 @@ class Rows:
         """Predicted minus true ratings, as in thesis section 4.2.3."""
         return np.asarray(self.predicted - self.pairs.ratings, np.float64)
 
-    def part(self, rows: np.ndarray) -> "Rows":
+    def part(self, rows: np.ndarray) -> "Records":
         """The rows at these places, or where a mask is true."""
         columns = (self.predicted, self.activity, self.popularity, self.quarter)
-        return Rows(self.pairs.filter(rows), *(column[rows] for column in columns))
+        return Records(self.pairs.filter(rows), *(column[rows] for column in columns))
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -57,8 +57,8 @@ class Sides(NamedTuple):
     pairs that are on both sides, which tell nothing.
     """
 
-    members: Rows
-    others: Rows
+    members: Records
+    others: Records
     quarters: tuple[int, ...]
     left_out: int
 
@@ -82,14 +82,14 @@ def look(
     users, items = (_Counts(column) for column in zip(*hashes, strict=True))
     twice = _on_both([u * ODD ^ i for u, i in hashes])
     quarters = np.quantile(users.counts, (0.25, 0.5, 0.75), method="higher")
-    sides: list[Rows] = []
+    sides: list[Records] = []
     for at, (name, side) in enumerate((("train", train), ("test", test))):
         rows = random.permutation(np.flatnonzero(~twice[at]))[:sample]
         _enough(owner, name, rows.size, " that the other side has not")
         activity = users.of(at, rows)
         pairs = side.filter(rows)
         columns = activity, items.of(at, rows), np.searchsorted(quarters, activity, "right")
-        sides.append(Rows(pairs, _predicted(owner, name, model, pairs), *columns))
+        sides.append(Records(pairs, _predicted(owner, name, model, pairs), *columns))
     left_out = sum(int(side.sum()) for side in twice)
     return Sides(sides[0], sides[1], tuple(map(int, quarters)), left_out)
 

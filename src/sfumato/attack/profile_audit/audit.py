@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.attack.profile_audit.epsilon_choice import LARGEST, EpsilonChoice, Progress, chosen
-from sfumato.attack.profile_audit.scenario import POPULARITY, Point, Scene, Settings
+from sfumato.attack.profile_audit.scenario import POPULARITY, AttackSettings, Point, Scenario
 from sfumato.attack.report.html import AUDIENCE, write
 from sfumato.core.validation import positive
 from sfumato.data.interactions import Interactions
@@ -166,7 +166,7 @@ def audit_profiles(
 
     Thesis 3.5; privacy and utility as there.
     """
-    scene = Scene(OWNER, interactions, mechanism, Settings(known, sample, k, random_state))
+    scene = Scenario(OWNER, interactions, mechanism, AttackSettings(known, sample, k, random_state))
     own, choice = scene.own_epsilon, None
     if max_recovery is not None:
         choice = chosen(OWNER, scene, max_recovery, LARGEST, progress)
@@ -204,7 +204,7 @@ def _asked(
     return sorted({*others, own})
 
 
-def _attacked(scene: Scene, asked: list[float], progress: Progress | None) -> tuple[Point, ...]:
+def _attacked(scene: Scenario, asked: list[float], progress: Progress | None) -> tuple[Point, ...]:
     users = scene.users.size
 
     def at(place: int, epsilon: float) -> Point:

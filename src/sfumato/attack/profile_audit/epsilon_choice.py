@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.attack.profile_audit.scenario import Point, Scene, Settings
+from sfumato.attack.profile_audit.scenario import AttackSettings, Point, Scenario
 from sfumato.attack.report.html import AUDIENCE
 from sfumato.core.validation import fraction, positive
 from sfumato.data.interactions import Interactions
@@ -123,12 +123,12 @@ def choose_epsilon(
     >>> found.low <= found.epsilon <= found.high
     True
     """
-    scene = Scene(OWNER, interactions, mechanism, Settings(known, sample, k, random_state))
+    scene = Scenario(OWNER, interactions, mechanism, AttackSettings(known, sample, k, random_state))
     return chosen(OWNER, scene, max_recovery, largest, progress)
 
 
 def chosen(
-    owner: str, scene: Scene, max_recovery: float, largest: float, progress: Progress | None
+    owner: str, scene: Scenario, max_recovery: float, largest: float, progress: Progress | None
 ) -> EpsilonChoice:
     """The choice for a scene, by halving the part of the grid where it lies."""
     max_recovery = fraction.check(owner, "max_recovery", max_recovery)
@@ -137,7 +137,7 @@ def chosen(
         return _told(scene, [], max_recovery, top, None)
     tried: dict[int, Point] = {}
     grid = _grid(top)
-    search = _Search(scene, grid, tried, progress)
+    search = _EpsilonSearch(scene, grid, tried, progress)
     low, high = -1, len(grid) - 1  # what is lower than all that may be tried counts as kept
     if search.recovery(high) <= max_recovery:
         low = high
@@ -149,10 +149,10 @@ def chosen(
 
 
 @dataclass(frozen=True)
-class _Search:
+class _EpsilonSearch:
     """Points at places of the grid, each attacked once."""
 
-    scene: Scene
+    scene: Scenario
     grid: list[float]
     tried: dict[int, Point]
     progress: Progress | None
@@ -177,7 +177,7 @@ def _grid(largest: float) -> list[float]:
 
 
 def _told(
-    scene: Scene, points: list[Point], allowed: float, largest: float, best: Point | None
+    scene: Scenario, points: list[Point], allowed: float, largest: float, best: Point | None
 ) -> EpsilonChoice:
     low, high = _interval(points, allowed, scene.settings.random_state) if points else (0.0, 0.0)
     return EpsilonChoice(

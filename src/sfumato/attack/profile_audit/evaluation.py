@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from sfumato.attack.profile_audit.ground_truth import (
+    GroundTruth,
     SizePrior,
-    Truth,
     item_prior,
     profiles,
     size_prior,
@@ -21,10 +21,10 @@ from sfumato.core.validation import one_of, whole
 from sfumato.data.interactions import Interactions
 
 __all__ = [
+    "GroundTruth",
     "NeighbourRecall",
     "Reconstruction",
     "SizePrior",
-    "Truth",
     "item_prior",
     "neighbour_recall",
     "reconstruction",
@@ -209,9 +209,9 @@ def reconstruction(scores: Any, truth: Any, sizes: Any, *, ranks: int = 10) -> R
     ties, and no chance is involved. Items outside the candidates cannot be found and count as
     missed. An empty profile that is rebuilt as empty has cosine 1.
     Parameters: scores, users x candidates, higher for what is likelier in the profile, infinities
-    allowed; truth, a `Truth`, or booleans in that shape; sizes, how many items to take of each row
-    (an estimate; it is rounded and cut to 0 and the number of candidates) or one number for all;
-    ranks, R in (3.37): beyond the last candidate nothing is found.
+    allowed; truth, a `GroundTruth`, or booleans in that shape; sizes, how many items to take of
+    each row (an estimate; it is rounded and cut to 0 and the number of candidates) or one number
+    for all; ranks, R in (3.37): beyond the last candidate nothing is found.
 
     >>> truth = np.array([[True, True, False, False]])
     >>> told = reconstruction([[0.9, 0.5, 0.5, 0.1]], truth, 2)
@@ -268,7 +268,7 @@ def _taken(owner: str, sizes: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _right(owner: str, truth: Any, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    right, outside = truth if isinstance(truth, Truth) else (np.asarray(truth), 0)
+    right, outside = truth if isinstance(truth, GroundTruth) else (np.asarray(truth), 0)
     if right.shape != shape or right.dtype != np.bool_:
         raise ValueError(f"{owner}: truth must be booleans in the shape of scores, {shape}.")
     return right, np.broadcast_to(outside, shape[0])

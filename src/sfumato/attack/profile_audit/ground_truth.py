@@ -14,8 +14,8 @@ from sfumato.core.ids import ids_of, places_by_text, unique
 from sfumato.data.interactions import Interactions
 
 __all__ = [
+    "GroundTruth",
     "SizePrior",
-    "Truth",
     "distinct_ids",
     "item_prior",
     "profiles",
@@ -73,7 +73,7 @@ def _likeliest(counts: np.ndarray, users: int, a: float, b: float) -> tuple[floa
     return a, b
 
 
-class Truth(NamedTuple):
+class GroundTruth(NamedTuple):
     """Which candidates are in which profile, and how many more items it has.
 
     present: booleans, users x candidates; outside: for each user the items that are no candidates.
@@ -113,7 +113,7 @@ class SizePrior:
         }
 
 
-def truth_matrix(interactions: Interactions, users: Any, candidates: Any) -> Truth:
+def truth_matrix(interactions: Interactions, users: Any, candidates: Any) -> GroundTruth:
     """The true profiles of these users: which candidates they have, and how many other items.
 
     Guarantee: an item that occurs twice counts once; a user without rows has an empty profile; rows
@@ -132,7 +132,7 @@ def truth_matrix(interactions: Interactions, users: Any, candidates: Any) -> Tru
     inside = place >= 0
     present = np.zeros((users.size, candidates.size), bool)
     present[of[inside], place[inside]] = True
-    return Truth(present, np.bincount(of[~inside], minlength=users.size))
+    return GroundTruth(present, np.bincount(of[~inside], minlength=users.size))
 
 
 def item_prior(interactions: Interactions, candidates: Any, users: Any = None) -> np.ndarray:

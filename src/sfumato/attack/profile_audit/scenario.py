@@ -19,8 +19,8 @@ from sfumato.attack.decoders.taste_prior import TastePrior, learn_prior
 from sfumato.attack.leakage.symbol_bounds import profile_information
 from sfumato.attack.profile_audit.evaluation import Reconstruction, neighbour_recall, reconstruction
 from sfumato.attack.profile_audit.ground_truth import (
+    GroundTruth,
     SizePrior,
-    Truth,
     item_prior,
     size_prior,
     truth_matrix,
@@ -38,11 +38,11 @@ __all__ = [
     "BY_TASTE",
     "MOST",
     "POPULARITY",
+    "AttackSettings",
     "Attacker",
     "Point",
     "Recovered",
-    "Scene",
-    "Settings",
+    "Scenario",
     "Tell",
 ]
 
@@ -190,7 +190,7 @@ class Attacker:
         prior, sizes = item_prior(known, candidates), size_prior(known)
         return cls(candidates, prior, taste, sizes, some.size)
 
-    def recovered(self, seen: ReleasedProfiles, truth: Truth, tell: Tell) -> dict[str, Pair]:
+    def recovered(self, seen: ReleasedProfiles, truth: GroundTruth, tell: Tell) -> dict[str, Pair]:
         """By each attack: reconstructions of the true sizes, and of those that are estimated."""
         estimated = expected_sizes(seen, self.sizes)
 
@@ -225,7 +225,7 @@ ATTACKED = 1 << 22  # users x items, unless told: a large catalogue takes minute
 
 
 @dataclass(frozen=True)
-class Settings:
+class AttackSettings:
     """Whom to attack and how; see `audit_profiles`."""
 
     known: float
@@ -233,9 +233,9 @@ class Settings:
     k: int
     random_state: int
 
-    def checked(self, owner: str) -> "Settings":
+    def checked(self, owner: str) -> "AttackSettings":
         """The settings in plain types, or ValueError naming what is wrong."""
-        return Settings(
+        return AttackSettings(
             fraction.check(owner, "known", self.known),
             optional(whole(2, 2**31)).check(owner, "sample", self.sample),
             whole(1, 2**20).check(owner, "k", self.k),
@@ -249,7 +249,7 @@ class Settings:
         return min(MOST, max(ATTACKED // items, LEAST))
 
 
-class Scene:
+class Scenario:
     """Users of whom an attacker knows the profiles, and users whose releases are attacked.
 
     Guarantee: the same input gives the same figures; at every epsilon the same users are attacked,
@@ -258,7 +258,7 @@ class Scene:
     """
 
     def __init__(
-        self, owner: str, interactions: Interactions, mechanism: Any, settings: Settings
+        self, owner: str, interactions: Interactions, mechanism: Any, settings: AttackSettings
     ) -> None:
         self._owner, self.settings = owner, settings.checked(owner)
         self.mechanism = _mechanism(owner, mechanism)
@@ -348,7 +348,7 @@ class Scene:
             profile_nats=min(float(about_each) * size, _all_nats(self.candidates.size, size)),
         )
 
-    def _parts(self) -> Iterator[tuple[np.ndarray, Truth]]:
+    def _parts(self) -> Iterator[tuple[np.ndarray, GroundTruth]]:
         """Attacked users, as many at a time as there is room for, with their true profiles."""
         step = max(CELLS // self.candidates.size, 1)
         for start in range(0, self.users.size, step):

@@ -7,7 +7,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from sfumato.retrieve import BinaryIndex, Encoder, learned, project_and_sign, qolsh, tight_frame
+from sfumato.retrieve import BinaryIndex, CodeEncoder, learned, project_and_sign, qolsh, tight_frame
 
 __all__ = ["retrieval"]
 
@@ -36,7 +36,7 @@ def retrieval(console: Console, vectors: int = 50_000) -> list[dict[str, Any]]:
 
 BITS = 128
 LAST = learned(bits=BITS)
-CODES: dict[str, Encoder] = {
+CODES: dict[str, CodeEncoder] = {
     "random directions": project_and_sign(bits=BITS),
     "tight frame": tight_frame(bits=BITS),
     "10 bits flipped (qoLSH)": qolsh(bits=BITS, flips=10),
@@ -56,7 +56,7 @@ def _vectors(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _measured(
     name: str,
-    encoder: Encoder,
+    encoder: CodeEncoder,
     base: np.ndarray,
     queries: np.ndarray,
     truth: np.ndarray,

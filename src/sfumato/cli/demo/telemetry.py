@@ -6,7 +6,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from sfumato.telemetry import Counts, Encoder, Params, decode
+from sfumato.telemetry import Counts, Rappor, ReportEncoder, decode
 
 __all__ = ["telemetry"]
 
@@ -14,7 +14,7 @@ NAMES = ("word", "true count", "estimated", "95 % interval", "found")
 SYLLABLES = ("ba", "ce", "di", "fo", "gu", "la", "me", "ni", "po", "ru")
 WORDS, LISTED, ABSENT = 400, 90, 10
 SHOWN = (0, 1, 2, 5, 10, 20, 40, 80)
-SCHEME = Params.for_epsilon(3, bits=64, cohorts=32, metric="favourite word")
+SCHEME = Rappor.for_epsilon(3, bits=64, cohorts=32, metric="favourite word")
 
 
 def telemetry(console: Console, reports: int = 200_000) -> list[dict[str, Any]]:
@@ -25,7 +25,7 @@ def telemetry(console: Console, reports: int = 200_000) -> list[dict[str, Any]]:
         f"{SCHEME.payload_bytes} bytes of coin tosses, epsilon {SCHEME.epsilon_permanent:.3g}; "
         "decode(Counts(params).update(reports), candidates)"
     )
-    sent = Encoder(SCHEME).encode_many(words[drawn])
+    sent = ReportEncoder(SCHEME).encode_many(words[drawn])
     candidates = [*words[:LISTED], *(f"never{each}" for each in words[:ABSENT])]
     found = decode(Counts(SCHEME).update(sent), candidates)
     truth = np.zeros(len(candidates), np.int64)

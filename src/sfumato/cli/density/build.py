@@ -108,7 +108,7 @@ def build(
 ) -> None:
     """Learn from a table in one pass and write a model, private if --epsilon is given."""
     from sfumato.cli import printing, release_options
-    from sfumato.data.tables import Source
+    from sfumato.data.tables import PointFile
 
     given = context.params
     kind = _kind(kind, label, target)
@@ -121,7 +121,7 @@ def build(
         given["release_id"] = release_id = release_id or secrets.token_hex(16)
     model = _made(kind, given, names)
     stored = release_options.is_stored(ledger, release_id)
-    source = Source(data, names, beside, label is not None, skip_nulls, REMEDY, private)
+    source = PointFile(data, names, beside, label is not None, skip_nulls, REMEDY, private)
     begin = time.perf_counter()
     with release_options.way_back(ledger, release_id):
         # How many rows there are is not shown of those that are to be hidden.

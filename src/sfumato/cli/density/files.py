@@ -87,13 +87,13 @@ def asked(
 
 
 def _read(model: Any, file: Path, columns: str | None, beside: str | None) -> tuple[Any, Any]:
-    from sfumato.data.tables import Source
+    from sfumato.data.tables import PointFile
 
     known = list(getattr(model, "feature_names_in_", ()))
     given = columns or (",".join(known) if known and file.suffix != ".npy" else None)
     names = chosen(file, given, beside)
     text = hasattr(model, "classes_")
-    points, other = Source(file, names, beside, text).all()
+    points, other = PointFile(file, names, beside, text).all()
     width = points.shape[1]
     if width != model.n_features_in_:
         raise ValueError(

@@ -201,7 +201,7 @@ def _made(options: dict[str, Any]) -> Any:
 
 
 def _rappor(given: dict[str, Any]) -> Any:
-    from sfumato.telemetry import Params
+    from sfumato.telemetry import Rappor
 
     permanent, one = given.pop("epsilon", None), given.pop("epsilon_one", None)
     if permanent is None and one is not None:
@@ -209,13 +209,13 @@ def _rappor(given: dict[str, Any]) -> Any:
     if (permanent is None) == ("f" not in given):
         raise ValueError(f"{COMMAND}: give either --epsilon, or -f (and -p and -q).")
     if permanent is None:
-        return Params(**given)
+        return Rappor(**given)
     _refuse(given, ["p", "q"], "with --epsilon, which chooses them")
     try:
-        return Params.for_epsilon(permanent, one, **given)
+        return Rappor.for_epsilon(permanent, one, **given)
     except ValueError as error:  # which names the parameters of the library
-        told = str(error).replace("Params: permanent ", f"{COMMAND}: --epsilon ")
-        raise ValueError(told.replace("Params: one ", f"{COMMAND}: --epsilon-one ")) from None
+        told = str(error).replace("Rappor: permanent ", f"{COMMAND}: --epsilon ")
+        raise ValueError(told.replace("Rappor: one ", f"{COMMAND}: --epsilon-one ")) from None
 
 
 def _domain(options: dict[str, Any]) -> dict[str, Any]:

@@ -196,13 +196,13 @@ def kept(command: str, files: list[Path], of: Any, tell: Any) -> Any:
     """The reports of the files that `collected` would count, as they were sent."""
     from sfumato.telemetry import Reports
     from sfumato.telemetry.reports.reports import added
-    from sfumato.telemetry.reports.validation import Seen, counted_once
+    from sfumato.telemetry.reports.validation import HashSet, counted_once
 
     for file in files:
         check_reports(file)
         if is_counts(file):
             raise ValueError(f"{file}: holds counts; the likelihood needs files of reports.")
-    batches, seen, rows = [_none(of)], Seen(), 0
+    batches, seen, rows = [_none(of)], HashSet(), 0
     for batch in _batches(files, of):
         keep, refused, seen = counted_once(of, batch, seen)
         one = batch.take(keep)

@@ -58,7 +58,7 @@ def encode(
     it is a simulation in which every value is of another client.
     """
     from sfumato.cli import printing
-    from sfumato.telemetry import Encoder, write_reports
+    from sfumato.telemetry import ReportEncoder, write_reports
 
     named = files or ["-"]
     inputs = [Path(each) for each in named if each != "-"]
@@ -66,7 +66,7 @@ def encode(
         raise ValueError(f"{output}: reports are written as lines of JSON; name it .ndjson.")
     check_output(output, force, params, secret_file, *inputs)
     scheme = report_files.scheme(params)
-    encoder = Encoder(scheme, secret=_secret(secret_file), seed=seed)
+    encoder = ReportEncoder(scheme, secret=_secret(secret_file), seed=seed)
     numbers = getattr(scheme, "edges", None) is not None
     empty: Counter[str] | None = Counter() if skip_nulls else None
     columns = values.batches(

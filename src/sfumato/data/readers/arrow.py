@@ -13,9 +13,9 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from sfumato.data.readers.base import (
-    Found,
     Piece,
     Reading,
+    SourceLayout,
     missing_column,
     of_the_machine,
     row_bytes,
@@ -31,7 +31,7 @@ KINDS = (
 )
 
 
-def find(source: Any, columns: list[str]) -> Found:
+def find(source: Any, columns: list[str]) -> SourceLayout:
     if isinstance(source, ds.Dataset):
         return _dataset(source, columns)
     if isinstance(source, pa.RecordBatchReader):
@@ -56,7 +56,7 @@ def _is_pandas(source: Any) -> bool:
     return hasattr(source, "iloc") and hasattr(source, "columns")
 
 
-def _frame(source: Any, columns: list[str]) -> Found:
+def _frame(source: Any, columns: list[str]) -> SourceLayout:
     if _is_pandas(source):
         return _pandas(source, columns)
     if isinstance(source, Mapping):
@@ -71,10 +71,10 @@ def _frame(source: Any, columns: list[str]) -> Found:
         yield from source.select(columns).to_batches(max_chunksize=reading.batch_rows)
 
     piece = Piece("the table", 0, batches)
-    return Found([piece], source.num_rows, row_bytes(source.schema, columns))
+    return SourceLayout([piece], source.num_rows, row_bytes(source.schema, columns))
 
 
-def _exported(source: Any, columns: list[str]) -> Found:
+def _exported(source: Any, columns: list[str]) -> SourceLayout:
     """A frame or query of another library by the Arrow protocol: its own memory, no copy."""
     schema = pa.RecordBatchReader.from_stream(source).schema
     _check(schema, columns)
@@ -83,10 +83,10 @@ def _exported(source: Any, columns: list[str]) -> Found:
         yield from sliced(pa.RecordBatchReader.from_stream(source), reading.batch_rows)
 
     rows = len(source) if hasattr(source, "__len__") else None
-    return Found([Piece("the table", 0, batches)], rows, row_bytes(schema, columns))
+    return SourceLayout([Piece("the table", 0, batches)], rows, row_bytes(schema, columns))
 
 
-def _pandas(frame: Any, columns: list[str]) -> Found:
+def _pandas(frame: Any, columns: list[str]) -> SourceLayout:
     """A pandas frame, converted slice by slice so that its texts are never all there twice."""
     names = [name for name in frame.columns if isinstance(name, str)]
     for column in columns:
@@ -100,7 +100,7 @@ def _pandas(frame: Any, columns: list[str]) -> Found:
             yield _batch({name: part[name] for name in columns})
 
     width = row_bytes(_batch({name: frame[name].iloc[:100] for name in columns}).schema, columns)
-    return Found([Piece("the frame", 0, batches)], len(frame), width)
+    return SourceLayout([Piece("the frame", 0, batches)], len(frame), width)
 
 
 def _table_of(source: Mapping[str, Any], columns: list[str]) -> pa.Table:
@@ -132,7 +132,7 @@ def _array(values: Any, name: str) -> pa.Array | pa.ChunkedArray:
         raise TypeError(f"{name}: the column is not of one type that Arrow knows.") from None
 
 
-def _dataset(source: ds.Dataset, columns: list[str]) -> Found:
+def _dataset(source: ds.Dataset, columns: list[str]) -> SourceLayout:
     _check(source.schema, columns)
     pieces, rows = [], 0
     for fragment in source.get_fragments():
@@ -145,7 +145,7 @@ def _dataset(source: ds.Dataset, columns: list[str]) -> Found:
     counted = (
         rows if all(isinstance(f, ds.ParquetFileFragment) for f in source.get_fragments()) else None
     )
-    return Found(pieces, counted, row_bytes(source.schema, columns))
+    return SourceLayout(pieces, counted, row_bytes(source.schema, columns))
 
 
 def _fragment(
@@ -158,7 +158,7 @@ def _fragment(
     return batches
 
 
-def _iterable(source: Iterable[Any], columns: list[str]) -> Found:
+def _iterable(source: Iterable[Any], columns: list[str]) -> SourceLayout:
     def batches() -> Iterator[pa.RecordBatch]:
         for at, each in enumerate(source):
             if not _is_frame(each):
@@ -172,7 +172,7 @@ def _iterable(source: Iterable[Any], columns: list[str]) -> Found:
     return _once(batches, STREAM_ROW_BYTES * len(columns))
 
 
-def _once(start: Callable[[], Iterator[pa.RecordBatch]], width: int) -> Found:
+def _once(start: Callable[[], Iterator[pa.RecordBatch]], width: int) -> SourceLayout:
     used: list[bool] = []
 
     def batches(reading: Reading) -> Iterator[pa.RecordBatch]:
@@ -183,7 +183,7 @@ def _once(start: Callable[[], Iterator[pa.RecordBatch]], width: int) -> Found:
         used.append(True)
         yield from sliced(start(), reading.batch_rows)
 
-    return Found([Piece("the stream", 0, batches)], None, width)
+    return SourceLayout([Piece("the stream", 0, batches)], None, width)
 
 
 def _check(schema: pa.Schema, columns: list[str]) -> None:
@@ -199,7 +199,7 @@ PAGE, PAGE_HEADER = 1 << 20, 1 << 16  # bytes of a page as usually written, and 
 PIECE_ROWS = 1 << 18  # smaller row groups are read together
 
 
-def find_parquet(path: Path, columns: list[str]) -> Found:
+def find_parquet(path: Path, columns: list[str]) -> SourceLayout:
     with _plain_errors(path):
         metadata, schema = _opened(path)
     for column in columns:
@@ -207,7 +207,7 @@ def find_parquet(path: Path, columns: list[str]) -> Found:
             raise missing_column(str(path), column, schema.names)
     pieces = [_piece(path, metadata, columns, *run) for run in _runs(metadata)]
     width = max(row_bytes(schema, columns), _stored_bytes(metadata, columns))
-    return Found(
+    return SourceLayout(
         pieces, metadata.num_rows, width, BUFFER, lambda: _largest_page(path, metadata, columns)
     )
 

@@ -12,10 +12,10 @@ import pyarrow as pa
 __all__ = [
     "BATCH_ROWS",
     "FirstLine",
-    "Found",
     "Piece",
     "Reading",
     "ReadingReport",
+    "SourceLayout",
     "listed",
     "missing_column",
     "of_the_machine",
@@ -45,7 +45,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Found:
+class SourceLayout:
     """A source's pieces, its rows if known, bytes of a row, and bytes of a reader beside those.
 
     largest: bytes of the largest part that can only be read whole; looked up when it is asked for.

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from sfumato.core.validation import whole
 from sfumato.data.readers import arrow, text_files
-from sfumato.data.readers.base import BATCH_ROWS, Found, Piece, Reading
+from sfumato.data.readers.base import BATCH_ROWS, Piece, Reading, SourceLayout
 
 __all__ = ["Batches", "Piece", "Reading", "read_batches"]
 
@@ -72,7 +72,7 @@ class Batches:
     """
 
     columns: list[str]
-    found: Found
+    found: SourceLayout
     reading: Reading
     text: frozenset[str] = frozenset()
     skip_nulls: bool = False
@@ -113,7 +113,7 @@ def _as_text(column: pa.Array, name: str) -> pa.Array:
         raise TypeError(f"{name}: {column.type} cannot be read as text.") from None
 
 
-def _find(source: Any, columns: list[str], text: frozenset[str]) -> Found:
+def _find(source: Any, columns: list[str], text: frozenset[str]) -> SourceLayout:
     if isinstance(source, str | os.PathLike) or are_paths(source):
         paths = [source] if isinstance(source, str | os.PathLike) else source
         return _together([_file(p, columns, text) for each in paths for p in matches(each)])
@@ -143,7 +143,7 @@ def matches(path: str | os.PathLike[str]) -> list[Path]:
     return [Path(each) for each in matched]
 
 
-def _file(path: Path, columns: list[str], text: frozenset[str]) -> Found:
+def _file(path: Path, columns: list[str], text: frozenset[str]) -> SourceLayout:
     if path.name.lower().endswith(".parquet"):
         return arrow.find_parquet(path, columns)
     form = text_files.form_of(path)
@@ -155,9 +155,9 @@ def _file(path: Path, columns: list[str], text: frozenset[str]) -> Found:
     return text_files.find(path, form, columns, text)
 
 
-def _together(files: list[Found]) -> Found:
+def _together(files: list[SourceLayout]) -> SourceLayout:
     rows = [file.rows for file in files]
-    return Found(
+    return SourceLayout(
         [piece for file in files for piece in file.pieces],
         None if None in rows else sum(count for count in rows if count is not None),
         max(file.row_bytes for file in files),

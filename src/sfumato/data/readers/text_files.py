@@ -19,7 +19,7 @@ import duckdb
 import pyarrow as pa
 
 from sfumato.core.row_values import SAMPLE, kind_of, typed
-from sfumato.data.readers.base import Found, Piece, Reading, missing_column, of_the_machine
+from sfumato.data.readers.base import Piece, Reading, SourceLayout, missing_column, of_the_machine
 
 __all__ = [
     "BUFFER",
@@ -73,7 +73,7 @@ def form_of(path: Path) -> Form | None:
     return Form(form.delimiter, form.layout, zipped) if form else None
 
 
-def find(path: Path, form: Form, columns: list[str], text: frozenset[str]) -> Found:
+def find(path: Path, form: Form, columns: list[str], text: frozenset[str]) -> SourceLayout:
     with plain_errors(path), connected(Reading()) as connection:
         sample = _csv_types if form.delimiter else _json_types
         types, kinds = sample(connection, path, form, columns, text)
@@ -85,7 +85,7 @@ def find(path: Path, form: Form, columns: list[str], text: frozenset[str]) -> Fo
             rows = rows.select(*map(duckdb.ColumnExpression, columns))
             yield from typed(rows.to_arrow_reader(reading.batch_rows), kinds, str(path))
 
-    return Found([Piece(str(path), 0, batches)], None, 64 * len(columns), READER_BYTES)
+    return SourceLayout([Piece(str(path), 0, batches)], None, 64 * len(columns), READER_BYTES)
 
 
 def json_names(path: Path, form: Form) -> list[str]:

@@ -39,8 +39,8 @@ from sfumato.density.classify.kernel_classes import (
     refuse_told,
 )
 from sfumato.density.classify.naive_bayes import (
+    LabelledRows,
     ReleasedClassColumns,
-    Rows,
     bare,
     check_cells,
     planned,
@@ -407,7 +407,7 @@ class SketchClassifier(ClassAnswers):
         levels = levels_of(self._owner, plain["categorical"], setting.bounds)
         cut = Bins(setting.bounds, plain["bins"], levels)
         check_cells(self._owner, len(classes), cut)
-        rows = Rows(cut.codes(data.points), data.places, data.weights)
+        rows = LabelledRows(cut.codes(data.points), data.places, data.weights)
         labels = labels_of(classes)
         told = dict(labels=labels, bounds=setting.bounds, bins=cut.bins, levels=levels)
         if plain["epsilon"] is None:

@@ -16,7 +16,7 @@ from sfumato.density.classify.log_odds import contrasts
 from sfumato.density.classify.naive_bayes import Columns
 from sfumato.privacy.accounting.losses import Loss
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import Plan, Release, Terms
+from sfumato.privacy.release import Release, ReleasePlan, ReleaseTerms
 from sfumato.sketch.kernel_sums.fourier import ReleasedKernelFourier
 from sfumato.sketch.kernel_sums.grid import ReleasedKernelGrid
 from sfumato.sketch.kernel_sums.race import ReleasedRace
@@ -54,11 +54,11 @@ class Planned:
     """Something that is released as sketches are: by a plan that is made for the terms."""
 
     owner: str
-    plan: Callable[[Terms], Plan[Any]]
+    plan: Callable[[ReleaseTerms], ReleasePlan[Any]]
 
     def release(self, epsilon: float, delta: float = 0.0, **options: Any) -> Release:
         """The release under these terms: charged before any noise is drawn."""
-        terms = Terms.of(self.owner, epsilon, delta, options)  # type: ignore[arg-type]
+        terms = ReleaseTerms.of(self.owner, epsilon, delta, options)  # type: ignore[arg-type]
         made: Release = self.plan(terms).publish(terms)
         return made
 
@@ -128,8 +128,8 @@ class ReleasedClassKernels(Release):
 
 
 def planned_kernels(
-    labels: tuple[Any, ...], sketches: list[Any], empty: Any, terms: Terms
-) -> Plan[ReleasedClassKernels]:
+    labels: tuple[Any, ...], sketches: list[Any], empty: Any, terms: ReleaseTerms
+) -> ReleasePlan[ReleasedClassKernels]:
     """The release of all classes' sketches under these terms; `empty` is one of their setting.
 
     What it costs is read from a release of the empty sketch, which holds nobody's data.
@@ -145,7 +145,7 @@ def planned_kernels(
         }
 
     mechanism = f"for each of {len(labels)} classes: {trial.mechanism}"
-    return Plan(
+    return ReleasePlan(
         ReleasedClassKernels,
         {"labels": labels},
         replace(Loss.from_dict(trial.loss), relation=terms.relation),
@@ -154,13 +154,13 @@ def planned_kernels(
     )
 
 
-def _each(terms: Terms) -> Terms:
+def _each(terms: ReleaseTerms) -> ReleaseTerms:
     """The terms of one class's sketch: nobody pays for it alone, and an exchange is two events."""
     unpaid = replace(terms, ledger=None, dataset="", release_id=None)
     return replace(unpaid, relation="add/remove", contributions=terms.events)
 
 
-def _released(sketch: Stored, terms: Terms, source: Source | None) -> Any:
+def _released(sketch: Stored, terms: ReleaseTerms, source: Source | None) -> Any:
     return sketch.release(  # type: ignore[attr-defined]
         terms.epsilon,
         terms.delta,

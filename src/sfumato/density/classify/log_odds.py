@@ -9,7 +9,7 @@ import numpy as np
 from sfumato.density.classify.encoding import Bins
 from sfumato.density.smoothing_spline import smoothed
 
-__all__ = ["SCORE_CELLS", "Evidence", "Scorer", "Table", "calibrated", "contrasts"]
+__all__ = ["SCORE_CELLS", "EvidenceTable", "Scorer", "WeightsOfEvidence", "calibrated", "contrasts"]
 
 MOST = 3.0  # evidence of one column is within this, in nats
 FLOOR = 0.25  # of a share: standard deviations of its noise, and rows
@@ -25,7 +25,7 @@ def contrasts(classes: int) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class WeightsOfEvidence:
     """The log ratio of shares, of a class against all others, in every cell of every column.
 
     counts: of classes by cells, with noise of this variance. Histograms of columns that measure
@@ -61,7 +61,7 @@ class Evidence:
         noise = np.stack([left[others].sum(axis=0), left[k]])
         return size, counted / size[:, None], noise / size[:, None] ** 2
 
-    def table(self, k: int) -> "Table":
+    def table(self, k: int) -> "EvidenceTable":
         """The evidence for class k, and its moments over both groups."""
         size, share, noise = self._groups(k)
         floor = FLOOR * (np.sqrt(noise.sum(axis=0)) + 1 / size.sum())
@@ -72,11 +72,11 @@ class Evidence:
         mean = self.bins.sums(whole * cells)
         centre = part @ mean
         spread = self.bins.sums(part @ whole * cells**2) - centre**2
-        return Table(cells, size, centre, mean - centre, spread)
+        return EvidenceTable(cells, size, centre, mean - centre, spread)
 
 
 @dataclass(frozen=True)
-class Table:
+class EvidenceTable:
     """One class against the others: evidence by cell, and by column its centre, means, variance."""
 
     cells: np.ndarray
@@ -134,7 +134,7 @@ class Scorer:
     reach: what scores are clipped to, so that none is past those that calibration has seen.
     """
 
-    table: Table
+    table: EvidenceTable
     weights: np.ndarray
     start: float
     reach: float

@@ -17,9 +17,9 @@ from sfumato.core.validation import one_of, positive, whole
 from sfumato.density.classify.encoding import LABELS, LEVELS, Bins
 from sfumato.density.classify.log_odds import (
     SCORE_CELLS,
-    Evidence,
+    EvidenceTable,
     Scorer,
-    Table,
+    WeightsOfEvidence,
     calibrated,
     contrasts,
 )
@@ -27,14 +27,14 @@ from sfumato.density.sequential_release import NO_NOISE, Step, StepNoise, cheape
 from sfumato.privacy.noise.discrete import LARGEST
 from sfumato.privacy.noise.distribution import LAWS, NoiseLaw
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import Plan, Release, Terms
+from sfumato.privacy.release import Release, ReleasePlan, ReleaseTerms
 
 __all__ = [
     "UNIT",
     "ClassColumns",
     "Columns",
+    "LabelledRows",
     "ReleasedClassColumns",
-    "Rows",
     "bare",
     "check_cells",
     "limited",
@@ -163,11 +163,11 @@ class Columns(Stored, in_files=False):
         return out
 
     @cached_property
-    def _evidence(self) -> Evidence:
-        return Evidence(self.cut, self._counts, self._variances[0])
+    def _evidence(self) -> WeightsOfEvidence:
+        return WeightsOfEvidence(self.cut, self._counts, self._variances[0])
 
     @cached_property
-    def _tables(self) -> list[Table]:
+    def _tables(self) -> list[EvidenceTable]:
         return [self._evidence.table(k) for k in contrasts(len(self.labels))]
 
     @cached_property
@@ -178,7 +178,7 @@ class Columns(Stored, in_files=False):
         ]
 
 
-def scorer_of(table: Table, products: np.ndarray, variance: float) -> Scorer:
+def scorer_of(table: EvidenceTable, products: np.ndarray, variance: float) -> Scorer:
     """The scores that a table and sums of products in steps, with noise, make."""
     rows = float(table.sizes.sum()) * (UNIT / table.unit) ** 2
     return table.scorer(products / rows, math.sqrt(variance) / rows)
@@ -224,7 +224,7 @@ SHARES = Fraction(15, 20), Fraction(3, 20), Fraction(2, 20)  # of the budget, by
 
 
 @dataclass(frozen=True)
-class Rows:
+class LabelledRows:
     """Labelled rows: cells of columns, places of classes, and whole weights or None for ones."""
 
     codes: np.ndarray
@@ -238,7 +238,7 @@ class Rows:
             out += _counted(self.places * cells + column, self.weights, classes * cells)
         return out.reshape(classes, cells)
 
-    def products(self, table: Table, limits: Limits) -> np.ndarray:
+    def products(self, table: EvidenceTable, limits: Limits) -> np.ndarray:
         """Sums of products of two columns' evidence, in whole steps."""
         columns = self.codes.shape[1]
         total = np.zeros((columns, columns), np.int64)
@@ -260,11 +260,11 @@ def _counted(cells: np.ndarray, weights: np.ndarray | None, size: int) -> np.nda
     return np.bincount(cells, weights, size).astype(np.int64)
 
 
-def filled(rows: Rows, cut: Bins, classes: int, made: StepNoise) -> dict[str, np.ndarray]:
+def filled(rows: LabelledRows, cut: Bins, classes: int, made: StepNoise) -> dict[str, np.ndarray]:
     """The three tables; each step reads the rows and the tables before it, with their noise."""
     held, limits = contrasts(classes), Limits(cut.columns, made.law)
     counts = made.added(0, rows.counts(classes, cut.total))
-    evidence = Evidence(cut, counts, made.variance(0))
+    evidence = WeightsOfEvidence(cut, counts, made.variance(0))
     tables = [evidence.table(k) for k in held]
     pairs = np.zeros((len(held), pairs_of(cut.columns)), np.int64)
     for place, table in enumerate(tables):
@@ -277,13 +277,15 @@ def filled(rows: Rows, cut: Bins, classes: int, made: StepNoise) -> dict[str, np
     return {"_counts": counts, "_pairs": pairs, "_scores": made.added(2, scores)}
 
 
-def bare(parameters: dict[str, Any], rows: Rows) -> ClassColumns:
+def bare(parameters: dict[str, Any], rows: LabelledRows) -> ClassColumns:
     """The tables without noise: for the curator."""
     cut = Bins(parameters["bounds"], parameters["bins"], parameters["levels"])
     return ClassColumns._make(parameters, filled(rows, cut, len(parameters["labels"]), NO_NOISE))
 
 
-def planned(parameters: dict[str, Any], rows: Rows, terms: Terms) -> Plan[ReleasedClassColumns]:
+def planned(
+    parameters: dict[str, Any], rows: LabelledRows, terms: ReleaseTerms
+) -> ReleasePlan[ReleasedClassColumns]:
     """The release of the tables under these terms.
 
     Guarantee: one row of one class changes, by 1 each, a cell of every column in the first table
@@ -307,7 +309,7 @@ def planned(parameters: dict[str, Any], rows: Rows, terms: Terms) -> Plan[Releas
         f"{third:.6g} on counters of scores; an event weighs at most 1"
     )
     scales = dict(noise=made.law, count_scale=first, pair_scale=second, score_scale=third)
-    return Plan(ReleasedClassColumns, {**parameters, **scales}, loss, mechanism, noisy)
+    return ReleasePlan(ReleasedClassColumns, {**parameters, **scales}, loss, mechanism, noisy)
 
 
 def _steps(law: str, cut: Bins, classes: int) -> list[Step]:

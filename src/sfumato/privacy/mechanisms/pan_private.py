@@ -22,7 +22,7 @@ from sfumato.privacy.noise.discrete import LARGEST, ROOM, coins, discrete_laplac
 from sfumato.privacy.random_source import Source, SystemSource
 from sfumato.privacy.rounding import UP, round_up
 
-__all__ = ["NoisyCells", "NoisyCount", "PanPrivateCounter", "PanPrivateDistinct"]
+__all__ = ["NoisyCount", "PanPrivateCounter", "PanPrivateDistinct", "PanPrivateTable"]
 
 
 @dataclass(frozen=True)
@@ -201,9 +201,9 @@ class PanPrivateDistinct(_PanPrivate):
     def _hides(self, how: dict[str, Any]) -> str:
         return "user"
 
-    def start(self, *, source: Source | None = None) -> "NoisyCells":
+    def start(self, *, source: Source | None = None) -> "PanPrivateTable":
         """A table of fair coins."""
-        return NoisyCells(self, coins(Fraction(1, 2), self.cells, source=source))
+        return PanPrivateTable(self, coins(Fraction(1, 2), self.cells, source=source))
 
     def sample(self, value: Any, trials: int, *, source: Source | None = None) -> np.ndarray:
         trials, source = self._trials(trials), source or SystemSource()
@@ -247,7 +247,7 @@ class PanPrivateDistinct(_PanPrivate):
         )
 
 
-class NoisyCells:
+class PanPrivateTable:
     """A pan-private table under way. It cannot merge: two noisy bits do not make one of either."""
 
     def __init__(self, mechanism: PanPrivateDistinct, bits: np.ndarray) -> None:
@@ -266,7 +266,7 @@ class NoisyCells:
         return float(self.mechanism.estimate(int(self.bits.sum()) + noise))
 
 
-def _one_more(counter: "NoisyCount | NoisyCells") -> None:
+def _one_more(counter: "NoisyCount | PanPrivateTable") -> None:
     if counter.made >= counter.mechanism.outputs:
         owner, most = type(counter.mechanism).__name__, counter.mechanism.outputs
         raise ValueError(f"{owner}: outputs must be at most {most}, and all were made.")

@@ -219,7 +219,7 @@ def _compositions(total: int, parts: int) -> np.ndarray:
 PARTS = ("grid", "log_prior", "log_likelihood", "counts")  # of a model
 
 
-class Model(Protocol):
+class PosteriorModel(Protocol):
     """A model on public grids: of parameters, and of the values that a row may take.
 
     grid: the parameters, one a row; log_prior[theta] and log_likelihood[x, theta]: whole numbers of
@@ -257,7 +257,7 @@ class PosteriorSample(Mechanism):
     Wang, Fienberg and Smola 2015, theorem 1, with the constants derived above.
     """
 
-    model: Model
+    model: PosteriorModel
     epsilon: Any
     domain = "a column of rows of the model"
     LIMITS = {"epsilon": rational}

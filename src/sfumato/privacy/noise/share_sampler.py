@@ -13,7 +13,7 @@ from sfumato.privacy.noise.exact.share_laws import LEADING, NumberOfTerms, SizeS
 from sfumato.privacy.noise.tables import (
     CHUNK,
     LaplaceSampler,
-    Table,
+    SamplingTable,
     gaussian_sampler,
     laplace_sampler,
     parts,
@@ -33,8 +33,8 @@ class ShareSampler:
 
     def __init__(self, scale: Fraction, count: int) -> None:
         self._rate = 1 / scale
-        self._terms = Table(NumberOfTerms(self._rate, count))
-        self._strips = Table(SizeStrips(self._rate))
+        self._terms = SamplingTable(NumberOfTerms(self._rate, count))
+        self._strips = SamplingTable(SizeStrips(self._rate))
         self._slopes = self._doubts()
 
     def add(self, cells: np.ndarray, source: Source) -> None:

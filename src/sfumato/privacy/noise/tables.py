@@ -22,7 +22,7 @@ __all__ = [
     "CHUNK",
     "GaussianSampler",
     "LaplaceSampler",
-    "Table",
+    "SamplingTable",
     "gaussian_sampler",
     "laplace_sampler",
     "parts",
@@ -35,7 +35,7 @@ STRIPS = 4096  # Gaussian sigma, with a table entry for every number
 DIGIT = 10  # bits of a Laplace digit
 
 
-class Table:
+class SamplingTable:
     """The floors of a law, and where to start looking for each stretch of equal leading bits."""
 
     def __init__(self, law: Law) -> None:
@@ -64,14 +64,14 @@ class LaplaceSampler:
     def __init__(self, scale: Fraction) -> None:
         rate = 1 / scale
         if scale <= DIRECT:
-            self._tables = [Table(SizeOfLaplace(rate))]
+            self._tables = [SamplingTable(SizeOfLaplace(rate))]
             return
         lower = -(-(scale / 128).__ceil__().bit_length() // DIGIT)
         base = 1 << DIGIT
-        self._tables = [Table(SignedDigit(rate, base))]
+        self._tables = [SamplingTable(SignedDigit(rate, base))]
         for place in range(1, lower):
-            self._tables.append(Table(Digit(rate * base**place, base)))
-        self._tables.append(Table(Digit(rate * base**lower)))
+            self._tables.append(SamplingTable(Digit(rate * base**place, base)))
+        self._tables.append(SamplingTable(Digit(rate * base**lower)))
 
     def add(self, cells: np.ndarray, source: Source) -> None:
         """Add noise to every number of a one-dimensional int64 array."""
@@ -126,7 +126,7 @@ class GaussianSampler:
         while variance > (STRIPS << self._place) ** 2:
             self._place += 1
         narrow = variance / 4**self._place
-        self._table = Table(HalfGaussian(narrow, both=self._place == 0))
+        self._table = SamplingTable(HalfGaussian(narrow, both=self._place == 0))
         if self._place:
             self._slopes = self._doubts()
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.core.deprecation import renamed_method
 from sfumato.core.validation import optional, positive
-from sfumato.recommend.ranking import Seen
+from sfumato.recommend.ranking import ExcludedItems
 
 if TYPE_CHECKING:
     pass
@@ -48,7 +49,7 @@ def nearest(model: "Factorization", items: np.ndarray, n: int) -> tuple[np.ndarr
     queries = directions(model._in_blocks(model._item_vectors, items))
     itself = model.catalogue_.places(items)
     rows = np.where(itself >= 0, np.arange(items.size), -1)
-    seen = Seen(np.arange(items.size + 1), np.maximum(itself, 0), rows)
+    seen = ExcludedItems(np.arange(items.size + 1), np.maximum(itself, 0), rows)
     return model._shelf("cosines").best(queries, n, seen=seen)
 
 
@@ -201,7 +202,7 @@ class Factorization(Estimator, in_files=False):
         n = COUNT.check(type(self).__name__, "n", n)
         return parts(self, user, item, n)
 
-    def recommend_guest(
+    def recommend_fold_in(
         self,
         items: Any,
         ratings: Any = None,
@@ -226,6 +227,8 @@ class Factorization(Estimator, in_files=False):
         allowed = check_filter(type(self).__name__, filter, self.catalogue_)
         vector = guest(self, what, ratings, ridge)
         return self._ranked(vector[None], n, allowed, listed(what, self.catalogue_), True)
+
+    recommend_guest = renamed_method("recommend_guest", "recommend_fold_in")
 
     def _user_vectors(self, ids: np.ndarray) -> np.ndarray:
         """float32 (len(ids), factors): components and, last, the bias of each user."""
@@ -317,7 +320,7 @@ class Factorization(Estimator, in_files=False):
         vectors: np.ndarray,
         n: int,
         allowed: np.ndarray | None,
-        seen: Seen | None,
+        seen: ExcludedItems | None,
         one: bool,
         shelf: Ranking | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:

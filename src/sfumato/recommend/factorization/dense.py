@@ -10,7 +10,7 @@ from sfumato.core.storage import Cells
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.recommend import sgd_dense as factor_dense
-from sfumato.recommend.catalogue import Catalogue, Known
+from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
 from sfumato.recommend.factorization.sgd import START, Descent, Touched, in_ratings
 
 __all__ = ["DenseFactorization"]
@@ -42,8 +42,8 @@ class DenseFactorization(Descent):
     """
 
     LIMITS = Descent.LIMITS
-    _known_users: Known
-    _known_items: Known
+    _known_users: SortedCatalogue
+    _known_items: SortedCatalogue
     _factors: int
     _user_table: np.ndarray
     _item_table: np.ndarray
@@ -88,7 +88,10 @@ class DenseFactorization(Descent):
     def _begin(self, plain: dict[str, Any], train: Interactions, random: Generator) -> None:
         coded = train.coded()
         self._factors = plain["factors"]
-        self._known_users, self._known_items = Known(coded.user_ids), Known(coded.item_ids)
+        self._known_users, self._known_items = (
+            SortedCatalogue(coded.user_ids),
+            SortedCatalogue(coded.item_ids),
+        )
         self._user_table = _kept(_started(len(self._known_users), self._factors, random))
         self._item_table = _kept(_started(len(self._known_items), self._factors, random))
 
@@ -100,7 +103,7 @@ class DenseFactorization(Descent):
             more = ids[known.places(ids) < 0]
             if more.size:
                 rows = _rows(table, self._factors), _started(more.size, self._factors, random)
-                setattr(self, f"_known_{side}s", Known(np.concatenate([known.ids, more])))
+                setattr(self, f"_known_{side}s", SortedCatalogue(np.concatenate([known.ids, more])))
                 setattr(self, f"_{side}_table", _kept(np.concatenate(rows)))
 
     def _columns(self, data: Interactions) -> tuple[np.ndarray, np.ndarray]:
@@ -133,7 +136,7 @@ class DenseFactorization(Descent):
             size = table.size - ROOM
             table[:-ROOM] += random.standard_normal(size, np.float32) * np.float32(deviation)
 
-    def _vectors(self, known: Known, table: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    def _vectors(self, known: SortedCatalogue, table: np.ndarray, ids: np.ndarray) -> np.ndarray:
         found = known.places(ids)
         out: np.ndarray = _rows(table, self._factors)[found] * in_ratings(
             self._factors, self.scale_
@@ -180,7 +183,7 @@ class DenseFactorization(Descent):
             own = {name: array for name, array in arrays.items() if name.startswith(side)}
             rows = own.pop(f"{side}_rows")
             ids = {name.removeprefix(f"{side}_"): array for name, array in own.items()}
-            known = Known.from_arrays(ids)
+            known = SortedCatalogue.from_arrays(ids)
             if rows.shape[0] != len(known) or not np.isfinite(rows).all():
                 raise ValueError(f"{side}_rows must be finite, one row for each {side}.")
             setattr(self, f"_known_{side}s", known)

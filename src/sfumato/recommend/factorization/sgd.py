@@ -1,6 +1,6 @@
 """Descent: epochs of stochastic gradient descent, shuffled, threaded, and whole after Ctrl-C.
 
-Rows: ratings in columns that are shuffled by moving them, so that a pass reads in order. What is
+ShuffledRatings: columns that are shuffled by moving them, so that a pass reads in order. What is
 done whole or not at all: numbers that are put back, and Ctrl-C that waits.
 """
 
@@ -27,7 +27,7 @@ from sfumato.recommend.factorization.base import Factorization
 __all__ = [
     "START",
     "Descent",
-    "Rows",
+    "ShuffledRatings",
     "Touched",
     "in_ratings",
     "is_finite",
@@ -39,7 +39,7 @@ __all__ = [
 FEW = 4096  # rows below which an exact permutation costs nothing
 
 
-class Rows:
+class ShuffledRatings:
     """Columns of users, items and ratings that are shuffled by moving them."""
 
     def __init__(self, *columns: np.ndarray) -> None:
@@ -183,7 +183,7 @@ class Descent(Factorization, in_files=False):
             self._check_train(valid, "valid")
         random = np.random.default_rng(plain["random_state"])
         fresh._begin(plain, train, random)
-        rows = Rows(*fresh._columns(train), fresh._targets(train))
+        rows = ShuffledRatings(*fresh._columns(train), fresh._targets(train))
         try:
             for _ in range(plain["epochs"]):
                 to_the_end(lambda: fresh._epoch(plain, rows, random))
@@ -222,7 +222,7 @@ class Descent(Factorization, in_files=False):
             model._go_on(plain, batch, catalogue)
         else:
             model._begin_stream(plain, batch, random)
-        rows = Rows(*model._columns(batch), model._targets(batch))
+        rows = ShuffledRatings(*model._columns(batch), model._targets(batch))
         model.seen_ += len(batch)
         to_the_end(lambda: self._adopt(model._streamed(plain, rows, random)))
         return self
@@ -253,7 +253,7 @@ class Descent(Factorization, in_files=False):
         share = len(batch) / (self.seen_ + len(batch))
         self.mean_ += share * (float(batch.ratings.mean()) - self.mean_)
 
-    def _streamed(self, plain: dict[str, Any], rows: Rows, random: Generator) -> Self:
+    def _streamed(self, plain: dict[str, Any], rows: ShuffledRatings, random: Generator) -> Self:
         """One pass over a batch; where it fails, the tables are as they were before."""
         users, items, _ = rows.columns
         touched = self._touched(users, items) if plain["noise"] is None else self._all()
@@ -281,7 +281,7 @@ class Descent(Factorization, in_files=False):
         with np.errstate(over="ignore"):  # what float32 does not hold diverges, and is told so
             return np.asarray(stars, np.float32)
 
-    def _epoch(self, plain: dict[str, Any], rows: Rows, random: Generator) -> None:
+    def _epoch(self, plain: dict[str, Any], rows: ShuffledRatings, random: Generator) -> None:
         epoch = len(self.history_)
         rows.shuffle(random)
         rate = self._rate(plain, epoch / plain["epochs"])
@@ -296,7 +296,7 @@ class Descent(Factorization, in_files=False):
     def _pass(
         self,
         plain: dict[str, Any],
-        rows: Rows,
+        rows: ShuffledRatings,
         rate: float,
         share: float,
         random: Generator,

@@ -18,7 +18,7 @@ import numpy as np
 
 from sfumato.recommend.neighbours.profiles import Profiles
 
-__all__ = ["BLOCK", "Crowd", "memberships", "parts", "spaced", "weighted_memberships"]
+__all__ = ["BLOCK", "PopularityPrior", "memberships", "parts", "spaced", "weighted_memberships"]
 
 BLOCK = 1 << 22  # memberships held at a time
 LOOKED_AT = 1 << 24  # memberships from which the crowd is known
@@ -26,7 +26,7 @@ TINY = 1e-12
 
 
 @dataclass(frozen=True)
-class Crowd:
+class PopularityPrior:
     """mean and variance of an item's memberships between profiles; share and excess c as above.
 
     Without a share, None, the means of neighbours are taken as they are.
@@ -38,7 +38,7 @@ class Crowd:
     excess: float = 1.0
 
     @classmethod
-    def of(cls, profiles: Profiles, items: np.ndarray) -> "Crowd":
+    def of(cls, profiles: Profiles, items: np.ndarray) -> "PopularityPrior":
         """The crowd of these items, from all profiles or, where they are many, from some."""
         rows = spaced(len(profiles.users_), max(1, LOOKED_AT // items.size))
         sums, squares = np.zeros(items.size), np.zeros(items.size)
@@ -51,7 +51,7 @@ class Crowd:
 
     def fitted(
         self, profiles: Profiles, items: np.ndarray, rows: np.ndarray, weights: np.ndarray
-    ) -> "Crowd":
+    ) -> "PopularityPrior":
         """With the share and the excess that these neighbours show; both 1 if they are too few."""
         twice = (weights[:, ::2] > 0).any(axis=1) & (weights[:, 1::2] > 0).any(axis=1)
         most = float(self._spread.sum()) * int(twice.sum())
@@ -78,7 +78,7 @@ class Crowd:
         alone = ~weights.any(axis=1, keepdims=True)
         return np.where(alone, self.mean, told)
 
-    def at(self, columns: np.ndarray | slice) -> "Crowd":
+    def at(self, columns: np.ndarray | slice) -> "PopularityPrior":
         """The crowd of some of the items."""
         return replace(self, mean=self.mean[columns], variance=self.variance[columns])
 

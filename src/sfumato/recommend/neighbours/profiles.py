@@ -9,7 +9,7 @@ from sfumato.core.ids import ids_of, unique
 from sfumato.core.validation import one_of, whole
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.recommend import cooccurrence as overlaps
-from sfumato.recommend.catalogue import Known
+from sfumato.recommend.catalogue import SortedCatalogue
 
 __all__ = ["MEASURES", "Profiles", "RawProfiles"]
 
@@ -77,7 +77,7 @@ class RawProfiles:
         self.threads = THREADS.check("RawProfiles", "threads", threads)
         coded = interactions.coded()
         self.users_, self.items_ = coded.user_ids, coded.item_ids
-        self._known = Known(self.items_)
+        self._known = SortedCatalogue(self.items_)
         self._set(coded.user_codes, coded.item_codes, interactions.ratings)
 
     def _set(self, users: np.ndarray, items: np.ndarray, ratings: np.ndarray) -> None:
@@ -129,7 +129,7 @@ class RawProfiles:
         Parameters: rows, a column of row numbers; n, from 1 up; measure, one of the four.
         """
         asked = self._checked(rows)
-        mine = _Sets(self._starts, self._items, self._centred)
+        mine = _Queries(self._starts, self._items, self._centred)
         return self._nearest(mine, asked, asked, n, measure)
 
     def nearest_to(self, items: Any, n: int = 10, *, measure: str = "cosine") -> Near:
@@ -143,7 +143,7 @@ class RawProfiles:
         codes = self._known.places(ids)
         # The code after the last stands for all items that no user has: its list is empty.
         codes = np.where(codes < 0, self.items_.size, codes).astype(np.int32)
-        guest = _Sets(np.array([0, codes.size]), codes, np.zeros(codes.size))
+        guest = _Queries(np.array([0, codes.size]), codes, np.zeros(codes.size))
         return self._nearest(guest, np.zeros(1, np.int64), np.full(1, -1), n, measure)
 
     def memberships(self, items: Any, rows: Any = None) -> np.ndarray:
@@ -172,7 +172,7 @@ class RawProfiles:
         return out[:, back]
 
     def _nearest(
-        self, queries: "_Sets", rows: np.ndarray, own: np.ndarray, n: int, measure: str
+        self, queries: "_Queries", rows: np.ndarray, own: np.ndarray, n: int, measure: str
     ) -> Near:
         """The best of each query, found by threads that share out the queries."""
         measure = MEASURE.check("RawProfiles", "measure", measure)
@@ -195,7 +195,7 @@ class RawProfiles:
 
     def _find(
         self,
-        queries: "_Sets",
+        queries: "_Queries",
         rows: np.ndarray,
         own: np.ndarray,
         measure: str,
@@ -224,7 +224,7 @@ class RawProfiles:
         return column.astype(np.int64)
 
 
-class _Sets(NamedTuple):
+class _Queries(NamedTuple):
     """Queries: row r has items[starts[r] : starts[r + 1]], with values beside them."""
 
     starts: np.ndarray

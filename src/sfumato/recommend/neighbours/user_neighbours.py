@@ -6,12 +6,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sfumato.core.deprecation import renamed_method
 from sfumato.core.ids import distinct, is_one, kind_of
 from sfumato.core.validation import Limit, between, flag, number, one_of, optional, whole
 from sfumato.data.interactions import Interactions
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.recommend.base import Label, NotFittedError, Parameters, label_of
-from sfumato.recommend.catalogue import Catalogue, Known
+from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
 from sfumato.recommend.neighbours.neighbourhood import (
     Deviations,
     checked_profiles,
@@ -23,7 +24,7 @@ from sfumato.recommend.neighbours.neighbourhood import (
 )
 from sfumato.recommend.neighbours.popularity_shrinkage import (
     BLOCK,
-    Crowd,
+    PopularityPrior,
     spaced,
     weighted_memberships,
 )
@@ -85,7 +86,7 @@ class UserNeighbours(Parameters):
     }
     profiles_: Profiles
     catalogue_: Catalogue
-    crowd_: Crowd
+    crowd_: PopularityPrior
 
     def __init__(
         self,
@@ -115,13 +116,13 @@ class UserNeighbours(Parameters):
             profiles = RawProfiles(train, threads=told["threads"])
         profiles = checked_profiles("UserNeighbours", profiles, told)
         shelf = shelf_of("UserNeighbours", profiles, catalogue)
-        crowd = Crowd.of(profiles, shelf.ids)
+        crowd = PopularityPrior.of(profiles, shelf.ids)
         if told["shrink"]:
             rows = spaced(len(profiles.users_), SAMPLED)
             near, weights = neighbours(profiles, rows, told)
             crowd = crowd.fitted(profiles, shelf.ids, near, weights)
         rated = Deviations.of(profiles) if told["predicts"] == "ratings" else None
-        self._told, self._rated, self._known = told, rated, Known(profiles.users_)
+        self._told, self._rated, self._known = told, rated, SortedCatalogue(profiles.users_)
         self.profiles_, self.catalogue_, self.crowd_ = profiles, shelf, crowd
         return self
 
@@ -174,7 +175,7 @@ class UserNeighbours(Parameters):
             found[part], scores[part] = best(told, n, minimum)
         return listing(self.catalogue_, found, scores, is_one(users))
 
-    def recommend_guest(
+    def recommend_fold_in(
         self, items: Any, n: int = 10, *, filter: Any = None, minimum: float | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """The n best items for somebody who has these, which are not listed again; none is kept.
@@ -191,6 +192,8 @@ class UserNeighbours(Parameters):
         seen = listed(what, self.catalogue_)
         told = barred(self._scores(near, weights), allowed, seen, slice(0, 1))
         return listing(self.catalogue_, *best(told, n, minimum), True)
+
+    recommend_guest = renamed_method("recommend_guest", "recommend_fold_in")
 
     def similar_users(self, users: Any, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """The n users most like each, and how alike they are; shapes as in `recommend`.

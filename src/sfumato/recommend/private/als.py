@@ -21,7 +21,7 @@ from sfumato.recommend.private.noisy_statistics import Measured, NoisySums
 from sfumato.recommend.private.shrinkage import (
     Components,
     Measurements,
-    Seen,
+    NoisyObservations,
     beginning,
     capped,
     components,
@@ -30,7 +30,7 @@ from sfumato.recommend.private.shrinkage import (
     unit_power,
 )
 
-__all__ = ["Alternation", "Learned", "item_means", "own_vectors", "signs"]
+__all__ = ["Alternation", "NoisyFactors", "item_means", "own_vectors", "signs"]
 
 SIDES = ("items", "users")
 LENGTH = 3**0.5  # of typical vectors beside the 1 that measures biases
@@ -41,7 +41,7 @@ WIDTH = 64
 
 
 @dataclass(frozen=True)
-class Learned:
+class NoisyFactors:
     """Noisy biases and components, (rows, 1 + components) each, in units of half the range.
 
     residual: the variance of what is not explained; user_bias: the variance of users' biases.
@@ -98,7 +98,7 @@ class Alternation:
     wanted: int = 0
     sides: dict[str, _Side] = field(default_factory=dict)
 
-    def run(self) -> Learned:
+    def run(self) -> NoisyFactors:
         """Everything learned, from noisy sums and public numbers alone."""
         sizes, budget = self.sums.events.sizes, self.sums.budget
         number, rated = self.sums.total(FIRST)
@@ -113,11 +113,11 @@ class Alternation:
             self._step(step, SIDES[step % 2], SIDES[(step + 1) % 2])
         return self._learned()
 
-    def _learned(self) -> Learned:
+    def _learned(self) -> NoisyFactors:
         users, items = self.sides["users"], self.sides["items"]
         both = users.believed is not None and items.believed is not None
         p, q = users.whole(both), items.whole(both)
-        return Learned(self.mean, p, q, self.residual, users.spread)
+        return NoisyFactors(self.mean, p, q, self.residual, users.spread)
 
     def _step(self, step: int, side: str, other: str) -> None:
         own, others = self.sides[side], self.sides[other]
@@ -168,7 +168,9 @@ class Alternation:
     def _begin(self, own: _Side, others: _Side, sums: np.ndarray, told: Measured) -> None:
         counts = own.counts[:, None]
         variance = counts * self.residual + told.variance
-        own.bias, own.spread = shrunk_biases(Seen(sums[:, :1], counts, variance), own.counts)
+        own.bias, own.spread = shrunk_biases(
+            NoisyObservations(sums[:, :1], counts, variance), own.counts
+        )
         if told.vectors.size:
             begun, others.feedback = beginning(
                 sums[:, 1:],
@@ -202,8 +204,8 @@ class Alternation:
         others.feedback = found.against * found.feedback
 
 
-def _columns(seen: Seen, which: slice) -> Seen:
-    return Seen(seen.sums[:, which], seen.slope[:, which], seen.variance[:, which])
+def _columns(seen: NoisyObservations, which: slice) -> NoisyObservations:
+    return NoisyObservations(seen.sums[:, which], seen.slope[:, which], seen.variance[:, which])
 
 
 def _means(theirs: np.ndarray, told: Measured, counts: np.ndarray) -> np.ndarray:
@@ -213,7 +215,7 @@ def _means(theirs: np.ndarray, told: Measured, counts: np.ndarray) -> np.ndarray
     return np.asarray(y.T @ np.concatenate([ones, told.vectors], axis=1))
 
 
-def own_vectors(events: Events, known: Learned) -> np.ndarray:
+def own_vectors(events: Events, known: NoisyFactors) -> np.ndarray:
     """(users, 1 + components): ridge regressions of own ratings on noisy item vectors.
 
     The ridges are the variance of residuals over that of users' biases, and over 1, which is that
@@ -234,13 +236,13 @@ STEPS = 4
 USER_BIAS = 0.03  # variance of users' biases, where half the range of ratings is 1
 
 
-def item_means(sums: NoisySums) -> Learned:
+def item_means(sums: NoisySums) -> NoisyFactors:
     """The mean and the items' biases; users' rows are empty. It spends the whole budget."""
     sizes = sums.events.sizes
     number, rated = sums.total(FIRST)
     ratings = max(number, 1.0)
     mean = float(np.clip(rated / ratings, -1, 1))
-    known = Learned(mean, np.empty((0, 1)), np.zeros((sizes["items"], 1)), 0.25, USER_BIAS)
+    known = NoisyFactors(mean, np.empty((0, 1)), np.zeros((sizes["items"], 1)), 0.25, USER_BIAS)
     counts, measured = np.ones(sizes["items"]), np.zeros(sizes["items"])
     for step in range(STEPS):
         users = own_vectors(sums.events, known) if step else np.zeros((sizes["users"], 1))
@@ -264,7 +266,7 @@ def item_means(sums: NoisySums) -> Learned:
 
 def _mean_of(
     measured: np.ndarray, steps: int, counts: np.ndarray, residual: float, variance: float
-) -> Seen:
+) -> NoisyObservations:
     """The mean of the sums of so many steps, whose noises differ and whose ratings are the same."""
     slope = counts[:, None]
-    return Seen(measured[:, None] / steps, slope, slope * residual + variance / steps)
+    return NoisyObservations(measured[:, None] / steps, slope, slope * residual + variance / steps)

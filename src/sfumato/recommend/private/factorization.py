@@ -20,7 +20,7 @@ from sfumato.privacy.statement import PrivacyStatement
 from sfumato.recommend.base import BOUNDS
 from sfumato.recommend.catalogue import Catalogue
 from sfumato.recommend.factorization.base import Factorization
-from sfumato.recommend.private.als import Alternation, Learned, item_means, own_vectors
+from sfumato.recommend.private.als import Alternation, NoisyFactors, item_means, own_vectors
 from sfumato.recommend.private.inputs import (
     STEPS,
     Accounts,
@@ -141,14 +141,14 @@ class PrivateFile(Factorization, in_files=False):
             raise ValueError("the statement is not one of these parameters.")
 
 
-def learn(plain: dict[str, Any], sums: NoisySums) -> Learned:
+def learn(plain: dict[str, Any], sums: NoisySums) -> NoisyFactors:
     """Everything learned, for the whole budget of the sums."""
     if plain["unit"] == "user":
         return item_means(sums)
     return Alternation(sums, _steps(plain), plain["factors"], plain["seed"]).run()
 
 
-def centred(learned: Learned) -> Learned:
+def centred(learned: NoisyFactors) -> NoisyFactors:
     """The same predictions, the rows of users having mean 0: a stranger who shares one reads noise.
 
     What they had in common moves to the mean and to the items' biases.
@@ -322,7 +322,7 @@ class PrivateFactorization(PrivateFile):
     def _made(
         self,
         plain: dict[str, Any],
-        learned: Learned,
+        learned: NoisyFactors,
         shelf: Catalogue,
         accounts: Accounts,
         statement: PrivacyStatement,
@@ -347,12 +347,12 @@ class PrivateFactorization(PrivateFile):
     def _half(self) -> float:
         return (self.high_ - self.low_) / 2
 
-    def _noisy(self) -> Learned:
+    def _noisy(self) -> NoisyFactors:
         """What was learned of the items, in units of half the range."""
         items = self.item_vectors_.astype(np.float64)
         q = np.concatenate([items[:, -1:] / self._half, items[:, :-1]], axis=1)
         mean = (self.mean_ - self.low_) / self._half - 1
-        return Learned(mean, q[:0], q, self.residual_, self.user_bias_)
+        return NoisyFactors(mean, q[:0], q, self.residual_, self.user_bias_)
 
     def _user_vectors(self, ids: np.ndarray) -> np.ndarray:
         return _rows(self.user_vectors_, self._accounts.places(ids))

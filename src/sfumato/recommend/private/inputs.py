@@ -19,7 +19,7 @@ from sfumato.privacy.accounting.calibration import epsilon_of, gaussian_sigma
 from sfumato.privacy.accounting.losses import GaussianNoise, Loss
 from sfumato.privacy.mechanisms.contribution_bounding import bound_contributions
 from sfumato.privacy.random_source import stated
-from sfumato.privacy.release import Options, Terms
+from sfumato.privacy.release import ReleaseOptions, ReleaseTerms
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.recommend.base import Estimator
 from sfumato.recommend.catalogue import Catalogue
@@ -216,16 +216,16 @@ COVERS = {
 M = TypeVar("M", bound=Estimator)
 
 
-def terms(plain: dict[str, Any], options: Options, owner: str) -> Terms:
+def terms(plain: dict[str, Any], options: ReleaseOptions, owner: str) -> ReleaseTerms:
     """What was asked for, checked before anything is charged."""
-    asked: Options = {**options, "unit": plain["unit"], "relation": "add/remove"}
+    asked: ReleaseOptions = {**options, "unit": plain["unit"], "relation": "add/remove"}
     if plain["per_user"] is not None:
         asked["contributions"] = plain["per_user"]
-    return Terms.of(owner, plain["epsilon"], plain["delta"], asked)
+    return ReleaseTerms.of(owner, plain["epsilon"], plain["delta"], asked)
 
 
 def published(
-    terms: Terms,
+    terms: ReleaseTerms,
     loss: Loss,
     mechanism: str,
     plain: dict[str, Any],

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sfumato.core.deprecation import renamed_method
 from sfumato.core.ids import places_by_text, texts
 from sfumato.core.validation import DELTA, Limit, one_of, optional, positive, whole
 from sfumato.data.interactions import Interactions
@@ -19,7 +20,7 @@ from sfumato.privacy.mechanisms.contribution_bounding import bound_contributions
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.noise.distribution import NoiseLaw
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import Options, Plan, Terms
+from sfumato.privacy.release import ReleaseOptions, ReleasePlan, ReleaseTerms
 from sfumato.privacy.rounding import round_up
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.recommend.base import Label, NotFittedError, Parameters, label_of
@@ -28,14 +29,14 @@ from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
 from sfumato.sketch import CountSketch
 from sfumato.sketch.base import SEED
 
-__all__ = ["UNITS", "PrivateNeighbours", "Shape", "Touched", "counted"]
+__all__ = ["UNITS", "CountSensitivity", "PrivateNeighbours", "Shape", "counted"]
 
 UNITS = ("event", "user")
 BLOCK = 1 << 22  # pairs that are listed at a time
 
 
 @dataclass(frozen=True)
-class Touched:
+class CountSensitivity:
     """The most counts of items and of pairs that one unit changes, each by 1."""
 
     items: int
@@ -43,7 +44,7 @@ class Touched:
     replaced: bool
 
     @classmethod
-    def by(cls, unit: str, relation: str, per_user: int) -> "Touched":
+    def by(cls, unit: str, relation: str, per_user: int) -> "CountSensitivity":
         replaced = relation == "replace"
         if unit == "event":
             return cls(2, 2 * (per_user - 1), replaced)
@@ -145,7 +146,7 @@ class PrivateNeighbours(Parameters):
     >>> from sfumato.data import Interactions
     >>> had = Interactions(["ann", "ann", "bob"], ["tea", "milk", "tea"], [1, 1, 1])
     >>> model = PrivateNeighbours(epsilon=1, per_user=2).fit(had, catalogue=["tea", "milk", "rum"])
-    >>> model.statement.proof, model.recommend_guest(["tea"], n=2)[0].size
+    >>> model.statement.proof, model.recommend_fold_in(["tea"], n=2)[0].size
     ('proved', 2)
 
     McSherry and Mironov 2009; in a count sketch Melis, Danezis and De Cristofaro 2016.
@@ -207,7 +208,7 @@ class PrivateNeighbours(Parameters):
             kind = type(train).__name__
             raise TypeError(f"PrivateNeighbours: train must be Interactions, not {kind}.")
         shelf = _public(catalogue)
-        paid = Options(
+        paid = ReleaseOptions(
             ledger=ledger, dataset=dataset, release_id=release_id, source=source, unit=told["unit"]
         )
         terms = _terms(told, paid)
@@ -243,11 +244,13 @@ class PrivateNeighbours(Parameters):
         """As `ReleasedNeighbours.recommend`: from the users' own items, told in `exclude`."""
         return self._released().recommend(users, n, exclude=exclude, filter=filter)
 
-    def recommend_guest(
+    def recommend_fold_in(
         self, items: Any, n: int = 10, *, filter: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """As `ReleasedNeighbours.recommend_guest`."""
-        return self._released().recommend_guest(items, n, filter=filter)
+        """As `ReleasedNeighbours.recommend_fold_in`."""
+        return self._released().recommend_fold_in(items, n, filter=filter)
+
+    recommend_guest = renamed_method("recommend_guest", "recommend_fold_in")
 
     def similar_items(self, items: Any, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """As `ReleasedNeighbours.similar_items`."""
@@ -275,16 +278,16 @@ def _public(catalogue: Any) -> Catalogue:
     return shelf
 
 
-def _terms(told: dict[str, Any], paid: Options) -> Terms:
+def _terms(told: dict[str, Any], paid: ReleaseOptions) -> ReleaseTerms:
     relation = None if paid["ledger"] is not None else told["relation"]
-    asked = Options(**paid, relation=relation)  # type: ignore[typeddict-item]
+    asked = ReleaseOptions(**paid, relation=relation)  # type: ignore[typeddict-item]
     asked["contributions"] = told["per_user"] if told["unit"] == "user" else 1
-    return Terms.of("PrivateNeighbours", told["epsilon"], told["delta"], asked)
+    return ReleaseTerms.of("PrivateNeighbours", told["epsilon"], told["delta"], asked)
 
 
-def _noise(terms: Terms, told: dict[str, Any], items: int) -> Noise:
+def _noise(terms: ReleaseTerms, told: dict[str, Any], items: int) -> Noise:
     """The law, scale and cost of the noise that leaves pairs the least variance, and the cells."""
-    touched = Touched.by(terms.unit, terms.relation, told["per_user"])
+    touched = CountSensitivity.by(terms.unit, terms.relation, told["per_user"])
     exact = Fraction(terms.epsilon)
     shape = _shape(told, items, touched, squared=False)
     scale = touched.l1(shape) / exact
@@ -305,7 +308,7 @@ def _noise(terms: Terms, told: dict[str, Any], items: int) -> Noise:
     return min(choices, key=lambda made: NoiseLaw(made[0], float(made[1])).variance)
 
 
-def _shape(told: dict[str, Any], items: int, touched: Touched, squared: bool) -> Shape:
+def _shape(told: dict[str, Any], items: int, touched: CountSensitivity, squared: bool) -> Shape:
     """The cells; unless told, items weigh a third of what pairs do in the norm of the noise."""
     sketched = told["width"] is not None
     width, depth = (told["width"], told["depth"]) if sketched else (items * (items - 1) // 2, 1)
@@ -326,7 +329,7 @@ def _plan(
     shape: Shape,
     law: tuple[str, Fraction, Loss],
     counts: np.ndarray,
-) -> Plan[ReleasedNeighbours]:
+) -> ReleasePlan[ReleasedNeighbours]:
     kind, scale, loss = law
 
     def noisy(source: Source) -> dict[str, np.ndarray]:
@@ -354,4 +357,4 @@ def _plan(
         f"of {shape.items} items and on {table}, {shape.depth} x {shape.width} cells; at most "
         f"{told['per_user']} items of a user count"
     )
-    return Plan(ReleasedNeighbours, parameters, loss, mechanism, noisy)
+    return ReleasePlan(ReleasedNeighbours, parameters, loss, mechanism, noisy)

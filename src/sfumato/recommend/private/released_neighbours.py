@@ -12,6 +12,7 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
+from sfumato.core.deprecation import renamed_method
 from sfumato.core.file_format import packed_file
 from sfumato.core.hashing import hash_column
 from sfumato.core.ids import ids_of, is_one
@@ -228,7 +229,7 @@ class ReleasedNeighbours(Release):
         found, scores = self._best(rows[known], items[known], asked.size, n, filter)
         return self._answer(found, scores, is_one(users))
 
-    def recommend_guest(
+    def recommend_fold_in(
         self, items: Any, n: int = 10, *, filter: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """The n best items for somebody who has these, which are not listed again."""
@@ -236,6 +237,8 @@ class ReleasedNeighbours(Release):
         places = places[places >= 0]
         found, scores = self._best(np.zeros(places.size, np.int64), places, 1, n, filter)
         return self._answer(found, scores, True)
+
+    recommend_guest = renamed_method("recommend_guest", "recommend_fold_in")
 
     @cached_property
     def _near(self) -> Neighbours:

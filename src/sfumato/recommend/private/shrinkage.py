@@ -12,7 +12,7 @@ import numpy as np
 __all__ = [
     "Components",
     "Measurements",
-    "Seen",
+    "NoisyObservations",
     "beginning",
     "capped",
     "components",
@@ -31,7 +31,7 @@ MISFIT = 0.005  # variance that no weight forgets: rows of very many events are 
 
 
 @dataclass(frozen=True)
-class Seen:
+class NoisyObservations:
     """What noisy sums tell: sums = slope * truth + noise of this variance, all (rows, columns)."""
 
     sums: np.ndarray
@@ -62,7 +62,7 @@ def true_counts(noisy: np.ndarray, variance: float, total: float) -> np.ndarray:
     return np.asarray(counts * (max(total, 1.0) / counts.sum()))
 
 
-def gains(seen: Seen, least: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def gains(seen: NoisyObservations, least: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The factor that makes sums to expected truths, the truths' variance, and its error.
 
     The variance of each column is the weighted mean of squared sums, less that of the noise; the
@@ -77,12 +77,12 @@ def gains(seen: Seen, least: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     return shrinking(seen, np.maximum(found, least)), found, error
 
 
-def shrinking(seen: Seen, prior: np.ndarray) -> np.ndarray:
+def shrinking(seen: NoisyObservations, prior: np.ndarray) -> np.ndarray:
     """The factor for truths of a known variance."""
     return np.asarray(prior * seen.slope / (seen.slope**2 * prior + seen.variance + 1e-12))
 
 
-def shrunk_biases(seen: Seen, counts: np.ndarray) -> tuple[np.ndarray, float]:
+def shrunk_biases(seen: NoisyObservations, counts: np.ndarray) -> tuple[np.ndarray, float]:
     """Expected biases, (rows,), and their variance about the line that they are shrunk to.
 
     The line is in the logarithm of the counts: what is rated often is rated well.
@@ -94,7 +94,7 @@ def shrunk_biases(seen: Seen, counts: np.ndarray) -> tuple[np.ndarray, float]:
     centre, level = weight @ log, weight @ told
     spread = max(float(weight @ (log - centre) ** 2), 1e-9)
     line = level + (weight @ ((log - centre) * told)) / spread * (log - centre)
-    off = Seen(seen.sums - seen.slope * line[:, None], seen.slope, seen.variance)
+    off = NoisyObservations(seen.sums - seen.slope * line[:, None], seen.slope, seen.variance)
     gain, found, _ = gains(off, LEAST_BIAS)
     return line + (gain * off.sums)[:, 0], max(float(found[0]), LEAST_BIAS)
 
@@ -120,7 +120,9 @@ class Measurements:
         self.vectors.append(vectors)
         self.variances.append(variance)
 
-    def towards(self, wanted: np.ndarray, weights: np.ndarray, residual: float) -> Seen:
+    def towards(
+        self, wanted: np.ndarray, weights: np.ndarray, residual: float
+    ) -> NoisyObservations:
         """What the sums for the wanted vectors would be; weights: counts of the others.
 
         residual: the variance of residuals.
@@ -130,7 +132,7 @@ class Measurements:
         noise = np.repeat(self.variances, widths)
         share = (weights / weights.sum())[:, None]
         inside, across = (x * share).T @ x, (x * share).T @ wanted
-        seen = Seen(*(np.empty((len(sums), wanted.shape[1])) for _ in range(3)))
+        seen = NoisyObservations(*(np.empty((len(sums), wanted.shape[1])) for _ in range(3)))
         for rows in np.array_split(np.argsort(self.counts, kind="stable"), GROUPS):
             count = self.counts[rows, None]
             known = max(float(count.mean()) if rows.size else 1.0, 1.0) * residual
@@ -158,7 +160,7 @@ class Components:
     clearest: float
 
 
-def components(seen: Seen, against: np.ndarray, counts: np.ndarray) -> Components:
+def components(seen: NoisyObservations, against: np.ndarray, counts: np.ndarray) -> Components:
     """Components from what was seen of them."""
     gain, found, error = gains(seen, LEAST)
     clear = np.where(found > CLEAR * error, found, 0.0)
@@ -215,7 +217,9 @@ def beginning(
     signal = (over + np.sqrt(np.maximum(over**2 - 4 * ratio, 0))) / 2
     least = 0.2 * np.sqrt(ratio) * np.exp(-np.arange(wanted) / 4)
     prior = np.maximum(signal, least) / (counts**2 / noise).mean()
-    seen = Seen(sums @ turn, counts[:, None] * np.ones(wanted), noise[:, None] * np.ones(wanted))
+    seen = NoisyObservations(
+        sums @ turn, counts[:, None] * np.ones(wanted), noise[:, None] * np.ones(wanted)
+    )
     gain = shrinking(seen, prior)
     feedback = (counts[:, None] * gain).sum(axis=0) / counts.sum()
     return gain * seen.sums, vectors @ turn * feedback

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from sfumato.core.validation import flag, one_of, optional, whole
-from sfumato.retrieve.binary.search import Plan, check_answers, padding, search
+from sfumato.retrieve.binary.search import SearchPlan, check_answers, padding, search
 from sfumato.retrieve.binary.store import (
     NOTHING,
     Held,
-    Rows,
+    RowWriter,
     allowed_bits,
     check_distinct,
     check_known,
@@ -19,7 +19,7 @@ from sfumato.retrieve.binary.store import (
     whole_ids,
 )
 from sfumato.retrieve.binary.training import Fitted, encoder_for
-from sfumato.retrieve.encoders.base import Encoder
+from sfumato.retrieve.encoders.base import CodeEncoder
 from sfumato.retrieve.metric import METRIC, check_vectors, is_vector, matrix
 from sfumato.retrieve.serialization import restored, save
 from sfumato.sketch.base import SEED
@@ -38,7 +38,7 @@ class _Now(NamedTuple):
     """What there is once the encoder is fitted; readers take `rows.held` once and keep it."""
 
     fitted: Fitted
-    rows: Rows
+    rows: RowWriter
 
 
 class BinaryIndex:
@@ -50,8 +50,8 @@ class BinaryIndex:
     search sees it before a change or after it. A removed row stays in memory until `compact`.
     Parameters: bits of a code, up to 2**16 (qoLSH and learned codes 2**12); encoder, None (qoLSH
     with 50 flips, centre and factor), a name (that encoder with its own defaults; "learned" finds
-    most once it is fitted to thousands of rows), or an `Encoder`, which then decides the bits and
-    stays as it is if it is fitted; metric, "cosine" (vectors and queries are made unit vectors;
+    most once it is fitted to thousands of rows), or a `CodeEncoder`, which then decides the bits
+    and stays as it is if it is fitted; metric, "cosine" (vectors and queries are made unit vectors;
     zeros are refused) or "inner" (numbers up to 1e15); keep_vectors, whether the vectors are kept
     in float32 for exact scores (unit vectors for "cosine"); seed, of the directions and of the
     sample to learn from.
@@ -72,7 +72,7 @@ class BinaryIndex:
     def __init__(
         self,
         bits: int = 256,
-        encoder: str | Encoder | None = None,
+        encoder: str | CodeEncoder | None = None,
         *,
         metric: str = "cosine",
         keep_vectors: bool = False,
@@ -84,7 +84,7 @@ class BinaryIndex:
         self.seed = SEED.check(OWNER, "seed", seed)
         self.encoder = encoder
         self._made = encoder_for(encoder, self.bits, self.seed)
-        if isinstance(encoder, Encoder) and self.bits not in (256, encoder.bits):
+        if isinstance(encoder, CodeEncoder) and self.bits not in (256, encoder.bits):
             raise ValueError(
                 f"{OWNER}: bits must be those of the encoder, {encoder.bits}, or left out, not "
                 f"{self.bits}."
@@ -189,7 +189,7 @@ class BinaryIndex:
         if now is None:
             scores, ids = padding(len(queries), k)
         else:
-            plan = Plan(k, shortlist, now.fitted.scan_for(scan, rerank), rerank)
+            plan = SearchPlan(k, shortlist, now.fitted.scan_for(scan, rerank), rerank)
             scores, ids = search(held, now.fitted, queries, plan, alive)
         return (scores[0], ids[0]) if one else (scores, ids)
 
@@ -230,14 +230,14 @@ class BinaryIndex:
         once; that of the header always is.
         """
         index, fitted, held = restored(path, cls, check=flag.check(OWNER, "check", check))
-        index._now = _Now(fitted, Rows(held))
+        index._now = _Now(fitted, RowWriter(held))
         return index
 
     @property
     def parameters(self) -> dict[str, Any]:
         """The parameters as plain values; of an encoder that was given, its kind and its own."""
         given = {name: getattr(self, name) for name in PARAMETERS}
-        if isinstance(self.encoder, Encoder):
+        if isinstance(self.encoder, CodeEncoder):
             given["encoder"] = {"kind": self.encoder.kind, **self.encoder.get_params()}
         return given
 
@@ -247,7 +247,7 @@ class BinaryIndex:
         return 0 if self._now is None else self._now.fitted.dimension
 
     @property
-    def encoder_(self) -> Encoder | None:
+    def encoder_(self) -> CodeEncoder | None:
         """The fitted encoder, None before there is one."""
         return None if self._now is None else self._now.fitted.encoder
 

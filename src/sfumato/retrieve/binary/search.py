@@ -13,14 +13,14 @@ from sfumato.retrieve.binary.store import Held
 from sfumato.retrieve.binary.training import Fitted
 from sfumato.retrieve.metric import LEAN, Lift, lengths
 
-__all__ = ["Plan", "check_answers", "padding", "search"]
+__all__ = ["SearchPlan", "check_answers", "padding", "search"]
 
 ROOM = 1 << 20  # entries of the short-lists, or of the weights, of one batch of queries
 MOST = 1 << 28  # answers of one call, 12 bytes each
 TINY = 1e-300  # instead of the length of no query at all
 
 
-class Plan(NamedTuple):
+class SearchPlan(NamedTuple):
     """What is asked for: the k best of a short-list, how that is made, and how it is scored."""
 
     k: int
@@ -33,7 +33,7 @@ def search(
     held: Held,
     fitted: Fitted,
     queries: np.ndarray,
-    plan: Plan,
+    plan: SearchPlan,
     alive: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Scores and ids of the k best of each query, best first, padded by -inf and -1.
@@ -78,7 +78,7 @@ class _Batch:
         self.factors = None if held.factors is None else frozen(held.factors[: held.count])
         self._weights: tuple[np.ndarray, np.ndarray] | None = None
 
-    def answer(self, plan: Plan, size: int) -> tuple[np.ndarray, np.ndarray]:
+    def answer(self, plan: SearchPlan, size: int) -> tuple[np.ndarray, np.ndarray]:
         """Rows and scores of at most k, best first."""
         if plan.rerank is None:
             return self._hamming(size) if plan.scan == "hamming" else self._asymmetric(size)

@@ -1,7 +1,7 @@
 """The rows of an index: codes, factors, ids and vectors that grow while readers hold an older view.
 
 A row is written once, behind those that anybody was shown; a removal makes new bits of what lives.
-So whoever took `Rows.held` keeps an index that does not change.
+So whoever took `RowWriter.held` keeps an index that does not change.
 
 Panels: packed codes that grow, laid out for the scan, and never move under a reader. Ids of an
 index: whole numbers from 0 up, each once; errors name the position, never the id.
@@ -23,7 +23,7 @@ __all__ = [
     "NOTHING",
     "Held",
     "Panels",
-    "Rows",
+    "RowWriter",
     "allowed_bits",
     "bits_of",
     "check_distinct",
@@ -176,7 +176,7 @@ NOTHING = Held(
 )
 
 
-class Rows:
+class RowWriter:
     """The writer's side: appends, removals, and where each id stands.
 
     Guarantee: a call that raises leaves `held` as it was. One thread writes at a time; `held` and
@@ -245,7 +245,7 @@ class Rows:
         mask[rows] = False
         self.held = replace(held, alive=bits_of(mask), living=held.living - rows.size)
 
-    def compacted(self) -> "Rows":
+    def compacted(self) -> "RowWriter":
         """The living rows alone, in memory of their own if any was removed."""
         held, rows = self.held, self.held.rows()
         if held.alive is None:
@@ -260,7 +260,7 @@ class Rows:
             None if held.vectors is None else held.vectors[rows],
             None,
         )
-        return Rows(fresh)
+        return RowWriter(fresh)
 
 
 class _Table:

@@ -6,16 +6,16 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from sfumato.retrieve.binary.store import Rows
+from sfumato.retrieve.binary.store import RowWriter
 from sfumato.retrieve.encoders import factories as codes
-from sfumato.retrieve.encoders.base import Encoder
+from sfumato.retrieve.encoders.base import CodeEncoder
 from sfumato.retrieve.metric import Lift, Space
 
 __all__ = ["ENCODERS", "Fitted", "encoder_for"]
 
 OWNER = "BinaryIndex"
 NAMES = ("project_and_sign", "tight_frame", "anti_sparse", "optimal", "qolsh", "learned")
-ENCODERS: dict[str, Callable[..., Encoder]] = {name: getattr(codes, name) for name in NAMES}
+ENCODERS: dict[str, Callable[..., CodeEncoder]] = {name: getattr(codes, name) for name in NAMES}
 SAMPLE = 100_000  # rows that an encoder learns from
 PROBES = 64  # rows whose codes tell how many of their bits are plain signs
 NEARLY = 0.85  # with this share of plain signs, a Hamming short-list misses next to nothing
@@ -25,12 +25,12 @@ BLOCK = 1 << 15  # rows encoded at a time
 class Fitted(NamedTuple):
     """A fitted encoder, the space of the vectors, and the share of bits that are plain signs."""
 
-    encoder: Encoder
+    encoder: CodeEncoder
     space: Space
     signs: float
 
     @classmethod
-    def learn(cls, encoder: Encoder, metric: str, vectors: np.ndarray, seed: int) -> Self:
+    def learn(cls, encoder: CodeEncoder, metric: str, vectors: np.ndarray, seed: int) -> Self:
         """Fit a copy of the encoder to (a sample of) the vectors, unless it is fitted already.
 
         Codes with a factor, or learned ones, tell lengths; for others and products, vectors are
@@ -47,7 +47,7 @@ class Fitted(NamedTuple):
                 f"come to it with {points.shape[1]}; give an encoder that is not fitted."
             )
         else:  # a copy, since whoever gave it may fit it anew
-            encoder = Encoder.from_state(*encoder.state())
+            encoder = CodeEncoder.from_state(*encoder.state())
         return cls(encoder, space, _share_of_signs(encoder, points[:PROBES]))
 
     @property
@@ -78,11 +78,11 @@ class Fitted(NamedTuple):
             )
         return scan
 
-    def no_rows(self, *, keep: bool) -> Rows:
+    def no_rows(self, *, keep: bool) -> RowWriter:
         """Rows for such codes, none yet, with room for vectors to `keep` or not."""
         kept = self.dimension if keep else None
         short, scaled = self.encoder.short, self.encoder.scaled
-        return Rows.empty(self.words, short=short, factored=scaled, dimension=kept)
+        return RowWriter.empty(self.words, short=short, factored=scaled, dimension=kept)
 
     def rows(
         self, vectors: np.ndarray, *, keep: bool
@@ -111,9 +111,9 @@ class Fitted(NamedTuple):
         return scales if lift is None else np.asarray(scales * lift.reach(vectors), np.float32)
 
 
-def encoder_for(encoder: Any, bits: int, seed: int) -> Encoder:
+def encoder_for(encoder: Any, bits: int, seed: int) -> CodeEncoder:
     """The encoder that was named or given; by default qoLSH with a centre and a factor."""
-    if isinstance(encoder, Encoder):
+    if isinstance(encoder, CodeEncoder):
         return encoder
     if encoder is None:
         # Recall grows up to about 50 flips of 256 bits; learned codes need thousands of rows.
@@ -121,7 +121,7 @@ def encoder_for(encoder: Any, bits: int, seed: int) -> Encoder:
     if not isinstance(encoder, str) or encoder not in ENCODERS:
         wanted = ", ".join(map(repr, ENCODERS))
         raise ValueError(
-            f"{OWNER}: encoder must be None, an Encoder, or one of {wanted}, not {encoder!r}."
+            f"{OWNER}: encoder must be None, a CodeEncoder, or one of {wanted}, not {encoder!r}."
         )
     return ENCODERS[encoder](bits, seed=seed)
 
@@ -138,7 +138,7 @@ def _blocks(vectors: np.ndarray) -> Iterator[np.ndarray]:
     return (vectors[at : at + BLOCK] for at in range(0, len(vectors), BLOCK))
 
 
-def _share_of_signs(encoder: Encoder, points: np.ndarray) -> float:
+def _share_of_signs(encoder: CodeEncoder, points: np.ndarray) -> float:
     """How many bits of the codes that a Hamming scan reads are those of a query at that point."""
     made = encoder.encode(points)
     scanned = made.words if made.short is None else made.short

@@ -14,7 +14,7 @@ from sfumato.retrieve.encoders.linear import Basis, Batch, batches, frame, matri
 from sfumato.sketch.base import SEED
 from sfumato.sketch.projection.directions import MOST_ENTRIES
 
-__all__ = ["Codes", "Encoder", "nearest", "ratio", "unbiased"]
+__all__ = ["CodeEncoder", "Codes", "nearest", "ratio", "unbiased"]
 
 ALONG = 100.0  # an error along the vector itself weighs so much more: it confuses near neighbours
 
@@ -72,7 +72,7 @@ class Codes(NamedTuple):
     short: np.ndarray | None
 
 
-class Encoder:
+class CodeEncoder:
     """Vectors as codes b in {-1, 1}^bits that stand for centre + factor * (sum of b_j atom_j).
 
     Guarantee: a code depends on its vector, the parameters and what `fit` learned, not on the rows
@@ -102,7 +102,7 @@ class Encoder:
         "factor": optional(one_of(("unbiased", "nearest"))),
         "short": flag,
     }
-    _kinds: ClassVar[dict[str, type["Encoder"]]] = {}
+    _kinds: ClassVar[dict[str, type["CodeEncoder"]]] = {}
 
     bits: int
     seed: int
@@ -117,7 +117,7 @@ class Encoder:
     _stored: dict[str, np.ndarray]  # of a state whose directions were not needed so far
 
     def __init_subclass__(cls) -> None:
-        Encoder._kinds[cls.kind] = cls
+        CodeEncoder._kinds[cls.kind] = cls
 
     def __init__(self, **parameters: Any) -> None:
         for name in sorted(parameters.keys() ^ self.LIMITS.keys()):
@@ -230,14 +230,14 @@ class Encoder:
         return {"kind": self.kind, **self.get_params(), **learned}, arrays | self._learned()
 
     @staticmethod
-    def from_state(parameters: dict[str, Any], arrays: dict[str, np.ndarray]) -> "Encoder":
+    def from_state(parameters: dict[str, Any], arrays: dict[str, np.ndarray]) -> "CodeEncoder":
         """The fitted encoder whose `state` this is."""
         given = dict(parameters)
         kind, dimension = given.pop("kind", None), given.pop("dimension", None)
         reach = given.pop("reach", None)
-        if kind not in Encoder._kinds:
-            raise ValueError(f"Encoder: kind must be one of {', '.join(Encoder._kinds)}.")
-        encoder = Encoder._kinds[kind](**given)
+        if kind not in CodeEncoder._kinds:
+            raise ValueError(f"CodeEncoder: kind must be one of {', '.join(CodeEncoder._kinds)}.")
+        encoder = CodeEncoder._kinds[kind](**given)
         dimension = DIMENSION.check(kind, "dimension", dimension)
         encoder._check_dimension(dimension)
         centre = np.zeros(dimension, np.float32)

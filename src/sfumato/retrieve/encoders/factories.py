@@ -1,18 +1,24 @@
 """Encoders of vectors as codes of bits: plain signs, tight frames, and better choices of bits.
 
-Each function makes an `Encoder`, and takes its options too: center, factor and short.
+Each function makes a `CodeEncoder`, and takes its options too: center, factor and short.
 """
 
 from typing import TypedDict, Unpack
 
-from sfumato.retrieve.encoders.base import Codes, Encoder
+from sfumato.retrieve.encoders.base import CodeEncoder, Codes
 from sfumato.retrieve.encoders.learned import learned
-from sfumato.retrieve.encoders.sign_search import AntiSparse, Flips, Optimal, Signs, TightFrame
+from sfumato.retrieve.encoders.sign_search import (
+    AntiSparseEncoder,
+    OptimalEncoder,
+    SignEncoder,
+    SignFlipEncoder,
+    TightFrameEncoder,
+)
 
 __all__ = [
+    "CodeEncoder",
     "Codes",
-    "Encoder",
-    "Options",
+    "EncoderOptions",
     "anti_sparse",
     "learned",
     "optimal",
@@ -22,8 +28,8 @@ __all__ = [
 ]
 
 
-class Options(TypedDict, total=False):
-    """What every encoder takes besides its own parameters; see `Encoder`."""
+class EncoderOptions(TypedDict, total=False):
+    """What every encoder takes besides its own parameters; see `CodeEncoder`."""
 
     center: bool
     factor: str | None
@@ -31,14 +37,14 @@ class Options(TypedDict, total=False):
 
 
 def project_and_sign(
-    bits: int = 256, *, directions: str = "random", seed: int = 0, **options: Unpack[Options]
-) -> Encoder:
+    bits: int = 256, *, directions: str = "random", seed: int = 0, **options: Unpack[EncoderOptions]
+) -> CodeEncoder:
     """The side of each of `bits` planes on which a vector lies.
 
     Guarantee: two codes differ in each bit with probability angle / pi.
     Parameters: bits, from 1 to 65,536; directions, normals of the planes: "random" (independent
     Gaussian), "orthogonal" (at most as many as the dimension: less variance) or "super-bit"
-    (orthogonal in batches of the dimension); seed; options of `Encoder`.
+    (orthogonal in batches of the dimension); seed; options of `CodeEncoder`.
 
     >>> encoder = project_and_sign(64).fit([[1, 0, 0]])
     >>> encoder.encode([[1, 0, 0], [2, 0, 0]]).words.shape
@@ -46,15 +52,17 @@ def project_and_sign(
 
     Charikar 2002; thesis (5.1); super-bits: Ji, Li, Yan, Zhang and Tian 2012.
     """
-    return Signs(bits=bits, directions=directions, seed=seed, **_all(options))
+    return SignEncoder(bits=bits, directions=directions, seed=seed, **_all(options))
 
 
-def tight_frame(bits: int = 256, *, seed: int = 0, **options: Unpack[Options]) -> Encoder:
+def tight_frame(
+    bits: int = 256, *, seed: int = 0, **options: Unpack[EncoderOptions]
+) -> CodeEncoder:
     """The signs along a tight frame, W W^T = I, from which vectors are rebuilt more truly.
 
     Guarantee: where bits <= dimension (the directions are then orthonormal) no code of the same
     directions comes closer to a vector.
-    Parameters: bits, from 1 to 65,536; seed; options of `Encoder`.
+    Parameters: bits, from 1 to 65,536; seed; options of `CodeEncoder`.
 
     >>> encoder = tight_frame(64).fit([[1, 0, 0]])
     >>> rebuilt = encoder.reconstruct(encoder.encode([[1, 0, 0]]))
@@ -63,10 +71,12 @@ def tight_frame(bits: int = 256, *, seed: int = 0, **options: Unpack[Options]) -
 
     Thesis (5.9).
     """
-    return TightFrame(bits=bits, seed=seed, **_all(options))
+    return TightFrameEncoder(bits=bits, seed=seed, **_all(options))
 
 
-def anti_sparse(bits: int = 256, *, seed: int = 0, **options: Unpack[Options]) -> Encoder:
+def anti_sparse(
+    bits: int = 256, *, seed: int = 0, **options: Unpack[EncoderOptions]
+) -> CodeEncoder:
     """The signs of the v with W v = x whose largest entry is smallest, on a tight frame W.
 
     Guarantee: the linear programme is solved exactly, in float64; v has bits - dimension + 1
@@ -74,7 +84,7 @@ def anti_sparse(bits: int = 256, *, seed: int = 0, **options: Unpack[Options]) -
     cause, its code is that of the step reached.
     Parameters: bits, from the dimension to 1,024 (a vector takes some 5 microseconds for 8
     dimensions and 16 bits, and some 5 milliseconds for 128 and 256: qolsh comes closer to it in a
-    thousandth of that); seed; options of `Encoder`.
+    thousandth of that); seed; options of `CodeEncoder`.
 
     >>> encoder = anti_sparse(16).fit([[1, 0, 0]])
     >>> encoder.encode([[1, 0, 0], [2, 0, 0]]).words.shape
@@ -82,14 +92,14 @@ def anti_sparse(bits: int = 256, *, seed: int = 0, **options: Unpack[Options]) -
 
     Jegou, Furon and Fuchs 2012; thesis (5.8).
     """
-    return AntiSparse(bits=bits, seed=seed, **_all(options))
+    return AntiSparseEncoder(bits=bits, seed=seed, **_all(options))
 
 
-def optimal(bits: int = 16, *, seed: int = 0, **options: Unpack[Options]) -> Encoder:
+def optimal(bits: int = 16, *, seed: int = 0, **options: Unpack[EncoderOptions]) -> CodeEncoder:
     """Of all codes the one whose W b, on a tight frame W, is closest to the vector in angle.
 
     Guarantee: exact up to float32 rounding: every pair of b and -b is tried.
-    Parameters: bits, from 1 to 20 (time doubles with each); seed; options of `Encoder`.
+    Parameters: bits, from 1 to 20 (time doubles with each); seed; options of `CodeEncoder`.
 
     >>> encoder = optimal(8).fit([[1, 0]])
     >>> encoder.encode([[1, 0], [2, 0]]).words.shape
@@ -97,7 +107,7 @@ def optimal(bits: int = 16, *, seed: int = 0, **options: Unpack[Options]) -> Enc
 
     Thesis (5.5) and (5.6).
     """
-    return Optimal(bits=bits, seed=seed, **_all(options))
+    return OptimalEncoder(bits=bits, seed=seed, **_all(options))
 
 
 def qolsh(
@@ -106,8 +116,8 @@ def qolsh(
     flips: int = 10,
     together: int = 1,
     seed: int = 0,
-    **options: Unpack[Options],
-) -> Encoder:
+    **options: Unpack[EncoderOptions],
+) -> CodeEncoder:
     """Signs along a tight frame W, of which those are flipped that turn W b to the vector most.
 
     Guarantee: the cosine between W b and the vector is never below that of `tight_frame`; each step
@@ -116,7 +126,7 @@ def qolsh(
     raise it either.
     Parameters: bits, from 1 to 4,096; flips, steps of one flip from 0 to 65,536; together, 2 for as
     many steps after these that flip the best pair, or the best bit where that is better (bits**2 /
-    2 pairs are tried in each); seed; options of `Encoder`.
+    2 pairs are tried in each); seed; options of `CodeEncoder`.
     Flipped bits rebuild the vector better and are worse to compare by Hamming distance: short=True
     keeps the signs for that.
 
@@ -129,9 +139,9 @@ def qolsh(
 
     Thesis (5.10) to (5.12), and 6.1 for flips of several bits together.
     """
-    return Flips(bits=bits, flips=flips, together=together, seed=seed, **_all(options))
+    return SignFlipEncoder(bits=bits, flips=flips, together=together, seed=seed, **_all(options))
 
 
-def _all(options: Options) -> Options:
-    defaults = Options(center=False, factor=None, short=False)
+def _all(options: EncoderOptions) -> EncoderOptions:
+    defaults = EncoderOptions(center=False, factor=None, short=False)
     return {**defaults, **options}

@@ -12,11 +12,11 @@ from sfumato.kernels import top_k as top
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.retrieve import sign_codes as sides
 from sfumato.kernels.retrieve import sign_search as successive
-from sfumato.retrieve.encoders.base import Codes, Encoder
+from sfumato.retrieve.encoders.base import CodeEncoder, Codes
 from sfumato.retrieve.encoders.linear import Batch, Product, batches, frame, matrix
 from sfumato.sketch.base import SEED
 
-__all__ = ["Learned", "Search", "learned", "levels", "refined"]
+__all__ = ["LearnedEncoder", "Search", "learned", "levels", "refined"]
 
 BATCH = 1024
 # The uniform quantizer of 2**n levels for a Gaussian of variance 1, n from 0 to 8: squared error
@@ -153,7 +153,7 @@ def learned(
     along: float = 10.0,
     short: bool = False,
     seed: int = 0,
-) -> Encoder:
+) -> CodeEncoder:
     """Codes that stand for centre + (sum of b_j atom_j), with atoms learned from a sample.
 
     Guarantee: with each round of learning the atoms' mean squared error falls on rows of the sample
@@ -178,11 +178,13 @@ def learned(
     Additive quantization (Babenko and Lempitsky 2014) with codebooks of two; bits by variance:
     Huang and Schultheiss 1963; along: Guo and others 2020 (anisotropic loss).
     """
-    return Learned(bits=bits, flips=flips, rounds=rounds, along=along, short=short, seed=seed)
+    return LearnedEncoder(
+        bits=bits, flips=flips, rounds=rounds, along=along, short=short, seed=seed
+    )
 
 
-class Learned(Encoder):
-    """Sums of learned atoms; `Encoder` with a centre, without a factor, for vectors as they are.
+class LearnedEncoder(CodeEncoder):
+    """Sums of learned atoms; a `CodeEncoder` with a centre, no factor, for vectors as they are.
 
     A zero vector, or the centre, is a vector like any other: its code stands for what is near it.
     """

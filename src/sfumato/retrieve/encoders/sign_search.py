@@ -10,20 +10,26 @@ from sfumato.kernels.retrieve import anti_sparse as antisparse
 from sfumato.kernels.retrieve import sign_codes as sides
 from sfumato.kernels.retrieve import sign_search as exhaustive
 from sfumato.kernels.retrieve import sign_search as flips
-from sfumato.retrieve.encoders.base import Encoder
+from sfumato.retrieve.encoders.base import CodeEncoder
 from sfumato.retrieve.encoders.linear import Product
 
-__all__ = ["AntiSparse", "Flips", "Optimal", "Signs", "TightFrame"]
+__all__ = [
+    "AntiSparseEncoder",
+    "OptimalEncoder",
+    "SignEncoder",
+    "SignFlipEncoder",
+    "TightFrameEncoder",
+]
 
 MOST_STEPS = 50  # for each bit of a spread representation; one for each dimension is usual
 
 
-class Signs(Encoder):
+class SignEncoder(CodeEncoder):
     """Signs along directions that need not be a frame."""
 
     kind = "project_and_sign"
     LIMITS: ClassVar[dict[str, Limit]] = {
-        **Encoder.LIMITS,
+        **CodeEncoder.LIMITS,
         "directions": one_of(("random", "orthogonal", "super-bit")),
     }
     directions: str
@@ -41,17 +47,17 @@ class Signs(Encoder):
             )
 
 
-class TightFrame(Encoder):
+class TightFrameEncoder(CodeEncoder):
     """Signs along a tight frame."""
 
     kind = "tight_frame"
 
 
-class AntiSparse(Encoder):
+class AntiSparseEncoder(CodeEncoder):
     """Signs of the spread representation of (5.8)."""
 
     kind = "anti_sparse"
-    LIMITS: ClassVar[dict[str, Limit]] = {**Encoder.LIMITS, "bits": whole(1, 2**10)}
+    LIMITS: ClassVar[dict[str, Limit]] = {**CodeEncoder.LIMITS, "bits": whole(1, 2**10)}
 
     def _check_dimension(self, dimension: int) -> None:
         super()._check_dimension(dimension)
@@ -70,11 +76,11 @@ class AntiSparse(Encoder):
         return starts
 
 
-class Optimal(Encoder):
+class OptimalEncoder(CodeEncoder):
     """The best of all codes, (5.6)."""
 
     kind = "optimal"
-    LIMITS: ClassVar[dict[str, Limit]] = {**Encoder.LIMITS, "bits": whole(1, 20)}
+    LIMITS: ClassVar[dict[str, Limit]] = {**CodeEncoder.LIMITS, "bits": whole(1, 20)}
 
     def _prepare(self) -> None:
         if self.bits <= self.dimension_:
@@ -94,12 +100,12 @@ class Optimal(Encoder):
         return starts
 
 
-class Flips(Encoder):
+class SignFlipEncoder(CodeEncoder):
     """Signs along a tight frame, then altered by (5.12)."""
 
     kind = "qolsh"
     LIMITS: ClassVar[dict[str, Limit]] = {
-        **Encoder.LIMITS,
+        **CodeEncoder.LIMITS,
         "bits": whole(1, 2**12),  # the table of inner products takes 4 bits**2 bytes, twice
         "flips": whole(0, 2**16),
         "together": whole(1, 2),

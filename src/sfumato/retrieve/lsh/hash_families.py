@@ -15,10 +15,10 @@ from sfumato.sketch.projection.directions import directions as panels
 from sfumato.sketch.projection.directions import project_all
 from sfumato.sketch.similarity.p_stable import REACH, PStableSketch
 
-__all__ = ["Bands", "Family", "Hyperplanes", "Lines"]
+__all__ = ["Bands", "HashFamily", "Hyperplanes", "RandomLines"]
 
 
-class Family(Protocol):
+class HashFamily(Protocol):
     """Independent hashes of vectors, each a whole number."""
 
     def values(self, X: np.ndarray) -> np.ndarray:
@@ -79,7 +79,7 @@ class Hyperplanes:
         return np.tile(np.uint64(1) << np.arange(rows, dtype=np.uint64), (bands, 1))
 
 
-class Lines:
+class RandomLines:
     """Cells of a width on random lines, shifted at random: agree at a distance as p_stable tells.
 
     Datar, Immorlica, Indyk and Mirrokni 2004.
@@ -131,7 +131,7 @@ class Bands:
     Parameters: family, of bands * rows hashes; bands; rows; seed, of how hashes become keys.
     """
 
-    def __init__(self, family: Family, bands: int, rows: int, seed: int) -> None:
+    def __init__(self, family: HashFamily, bands: int, rows: int, seed: int) -> None:
         self.family, self.shape = family, (bands, rows)
         self._weights = family.weights(bands, rows, seed)
 

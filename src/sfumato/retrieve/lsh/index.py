@@ -10,8 +10,8 @@ from sfumato.core.validation import flag, fraction, number, one_of, optional, po
 from sfumato.retrieve.binary import store as known
 from sfumato.retrieve.binary.search import check_answers, padding
 from sfumato.retrieve.lsh.amplification import bands_and_rows, candidate_probability
-from sfumato.retrieve.lsh.hash_families import Hyperplanes, Lines
-from sfumato.retrieve.lsh.store import Asked, Learned, Tabled, Without, best, candidates
+from sfumato.retrieve.lsh.hash_families import Hyperplanes, RandomLines
+from sfumato.retrieve.lsh.store import Asked, BandHashes, Tabled, Without, best, candidates
 from sfumato.retrieve.metric import Lift, check_vectors, is_vector, matrix
 from sfumato.retrieve.serialization import restored_lsh as restored
 from sfumato.retrieve.serialization import save_lsh as save
@@ -124,7 +124,7 @@ class LshIndex:
         """
         similarity = float(number.check(OWNER, "similarity", similarity))
         if self.metric == "euclidean":
-            agree = Lines.agree(similarity, float(self.width or 0))
+            agree = RandomLines.agree(similarity, float(self.width or 0))
         else:
             agree = Hyperplanes.agree(similarity)
         return candidate_probability(agree, self.bands, self.rows)
@@ -294,5 +294,5 @@ class LshIndex:
 
     def _learned(self, vectors: np.ndarray) -> Tabled:
         lift = Lift.of(vectors) if self.metric == "inner" else None
-        learned = Learned.of(self.parameters, lift, vectors.shape[1])
+        learned = BandHashes.of(self.parameters, lift, vectors.shape[1])
         return Tabled.empty(learned, keep=self.keep_vectors)

@@ -16,16 +16,16 @@ from sfumato.kernels.retrieve.hamming_scan import frozen
 from sfumato.retrieve.binary.search import padding
 from sfumato.retrieve.binary.store import bits_of, check_ids, extended, mask_of, whole_ids
 from sfumato.retrieve.lsh.buckets import Buckets, Run, listed, words
-from sfumato.retrieve.lsh.hash_families import Bands, Hyperplanes, Lines
+from sfumato.retrieve.lsh.hash_families import Bands, Hyperplanes, RandomLines
 from sfumato.retrieve.metric import Lift, Space
 
-__all__ = ["Asked", "Learned", "Tabled", "Without", "best", "candidates"]
+__all__ = ["Asked", "BandHashes", "Tabled", "Without", "best", "candidates"]
 
 ROOM = 1 << 22  # hashes that are computed at a time
 MOST = 1 << 26  # numbers in all directions together: 512 MiB
 
 
-class Learned(NamedTuple):
+class BandHashes(NamedTuple):
     """The hashes of the bands, and what is hashed of a vector: it, its direction, or it lifted."""
 
     space: Space
@@ -44,7 +44,7 @@ class Learned(NamedTuple):
             )
         known = (bands, rows), dimension + (lift is not None), seed
         if parameters["metric"] == "euclidean":
-            family: Any = Lines(*known, parameters["width"])
+            family: Any = RandomLines(*known, parameters["width"])
         else:
             family = Hyperplanes(*known, parameters["directions"])
         space = Space("cosine" if parameters["metric"] == "cosine" else "inner")
@@ -82,7 +82,7 @@ class Tabled:
     ids and vectors may be longer than `count`; alive is None where no row was removed.
     """
 
-    learned: Learned
+    learned: BandHashes
     count: int
     living: int
     ids: np.ndarray
@@ -92,7 +92,7 @@ class Tabled:
     buckets: Buckets
 
     @classmethod
-    def empty(cls, learned: Learned, *, keep: bool) -> Self:
+    def empty(cls, learned: BandHashes, *, keep: bool) -> Self:
         """No rows yet."""
         vectors = aligned((0, learned.dimension), np.float32) if keep else None
         tables = learned.bands.shape[0]
@@ -168,7 +168,7 @@ class Tabled:
     @classmethod
     def restored(
         cls,
-        learned: Learned,
+        learned: BandHashes,
         count: int,
         arrays: dict[str, np.ndarray],
         *,
@@ -228,7 +228,7 @@ class Without(NamedTuple):
 class Asked(NamedTuple):
     """Queries, as scores are computed from them, and the rows that all or each of them may get."""
 
-    learned: Learned
+    learned: BandHashes
     targets: np.ndarray
     probes: int
     alive: np.ndarray | None

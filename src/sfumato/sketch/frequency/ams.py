@@ -15,13 +15,13 @@ from sfumato.core.storage import Cells
 from sfumato.core.validation import fraction, one_of, whole
 from sfumato.kernels.sketch import counters
 from sfumato.kernels.sketch import counters as moments
-from sfumato.privacy.release import Options, Terms
+from sfumato.privacy.release import ReleaseOptions, ReleaseTerms
 from sfumato.sketch.base import SEED, KeyedSketch, bounded_weight, check_heaviest, heaviest
 from sfumato.sketch.concentration import median_rows, row_miss
 from sfumato.sketch.frequency.noisy_table import (
     NoisyTable,
-    Spread,
-    Touched,
+    SecondMomentVariance,
+    TableSensitivity,
     all_rows_short,
     largest_moment,
     moment_share,
@@ -109,11 +109,11 @@ class ReleasedAMS(NoisyTable):
         squares = self._squares(np.zeros(self.depth))
         return (squares - self.width * self._law.variance) / self._shared
 
-    def _spread(self) -> Spread:
+    def _spread(self) -> SecondMomentVariance:
         """Of a row: 2 F2**2 / width of the signs, and the noise's own and with the cells."""
         law, shared = self._law, self._shared
         fixed = self.width * (law.fourth - law.variance**2) / shared**2
-        return Spread(2 / self.width, 4 * law.variance / shared, fixed)
+        return SecondMomentVariance(2 / self.width, 4 * law.variance / shared, fixed)
 
     def _largest_moment(self, miss: float) -> float:
         deviations = all_rows_short(self.depth, miss)
@@ -212,7 +212,7 @@ class AMS(KeyedSketch):
         *,
         weight: int = 1,
         noise: str | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[ReleaseOptions],
     ) -> ReleasedAMS:
         """A private copy with noise on every cell.
 
@@ -230,10 +230,10 @@ class AMS(KeyedSketch):
         'event'
         """
         weight = bounded_weight("AMS", weight, self.heaviest)
-        terms = Terms.of("AMS", epsilon, delta, options)
+        terms = ReleaseTerms.of("AMS", epsilon, delta, options)
         cells = self.depth * (1 if self.kind == "fast" else self.width)
         shape = dict(width=self.width, depth=self.depth, seed=self.seed, kind=self.kind)
-        touched = Touched(cells, weight, times=terms.events)
+        touched = TableSensitivity(cells, weight, times=terms.events)
         return planned(ReleasedAMS, shape, self._used(), terms, touched, noise).publish(terms)
 
     def _used(self) -> np.ndarray:

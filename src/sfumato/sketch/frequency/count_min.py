@@ -16,7 +16,7 @@ from sfumato.core.validation import fraction, one_of, whole
 from sfumato.kernels.sketch import counters
 from sfumato.kernels.sketch import counters as conservative
 from sfumato.kernels.sketch import salsa as compact
-from sfumato.privacy.release import Options, Terms
+from sfumato.privacy.release import ReleaseOptions, ReleaseTerms
 from sfumato.sketch.base import (
     EXACT,
     SEED,
@@ -30,8 +30,8 @@ from sfumato.sketch.base import (
 from sfumato.sketch.concentration import row_miss
 from sfumato.sketch.frequency.noisy_table import (
     NoisyTable,
-    Spread,
-    Touched,
+    SecondMomentVariance,
+    TableSensitivity,
     all_rows_short,
     largest_moment,
     moment_share,
@@ -114,7 +114,7 @@ class ReleasedCountMin(NoisyTable):
         width, law = self.width, self._law
         grow = width / (width - 1)
         fourth = (width - 1) / width * ((width - 1) * law.fourth - (width - 3) * law.variance**2)
-        spread = Spread(2 / (width - 1), 4 * law.variance * grow, fourth * grow**2)
+        spread = SecondMomentVariance(2 / (width - 1), 4 * law.variance * grow, fourth * grow**2)
         told = self._squares(self._sums / width) - (width - 1) * law.variance
         return largest_moment(float(told.max()) * grow, spread, all_rows_short(self.depth, miss))
 
@@ -243,7 +243,7 @@ class CountMin(KeyedSketch):
         *,
         weight: int = 1,
         noise: str | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[ReleaseOptions],
     ) -> ReleasedCountMin:
         """A private copy with noise on every cell; plain cells only.
 
@@ -264,9 +264,9 @@ class CountMin(KeyedSketch):
             reason = UNRELEASED[self.cells]
             raise ValueError(f"CountMin: cannot be released, {reason}; count in plain cells.")
         weight = bounded_weight("CountMin", weight, self.heaviest)
-        terms = Terms.of("CountMin", epsilon, delta, options)
+        terms = ReleaseTerms.of("CountMin", epsilon, delta, options)
         both = 2 if terms.relation == "replace" else 1  # weights are not negative: none adds up
-        touched = Touched(both * self.depth, weight, times=terms.contributions)
+        touched = TableSensitivity(both * self.depth, weight, times=terms.contributions)
         shape = dict(width=self.width, depth=self.depth, seed=self.seed)
         return planned(ReleasedCountMin, shape, self._table, terms, touched, noise).publish(terms)
 

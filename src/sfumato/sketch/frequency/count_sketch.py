@@ -13,7 +13,7 @@ from sfumato.core.hashing import BLOCK, KeyColumn, hash_column
 from sfumato.core.storage import Cells
 from sfumato.core.validation import fraction, one_of, whole
 from sfumato.kernels.sketch import counters
-from sfumato.privacy.release import Options, Terms
+from sfumato.privacy.release import ReleaseOptions, ReleaseTerms
 from sfumato.sketch.base import (
     EXACT,
     SEED,
@@ -28,8 +28,8 @@ from sfumato.sketch.concentration import norm_shortfall, row_miss, smallest_widt
 from sfumato.sketch.frequency.heavy_hitters import Candidates, largest, shown
 from sfumato.sketch.frequency.noisy_table import (
     NoisyTable,
-    Spread,
-    Touched,
+    SecondMomentVariance,
+    TableSensitivity,
     all_rows_short,
     largest_moment,
     moment_share,
@@ -109,7 +109,9 @@ class ReleasedCountSketch(NoisyTable):
     def _largest_moment(self, miss: float) -> float:
         """A bound of F2 that holds with chance 1 - miss: E row of squares = F2 + width variance."""
         width, law = self.width, self._law
-        spread = Spread(2 / width, 4 * law.variance, width * (law.fourth - law.variance**2))
+        spread = SecondMomentVariance(
+            2 / width, 4 * law.variance, width * (law.fourth - law.variance**2)
+        )
         told = self._squares(np.zeros(self.depth)) - width * law.variance
         return largest_moment(float(told.max()), spread, all_rows_short(self.depth, miss))
 
@@ -274,7 +276,7 @@ class CountSketch(KeyedSketch):
         *,
         weight: int = 1,
         noise: str | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[ReleaseOptions],
     ) -> ReleasedCountSketch:
         """A private copy with noise on every cell and without tracked keys; integer cells only.
 
@@ -297,8 +299,8 @@ class CountSketch(KeyedSketch):
                 "other events; count whole weights in integer cells."
             )
         weight = bounded_weight("CountSketch", weight, self.heaviest)
-        terms = Terms.of("CountSketch", epsilon, delta, options)
-        touched = Touched(self.depth, weight, times=terms.events)
+        terms = ReleaseTerms.of("CountSketch", epsilon, delta, options)
+        touched = TableSensitivity(self.depth, weight, times=terms.events)
         shape = dict(width=self.width, depth=self.depth, seed=self.seed, combine=self.combine)
         return planned(ReleasedCountSketch, shape, self._table, terms, touched, noise).publish(
             terms

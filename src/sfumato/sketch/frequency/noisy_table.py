@@ -16,13 +16,13 @@ from sfumato.privacy.accounting.losses import GaussianNoise, LaplaceNoise, Loss
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.noise.distribution import LAWS, NoiseLaw
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import Plan, Release, Terms
+from sfumato.privacy.release import Release, ReleasePlan, ReleaseTerms
 from sfumato.sketch.base import SEED
 
 __all__ = [
     "NoisyTable",
-    "Spread",
-    "Touched",
+    "SecondMomentVariance",
+    "TableSensitivity",
     "all_rows_short",
     "largest_moment",
     "moment_share",
@@ -37,7 +37,7 @@ SHARES = np.linspace(0.02, 0.98, 49)  # of a chance, for one of two ways to miss
 
 
 @dataclass(frozen=True)
-class Touched:
+class TableSensitivity:
     """What one unit changes in a table: `times` over, at most `cells` cells by at most `change`.
 
     Where times is above 1 the changes may meet in the same cells.
@@ -89,10 +89,10 @@ def planned(
     kind: type[R],
     shape: dict[str, Any],
     table: np.ndarray,
-    terms: Terms,
-    touched: Touched,
+    terms: ReleaseTerms,
+    touched: TableSensitivity,
     wanted: str | None,
-) -> Plan[R]:
+) -> ReleasePlan[R]:
     """The release of a table of whole numbers under these terms, with the noise that is wanted."""
     law, scale, loss = _fitting(terms, touched, wanted)
     terms.check_room(8 * table.size)
@@ -110,10 +110,12 @@ def planned(
         f"discrete {law} noise, {letter} {float(scale):.6g}, on each of {shape['depth']} x "
         f"{shape['width']} counters; an event weighs at most {touched.change}"
     )
-    return Plan(kind, {**shape, "noise": law, "scale": float(scale)}, loss, mechanism, noisy)
+    return ReleasePlan(kind, {**shape, "noise": law, "scale": float(scale)}, loss, mechanism, noisy)
 
 
-def _fitting(terms: Terms, touched: Touched, wanted: str | None) -> tuple[str, Fraction, Loss]:
+def _fitting(
+    terms: ReleaseTerms, touched: TableSensitivity, wanted: str | None
+) -> tuple[str, Fraction, Loss]:
     """The law, scale and cost of the noise of the smallest variance that keeps the terms."""
     if wanted is not None:
         wanted = one_of(("laplace", "gaussian")).check(terms.owner, "noise", wanted)
@@ -147,7 +149,7 @@ def _fitting(terms: Terms, touched: Touched, wanted: str | None) -> tuple[str, F
 
 
 @dataclass(frozen=True)
-class Spread:
+class SecondMomentVariance:
     """The variance of an unbiased estimate of F2, at most: square F2**2 + linear F2 + fixed."""
 
     square: float
@@ -158,7 +160,7 @@ class Spread:
         return (self.square * moment + self.linear) * moment + self.fixed
 
 
-def largest_moment(told: float, spread: Spread, deviations: float) -> float:
+def largest_moment(told: float, spread: SecondMomentVariance, deviations: float) -> float:
     """The largest F2 with F2 - told <= sqrt(deviations variance(F2)), or infinity.
 
     It bounds F2 whenever the estimate is not that far below: the larger root of a quadratic.

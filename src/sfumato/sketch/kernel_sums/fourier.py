@@ -17,7 +17,7 @@ from sfumato.core.validation import fraction, positive, whole
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.sketch import trigonometry as waves
 from sfumato.kernels.sketch.trigonometry import PANEL
-from sfumato.privacy.release import Options, Terms
+from sfumato.privacy.release import ReleaseOptions, ReleaseTerms
 from sfumato.sketch.base import SEED, Sketch, bounded_weight, heaviest
 from sfumato.sketch.kernel_sums.base import kernel_sums
 from sfumato.sketch.kernel_sums.noisy_cells import NoisyCells, Reach, planned_cells
@@ -301,7 +301,7 @@ class KernelFourier(Sketch):
         *,
         weight: int = 1,
         noise: str | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[ReleaseOptions],
     ) -> ReleasedKernelFourier:
         """A private copy: noise on every sum of cosines and sines, and on the count of points.
 
@@ -322,7 +322,7 @@ class KernelFourier(Sketch):
         (1.0, 'unaccounted')
         """
         weight = bounded_weight("KernelFourier", weight, self.heaviest)
-        terms = Terms.of("KernelFourier", epsilon, delta, options)
+        terms = ReleaseTerms.of("KernelFourier", epsilon, delta, options)
         count_weight = _count_weight(self.rows, bool(delta) and noise != "laplace")
         arrays = {"_waves": self._waves, "_count": np.array([count_weight * self.total])}
         parameters = {**self.parameters, "count_weight": count_weight}

@@ -17,7 +17,7 @@ from sfumato.core.validation import between, one_of, optional, positive
 from sfumato.kernels.sketch import kernel_sums as grid
 from sfumato.privacy.noise.discrete import ROOM
 from sfumato.privacy.noise.distribution import NoiseLaw
-from sfumato.privacy.release import Options, Plan, Terms
+from sfumato.privacy.release import ReleaseOptions, ReleasePlan, ReleaseTerms
 from sfumato.sketch.base import SEED, bounded_weight
 from sfumato.sketch.kernel_sums.base import WeighedPoints
 from sfumato.sketch.kernel_sums.grid_field import MOST, Nodes, at, field, node_weights, three
@@ -224,7 +224,7 @@ class KernelGrid(WeighedPoints, GridAnswers):
         *,
         weight: int = 1,
         noise: str | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[ReleaseOptions],
     ) -> ReleasedKernelGrid:
         """A private copy: noise on nested levels of the grid, each coarser than the one before.
 
@@ -247,14 +247,14 @@ class KernelGrid(WeighedPoints, GridAnswers):
         Levels, each with a share of the budget: Hay, Rastogi, Miklau and Suciu 2010.
         """
         weight = bounded_weight("KernelGrid", weight, self.heaviest)
-        terms = Terms.of("KernelGrid", epsilon, delta, options)
+        terms = ReleaseTerms.of("KernelGrid", epsilon, delta, options)
         laws = ("laplace", "gaussian") if delta and noise is None else (noise or "laplace",)
         made = [self._planned(law, terms, weight) for law in laws]
         return min(made, key=operator.itemgetter(0))[1].publish(terms)
 
     def _planned(
-        self, noise: str, terms: Terms, weight: int
-    ) -> tuple[float, Plan[ReleasedKernelGrid]]:
+        self, noise: str, terms: ReleaseTerms, weight: int
+    ) -> tuple[float, ReleasePlan[ReleasedKernelGrid]]:
         """A release with noise of this law, and about how far its answers will be off."""
         noise = one_of(("laplace", "gaussian")).check("KernelGrid", "noise", noise)
         nodes = self._nodes

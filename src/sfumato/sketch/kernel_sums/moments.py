@@ -12,7 +12,7 @@ from sfumato.core.bounds import BOUNDS, Box, Pair, weighed_points
 from sfumato.core.storage import Cells
 from sfumato.core.validation import one_of, positive, whole
 from sfumato.privacy.noise import discrete as noise
-from sfumato.privacy.release import Options, Release, Terms
+from sfumato.privacy.release import Release, ReleaseOptions, ReleaseTerms
 from sfumato.sketch.base import Sketch, bounded_weight, check_heaviest, heaviest
 from sfumato.sketch.kernel_sums.polynomial_features import (
     CELLS,
@@ -195,7 +195,7 @@ class Moments(Sketch):
         *,
         weight: int = 1,
         noise: str | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[ReleaseOptions],
     ) -> ReleasedMoments:
         """A private copy with noise on every sum.
 
@@ -215,7 +215,7 @@ class Moments(Sketch):
         (1.0, 'unaccounted')
         """
         weight = bounded_weight("Moments", weight, self.heaviest)
-        terms = Terms.of("Moments", epsilon, delta, options)
+        terms = ReleaseTerms.of("Moments", epsilon, delta, options)
         parts = {"_inputs": self._inputs, "_targets": self._targets}
         change = Fraction(self._most**2 * weight)
         plan = MomentPlan.of(

@@ -13,7 +13,7 @@ from sfumato.privacy.accounting.losses import Concentrated, GaussianNoise, Lapla
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.noise.distribution import LAWS, NoiseLaw
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import Plan, Release, Terms
+from sfumato.privacy.release import Release, ReleasePlan, ReleaseTerms
 from sfumato.privacy.rounding import round_up
 
 __all__ = ["NoisyCells", "Reach", "planned_cells"]
@@ -80,11 +80,11 @@ def planned_cells(
     kind: type[R],
     parameters: dict[str, Any],
     arrays: dict[str, np.ndarray],
-    terms: Terms,
+    terms: ReleaseTerms,
     reach: Reach,
     wanted: str | None,
     what: str,
-) -> Plan[R]:
+) -> ReleasePlan[R]:
     """The release of these whole-number arrays under these terms, with the noise that is wanted.
 
     Guarantee: for any change of the cells within the reach, `terms.contributions` times over, the
@@ -108,7 +108,9 @@ def planned_cells(
         f"discrete {law} noise, {letter} {float(scale):.6g}, on each of {what}; an event weighs at "
         f"most {reach.weight}"
     )
-    return Plan(kind, {**parameters, "noise": law, "scale": float(scale)}, loss, mechanism, noisy)
+    return ReleasePlan(
+        kind, {**parameters, "noise": law, "scale": float(scale)}, loss, mechanism, noisy
+    )
 
 
 def _with_noise(array: np.ndarray, law: str, scale: Fraction, source: Source) -> np.ndarray:
@@ -120,7 +122,7 @@ def _with_noise(array: np.ndarray, law: str, scale: Fraction, source: Source) ->
     return cells
 
 
-def _fitting(terms: Terms, reach: Reach, wanted: str | None) -> tuple[str, Fraction, Loss]:
+def _fitting(terms: ReleaseTerms, reach: Reach, wanted: str | None) -> tuple[str, Fraction, Loss]:
     """The law, scale and cost of the noise of the smallest variance that keeps the terms."""
     if wanted is not None:
         wanted = one_of(("laplace", "gaussian")).check(terms.owner, "noise", wanted)
@@ -140,7 +142,7 @@ def _fitting(terms: Terms, reach: Reach, wanted: str | None) -> tuple[str, Fract
     return min(choices, key=lambda made: NoiseLaw(made[0], float(made[1])).variance)
 
 
-def _laplace(terms: Terms, reach: Reach) -> tuple[str, Fraction, Loss]:
+def _laplace(terms: ReleaseTerms, reach: Reach) -> tuple[str, Fraction, Loss]:
     l1, _ = reach.norms(terms.relation)
     scale = Fraction(l1 * reach.weight * terms.contributions) / Fraction(terms.epsilon)
     if reach.by_one(terms.relation):
@@ -152,7 +154,7 @@ def _laplace(terms: Terms, reach: Reach) -> tuple[str, Fraction, Loss]:
     return "Laplace", scale, loss
 
 
-def _gaussian(terms: Terms, reach: Reach) -> tuple[str, Fraction, Loss]:
+def _gaussian(terms: ReleaseTerms, reach: Reach) -> tuple[str, Fraction, Loss]:
     l1, square = reach.norms(terms.relation)
     times, weight = terms.contributions, reach.weight
     if reach.by_one(terms.relation) and times == 1:

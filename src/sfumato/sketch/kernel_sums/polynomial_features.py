@@ -23,7 +23,7 @@ from sfumato.privacy.accounting.losses import Concentrated, Loss, Pure
 from sfumato.privacy.noise import discrete as exact
 from sfumato.privacy.noise.cube import add_cube, cube_deviation
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import Plan, Release, Terms
+from sfumato.privacy.release import Release, ReleasePlan, ReleaseTerms
 from sfumato.privacy.rounding import round_up
 
 __all__ = ["CELLS", "NOISES", "MomentPlan", "Polynomials", "deviation"]
@@ -240,7 +240,7 @@ class MomentPlan:
 
     @classmethod
     def of(
-        cls, terms: Terms, sizes: dict[str, int], change: Fraction, wanted: str | None
+        cls, terms: ReleaseTerms, sizes: dict[str, int], change: Fraction, wanted: str | None
     ) -> "MomentPlan":
         """The smaller noise, or the wanted one, for cells that one event all moves by `change`."""
         if wanted is not None:
@@ -265,9 +265,9 @@ class MomentPlan:
         kind: type[R],
         parameters: dict[str, Any],
         arrays: dict[str, np.ndarray],
-        terms: Terms,
+        terms: ReleaseTerms,
         weight: int,
-    ) -> Plan[R]:
+    ) -> ReleasePlan[R]:
         """The release of these parts under these terms."""
         terms.check_room(8 * sum(array.size for array in arrays.values()))
 
@@ -281,7 +281,7 @@ class MomentPlan:
             f"target; an event weighs at most {weight}"
         )
         told = {"noise": self.law, "scale": inputs, "target_scale": targets}
-        return Plan(kind, {**parameters, **told}, self.loss, mechanism, noisy)
+        return ReleasePlan(kind, {**parameters, **told}, self.loss, mechanism, noisy)
 
     def _with_noise(self, name: str, array: np.ndarray, source: Source) -> np.ndarray:
         cells = aligned(array.shape, np.int64)
@@ -305,13 +305,13 @@ class MomentPlan:
         return deviation(self.law, float(self.scales[name]), sizes[name])
 
 
-def _cube(terms: Terms, change: Fraction) -> MomentPlan:
+def _cube(terms: ReleaseTerms, change: Fraction) -> MomentPlan:
     epsilon = Fraction(terms.epsilon)
     scales = {name: change / (share * epsilon) for name, share in SHARES.items()}
     return MomentPlan("Cube", scales, Pure(terms.epsilon, relation=terms.relation))
 
 
-def _gaussian(terms: Terms, sizes: dict[str, int], change: Fraction) -> MomentPlan:
+def _gaussian(terms: ReleaseTerms, sizes: dict[str, int], change: Fraction) -> MomentPlan:
     scales, rho = {}, Fraction(0)
     for name, share in SHARES.items():
         # Were it the only part, sigma would do at the norm that this share of rho leaves.

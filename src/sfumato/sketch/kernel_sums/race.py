@@ -13,7 +13,7 @@ from sfumato.core.arrays import whole_weights
 from sfumato.core.bounds import weighed_points
 from sfumato.core.storage import Cells
 from sfumato.core.validation import between, fraction, positive, whole
-from sfumato.privacy.release import Options, Terms
+from sfumato.privacy.release import ReleaseOptions, ReleaseTerms
 from sfumato.sketch.base import Sketch, bounded_weight, check_heaviest, heaviest
 from sfumato.sketch.kernel_sums.noisy_cells import NoisyCells, Reach, planned_cells
 from sfumato.sketch.kernel_sums.race_table import GROUPS, RaceTable, best_rows
@@ -252,7 +252,7 @@ class Race(RaceTable, Sketch):
         weight: int = 1,
         noise: str | None = None,
         moved: int | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[ReleaseOptions],
     ) -> ReleasedRace:
         """A private copy with noise on every cell, and on a few that count the points.
 
@@ -278,7 +278,7 @@ class Race(RaceTable, Sketch):
         Coleman and Shrivastava 2020, lemma 3.1 and theorem 3.2.
         """
         weight = bounded_weight("Race", weight, self.heaviest)
-        terms = Terms.of("Race", epsilon, delta, options)
+        terms = ReleaseTerms.of("Race", epsilon, delta, options)
         touched = self.rows + (counts := self._count_cells())
         both = touched + self.rows
         reach = Reach(touched, touched, both, both, ones=True, weight=weight)

@@ -27,8 +27,8 @@ from sfumato.sketch.lsh.base import FAMILY, Draw, Family, Points
 
 __all__ = [
     "GROUPS",
+    "RaceRows",
     "RaceTable",
-    "Rows",
     "any_bound",
     "best_rows",
     "mean_bound",
@@ -109,7 +109,7 @@ Block = tuple[slice, slice, np.ndarray]  # rows, points, and their slots
 
 
 @dataclass(frozen=True)
-class Rows:
+class RaceRows:
     """Where points fall in a table of `draw.rows` rows and `width` cells.
 
     A row whose codes all fit is addressed directly; the others are hashed to all cells, uniformly.
@@ -294,8 +294,8 @@ class RaceTable(Stored, in_files=False):
         return Draw(self.rows, self.seed, self.strata)
 
     @cached_property
-    def _hashes(self) -> Rows:
-        return Rows.of(self.kernel, self._draw, self.width)
+    def _hashes(self) -> RaceRows:
+        return RaceRows.of(self.kernel, self._draw, self.width)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -19,7 +19,7 @@ from sfumato.sketch.base import SEED
 from sfumato.sketch.kernel_sums.radial_kernels import KERNEL, slice_profile
 from sfumato.sketch.kernel_sums.stratified_sampling import STRATA, unit_rows
 
-__all__ = ["UNIT", "Lines", "SliceAnswers", "bins_fit", "usual_resolution"]
+__all__ = ["UNIT", "BinnedDirections", "SliceAnswers", "bins_fit", "usual_resolution"]
 
 UNIT = 16  # whole shares of a point that two neighbouring bins divide among them
 EXACT = 53  # bits of whole numbers that float64 holds
@@ -28,7 +28,7 @@ POINTS = 4096  # at a time
 
 
 @dataclass(frozen=True)
-class Lines:
+class BinnedDirections:
     """Directions, each with bins of one width from an offset of its own.
 
     box: where points are. matrix: rows (slope in bins per step of the box, start in bins), all
@@ -132,8 +132,8 @@ class SliceAnswers(Stored, in_files=False):
         raise NotImplementedError
 
     @cached_property
-    def _lines(self) -> Lines:
-        return Lines.of(Box(*self.bounds), self.rows, self.step, self.seed, self.strata)
+    def _lines(self) -> BinnedDirections:
+        return BinnedDirections.of(Box(*self.bounds), self.rows, self.step, self.seed, self.strata)
 
     @cached_property
     def _kept(self) -> dict[tuple[str, float], np.ndarray]:

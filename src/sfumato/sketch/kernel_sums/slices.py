@@ -13,7 +13,7 @@ from sfumato.core.bounds import Box
 from sfumato.core.storage import Cells
 from sfumato.core.validation import DELTA, fraction, positive, whole
 from sfumato.kernels.sketch import kernel_sums as slices
-from sfumato.privacy.release import Options, Terms
+from sfumato.privacy.release import ReleaseOptions, ReleaseTerms
 from sfumato.sketch.base import bounded_weight
 from sfumato.sketch.kernel_sums.base import WeighedPoints
 from sfumato.sketch.kernel_sums.noisy_cells import NoisyCells, Reach, planned_cells
@@ -167,7 +167,7 @@ class KernelSlices(WeighedPoints, SliceAnswers):
         *,
         weight: int = 1,
         noise: str | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[ReleaseOptions],
     ) -> ReleasedKernelSlices:
         """A private copy with noise on every bin, and on one cell that counts the points.
 
@@ -188,7 +188,7 @@ class KernelSlices(WeighedPoints, SliceAnswers):
         (1.0, 'unaccounted')
         """
         weight = bounded_weight("KernelSlices", weight, self.heaviest)
-        terms = Terms.of("KernelSlices", epsilon, delta, options)
+        terms = ReleaseTerms.of("KernelSlices", epsilon, delta, options)
         count, lines = count_weight(self.rows), UNIT * self.rows
         square = UNIT * lines
         reach = Reach(

@@ -189,7 +189,7 @@ class Sum(Family):
     """A family whose rows are shared out among several kernels."""
 
 
-class _Part:
+class _PartLimit:
     """The limit of a family inside another one: one kernel, not a sum of several."""
 
     def check(self, owner: str, name: str, value: Any) -> Family:
@@ -205,7 +205,7 @@ class _Part:
         return FAMILY.bad()
 
 
-PART: Limit = _Part()
+PART: Limit = _PartLimit()
 
 
 def family(owner: str, name: str, value: Any) -> Family:

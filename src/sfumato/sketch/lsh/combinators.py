@@ -26,7 +26,7 @@ from sfumato.sketch.lsh.base import (
     read_all,
 )
 
-__all__ = ["Both", "Either", "Power", "WeightedSum"]
+__all__ = ["MixtureKernel", "PowerKernel", "ProductKernel", "WeightedSum"]
 
 MOST_BITS = 62  # of combinations that can be numbered
 
@@ -74,14 +74,14 @@ class _Product(Family):
 
 
 @dataclass(frozen=True)
-class Both(_Product):
+class ProductKernel(_Product):
     """AND: points collide where they do in a and in b, whose hashes are independent.
 
     Guarantee: the kernel is a(x, q) b(x, q); an event still changes one cell of each row.
     Parameters: a and b, families of points of the same dimension, neither of them a sum.
 
     >>> from sfumato.sketch.lsh.angular import Angular
-    >>> near = Both(Angular(1, dimension=2), Angular(2, dimension=2))
+    >>> near = ProductKernel(Angular(1, dimension=2), Angular(2, dimension=2))
     >>> near.kernel([[1, 0]], [[0, 1]])
     array([[0.125]])
 
@@ -94,21 +94,21 @@ class Both(_Product):
 
     def __post_init__(self) -> None:
         checked(self, {"a": PART, "b": PART})
-        check_alike("Both", [self.a, self.b])
+        check_alike("ProductKernel", [self.a, self.b])
 
     def _factors(self) -> list[Family]:
         return [self.a, self.b]
 
 
 @dataclass(frozen=True)
-class Power(_Product):
+class PowerKernel(_Product):
     """AND of one family with itself: points collide where they do in `times` independent hashes.
 
     Guarantee: the kernel is a(x, q) ** times; an event still changes one cell of each row.
     Parameters: a, a family that is not a sum; times, 1 to 64.
 
     >>> from sfumato.sketch.lsh.jaccard import Jaccard
-    >>> Power(Jaccard(), 3).kernel([[1, 2]], [[2]])
+    >>> PowerKernel(Jaccard(), 3).kernel([[1, 2]], [[2]])
     array([[0.125]])
 
     Indyk and Motwani 1998.
@@ -250,16 +250,16 @@ class WeightedSum(_Shared):
 
 
 @dataclass(frozen=True)
-class Either(_Shared):
+class MixtureKernel(_Shared):
     """OR: a + b - a b, the chance that of two independent hashes, of a and of b, one collides.
 
     Guarantee: the kernel is a(x, q) + b(x, q) - a(x, q) b(x, q). No single cell holds it: a third
     of the rows estimates a, a third b and a third both, and their means are added with weights 1, 1
     and -1; an event still changes one cell of each row.
-    Parameters: a and b, as for `Both`. A sketch needs at least 3 rows.
+    Parameters: a and b, as for `ProductKernel`. A sketch needs at least 3 rows.
 
     >>> from sfumato.sketch.lsh.angular import Angular
-    >>> one_of = Either(Angular(1, dimension=2), Angular(2, dimension=2))
+    >>> one_of = MixtureKernel(Angular(1, dimension=2), Angular(2, dimension=2))
     >>> one_of.kernel([[1, 0]], [[0, 1]])
     array([[0.625]])
 
@@ -272,10 +272,10 @@ class Either(_Shared):
 
     def __post_init__(self) -> None:
         checked(self, {"a": PART, "b": PART})
-        check_alike("Either", [self.a, self.b])
+        check_alike("MixtureKernel", [self.a, self.b])
 
     def _terms(self) -> Sequence[tuple[float, Family]]:
-        return (1.0, self.a), (1.0, self.b), (-1.0, Both(self.a, self.b))
+        return (1.0, self.a), (1.0, self.b), (-1.0, ProductKernel(self.a, self.b))
 
 
 def _weighted(terms: Any) -> tuple[tuple[float, Family], ...]:

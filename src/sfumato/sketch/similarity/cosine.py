@@ -19,7 +19,7 @@ from sfumato.privacy.accounting.calibration import gaussian_sigma_l2
 from sfumato.privacy.accounting.losses import Concentrated
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import Options, Plan, Release, Terms
+from sfumato.privacy.release import Release, ReleaseOptions, ReleasePlan, ReleaseTerms
 from sfumato.privacy.rounding import UP
 from sfumato.sketch.base import SEED
 from sfumato.sketch.projection.directions import dense
@@ -144,12 +144,12 @@ class ReleasedCosineSketch(Release):
             raise ValueError("a code has more bits than it should.")
 
 
-def rows_terms(owner: str, epsilon: float, delta: float, options: Options) -> Terms:
+def rows_terms(owner: str, epsilon: float, delta: float, options: ReleaseOptions) -> ReleaseTerms:
     """The terms of a release of rows, whose unit is one number of a row or a whole row."""
     given = {"contributions": 1, **options}
     if options.get("ledger") is None:
         given = {"unit": UNITS[0], **given}
-    terms = Terms.of(owner, epsilon, delta, cast(Options, given))
+    terms = ReleaseTerms.of(owner, epsilon, delta, cast(ReleaseOptions, given))
     fraction.check(owner, "delta", delta)
     if terms.unit not in UNITS:
         raise ValueError(f"{owner}: unit must be one of {UNITS} for rows, not {terms.unit!r}.")
@@ -162,8 +162,8 @@ def plan(
     shape: dict[str, Any],
     bound: float,
     step: float | None,
-    terms: Terms,
-) -> Plan[ReleasedCosineSketch]:
+    terms: ReleaseTerms,
+) -> ReleasePlan[ReleasedCosineSketch]:
     """The release of these rows: whole numbers times whole numbers, plus noise, and their signs."""
     bound = positive.check(terms.owner, "bound", bound)
     step = positive.check(terms.owner, "step", bound / 256 if step is None else step)
@@ -181,7 +181,7 @@ def plan(
     def codes(source: Source) -> dict[str, np.ndarray]:
         return {"_codes": _codes(rows, step, steps, directions, sigma, source)}
 
-    return Plan(
+    return ReleasePlan(
         ReleasedCosineSketch,
         {**shape, "bound": bound, "step": step, "sigma": float(sigma)},
         Concentrated(rho, relation=terms.relation),
@@ -358,7 +358,7 @@ class CosineSketch(CodeTable):
         *,
         bound: float,
         step: float | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[ReleaseOptions],
     ) -> ReleasedCosineSketch:
         """Private codes of rows, one a user: signs of projections that got noise before.
 

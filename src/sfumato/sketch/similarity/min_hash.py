@@ -14,8 +14,8 @@ from sfumato.kernels.hash import key_of
 from sfumato.kernels.sketch import minhash as kernels
 from sfumato.kernels.sketch import minhash as rows
 from sfumato.kernels.sketch.minhash import EMPTY
-from sfumato.privacy.release import Options, Terms
-from sfumato.sketch.similarity.packed_minima import WHOLE, Minima, coefficients
+from sfumato.privacy.release import ReleaseOptions, ReleaseTerms
+from sfumato.sketch.similarity.packed_minima import WHOLE, PackedMinima, coefficients
 from sfumato.sketch.similarity.released_min_hash import CODE_BITS, ReleasedMinHash, plan
 from sfumato.sketch.similarity.token_sets import as_sets, runs
 
@@ -67,7 +67,7 @@ UNRELEASED = {
 TWO_BITS = 2.0  # the epsilon of an answer from which two bits estimate better than one
 
 
-class MinHash(Minima):
+class MinHash(PackedMinima):
     """The signature of a set of keys; two of them estimate the Jaccard similarity of the sets.
 
     Guarantee: the estimate is unbiased, and within error_bound(c) with probability c for each pair.
@@ -224,7 +224,7 @@ class MinHash(Minima):
         delta: float = 0.0,
         *,
         bits: int | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[ReleaseOptions],
     ) -> ReleasedMinHash:
         """A private copy: a few bits of each bin's minimum, or "empty", answered at random.
 
@@ -248,7 +248,7 @@ class MinHash(Minima):
                 f"MinHash: cannot be released, kind is {self.kind!r} and {UNRELEASED[self.kind]}; "
                 "use kind='one-permutation'."
             )
-        terms = Terms.of("MinHash", epsilon, delta, options)
+        terms = ReleaseTerms.of("MinHash", epsilon, delta, options)
         cells = min(terms.events, self.permutations)  # bins that one unit changes, at most
         if bits is None:
             bits = min(1 if terms.epsilon / cells < TWO_BITS else 2, self.bits)

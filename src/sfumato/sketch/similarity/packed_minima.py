@@ -11,13 +11,13 @@ from sfumato.core.validation import one_of, whole
 from sfumato.kernels.sketch.minhash import EMPTY, STEP, cut
 from sfumato.sketch.base import EXACT, SEED, KeyedSketch, Merging, Sketch, refused
 
-__all__ = ["WHOLE", "Minima", "coefficients"]
+__all__ = ["WHOLE", "PackedMinima", "coefficients"]
 
 WHOLE = 32  # bits of a minimum
 REFUSED = "{} bits do not tell which of two minima is lower; merge whole ones, then use with_bits."
 
 
-class Minima(KeyedSketch, in_files=False):
+class PackedMinima(KeyedSketch, in_files=False):
     """The state of MinHash. `held` says what of it there is: "minima", or only "bits" of them."""
 
     permutations: Annotated[int, whole(1, 2**16)]
@@ -56,7 +56,7 @@ class Minima(KeyedSketch, in_files=False):
 
     def __eq__(self, other: object) -> bool:
         """Whether the bytes of both are the same."""
-        if not isinstance(other, Minima):
+        if not isinstance(other, PackedMinima):
             return NotImplemented
         return bool(Sketch.__eq__(self._kept(), other._kept()))
 

@@ -9,7 +9,7 @@ import numpy as np
 from sfumato.core.storage import Cells
 from sfumato.core.validation import fraction, whole
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import Plan, Terms
+from sfumato.privacy.release import ReleasePlan, ReleaseTerms
 from sfumato.sketch.base import SEED
 from sfumato.sketch.response_release import (
     Answered,
@@ -134,8 +134,8 @@ class ReleasedMinHash(Answered):
 
 
 def plan(
-    codes: np.ndarray, bits: int, seed: int, terms: Terms, cells: int
-) -> Plan[ReleasedMinHash]:
+    codes: np.ndarray, bits: int, seed: int, terms: ReleaseTerms, cells: int
+) -> ReleasePlan[ReleasedMinHash]:
     """The release of one code a bin, when a unit changes so many of them (cells), at most.
 
     An answer tells the symbol of a bin by a factor of exp(epsilon / cells) at most.
@@ -146,7 +146,7 @@ def plan(
     def answered(source: Source) -> dict[str, np.ndarray]:
         return {"_codes": answer.run(codes, source=source).astype(np.uint8)}
 
-    return Plan(
+    return ReleasePlan(
         ReleasedMinHash,
         dict(permutations=codes.size, seed=seed, bits=bits),
         answer.loss(),

@@ -15,19 +15,19 @@ from scipy.stats import norm
 from sfumato.core.validation import flag, fraction
 from sfumato.telemetry.decoding.contingency import (
     Independence,
-    Pairs,
+    RatioPairs,
     Solved,
     independence,
     maximize_table,
     solve_table,
 )
 from sfumato.telemetry.decoding.design import Design
-from sfumato.telemetry.decoding.report_likelihood import Evidence, usable
+from sfumato.telemetry.decoding.report_likelihood import ReportLikelihoods, usable
 from sfumato.telemetry.decoding.significance import adjusted
 from sfumato.telemetry.reports.reports import Reports
 from sfumato.telemetry.schemes.base import separate
 
-__all__ = ["Joint", "Marginal", "associate", "joint_of"]
+__all__ = ["AssociationResult", "Marginal", "associate", "joint_of"]
 
 LEAST, LEAST_A_CELL = 30, 3  # clients of a table that claims anything
 _COLUMNS = (
@@ -53,7 +53,7 @@ class Marginal:
 
 
 @dataclass(frozen=True, eq=False)
-class Joint:
+class AssociationResult:
     """How many clients have each pair of values, a cell of the table a row.
 
     Guarantee: intervals cover the count among the clients that reported at the rate 1 - level, as
@@ -93,7 +93,7 @@ class Joint:
 
     def __getitem__(self, column: str) -> Any:
         if column not in _COLUMNS:
-            raise KeyError(f"Joint: column must be one of its columns, not {column!r}.")
+            raise KeyError(f"AssociationResult: column must be one of its columns, not {column!r}.")
         return getattr(self, column)
 
     def to_arrow(self) -> pa.Table:
@@ -130,13 +130,13 @@ def joint_of(
     clients: int,
     level: float,
     notes: tuple[str, ...],
-) -> Joint:
+) -> AssociationResult:
     """Write down a solved table of shares as counts."""
     cells, unknown = _cells(values, solved, clients, level)
     if unknown:
         told = f"{unknown} of {solved.likely.size} cells cannot be told from {clients} clients: "
         notes = (*notes, told + "their estimates are the likeliest, which may be far off.")
-    return Joint(
+    return AssociationResult(
         **cells,
         likely=clients * solved.likely.ravel(),
         first=_marginal(values, solved, clients, 0),
@@ -232,22 +232,22 @@ def associate(
     *,
     other: bool = True,
     level: float = 0.05,
-) -> Joint:
+) -> AssociationResult:
     """The joint counts of two variables, where row r of both reports is one client.
 
     Guarantee: the table of most likelihood over pairs of reports, freed of its bias at 0, with
     standard errors from the observed information against the counts of these very clients. Below
-    30 clients, or 3 a cell, nothing is claimed, and `notes` says so: see `Joint`.
+    30 clients, or 3 a cell, nothing is claimed, and `notes` says so: see `AssociationResult`.
     Parameters: first and second, reports of two schemes with a metric each, as long as each other;
     the candidates of each, for at most 1024 cells with "other"; other, whether a client may have a
     value that is no candidate; level, of intervals and of false detections, between 0 and 1.
     A client sends two reports, so what it reveals adds up: `pair_statement` says so.
 
-    >>> from sfumato.telemetry import Encoder, Params
-    >>> tea = Params(f=0.25, metric="tea", categories=["black", "green"])
-    >>> cup = Params(f=0.25, metric="cup", categories=["small", "large"])
-    >>> drunk = Encoder(tea, seed=1).encode_many(["black", "green"] * 5000)
-    >>> filled = Encoder(cup, seed=2).encode_many(["large", "small"] * 5000)
+    >>> from sfumato.telemetry import Rappor, ReportEncoder
+    >>> tea = Rappor(f=0.25, metric="tea", categories=["black", "green"])
+    >>> cup = Rappor(f=0.25, metric="cup", categories=["small", "large"])
+    >>> drunk = ReportEncoder(tea, seed=1).encode_many(["black", "green"] * 5000)
+    >>> filled = ReportEncoder(cup, seed=2).encode_many(["large", "small"] * 5000)
     >>> found = associate(drunk, filled, ["black", "green"], ["small", "large"])
     >>> [bool(cell) for cell in found.detected]
     [False, True, True, False]
@@ -262,14 +262,16 @@ def associate(
     first, second = first.take(fits), second.take(fits)
     rows, weights = _distinct(first, second)
     sides = [
-        Evidence(reports.take(rows), design, other=other).held()
+        ReportLikelihoods(reports.take(rows), design, other=other).held()
         for reports, design in zip((first, second), designs, strict=True)
     ]
     _bounded([side.columns for side in sides])
     values = [
         [*design.values, *[None] * side.other] for design, side in zip(designs, sides, strict=True)
     ]
-    return _solved(Pairs(sides[0], sides[1], weights), values, level, _notes(fits, sides, other))
+    return _solved(
+        RatioPairs(sides[0], sides[1], weights), values, level, _notes(fits, sides, other)
+    )
 
 
 def _aligned(first: Reports, second: Reports) -> None:
@@ -289,7 +291,7 @@ def _bounded(columns: list[int]) -> None:
         )
 
 
-def _notes(fits: np.ndarray, sides: list[Evidence], other: bool) -> tuple[str, ...]:
+def _notes(fits: np.ndarray, sides: list[ReportLikelihoods], other: bool) -> tuple[str, ...]:
     said = []
     if not fits.any():
         raise ValueError("associate: there must be at least one pair of reports that fit.")
@@ -336,7 +338,9 @@ def _pattern(reports: Reports) -> tuple[np.ndarray, int]:
     )
 
 
-def _solved(pairs: Pairs, values: list[list[Any]], level: float, notes: tuple[str, ...]) -> Joint:
+def _solved(
+    pairs: RatioPairs, values: list[list[Any]], level: float, notes: tuple[str, ...]
+) -> AssociationResult:
     """Fit each side alone, test whether they are unrelated, and fit the table."""
     alone = [maximize_table(pairs.alone(side)) for side in (pairs.first, pairs.second)]
     solved = solve_table(pairs, alone[0].table @ alone[1].table.T)

@@ -18,7 +18,7 @@ from sfumato.telemetry.decoding.weighted_least_squares import nonnegative
 
 __all__ = [
     "Independence",
-    "Pairs",
+    "RatioPairs",
     "Ratios",
     "Shares",
     "Solved",
@@ -44,7 +44,7 @@ class Ratios(Protocol):
 
 
 @dataclass(frozen=True)
-class Pairs:
+class RatioPairs:
     """Ratios of both sides, row by row, and how many clients each row stands for."""
 
     first: Ratios
@@ -60,9 +60,9 @@ class Pairs:
     def total(self) -> float:
         return float(self.weights.sum())
 
-    def alone(self, side: Ratios) -> "Pairs":
+    def alone(self, side: Ratios) -> "RatioPairs":
         """One side: the other becomes a single column that every report fits equally well."""
-        return Pairs(side, _Ones(len(self.weights)), self.weights)
+        return RatioPairs(side, _Ones(len(self.weights)), self.weights)
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Shares:
     reads: int
 
 
-def maximize_table(pairs: Pairs, start: np.ndarray | None = None) -> Shares:
+def maximize_table(pairs: RatioPairs, start: np.ndarray | None = None) -> Shares:
     """Climb from a table of shares (equal ones) until a step gains nothing that could be seen."""
     reads = 0
 
@@ -122,7 +122,7 @@ def _leap(
     return landed if likelihood >= reached else twice
 
 
-def _mean_gain(pairs: Pairs, table: np.ndarray) -> tuple[np.ndarray, float]:
+def _mean_gain(pairs: RatioPairs, table: np.ndarray) -> tuple[np.ndarray, float]:
     """The mean of x_r y_r' / (x_r' P y_r), and the log-likelihood of P."""
     gain, likelihood = np.zeros(table.shape), 0.0
     narrow = table.astype(np.float32)
@@ -154,7 +154,7 @@ class Solved:
     log_likelihood: float
 
 
-def solve_table(pairs: Pairs, start: np.ndarray) -> Solved:
+def solve_table(pairs: RatioPairs, start: np.ndarray) -> Solved:
     """Climb, then take one Newton step with the bound at 0 and one without.
 
     Shares at 0 cannot fall, so those beside them fall instead: the table of most likelihood is
@@ -173,7 +173,7 @@ def solve_table(pairs: Pairs, start: np.ndarray) -> Solved:
     return Solved(likely, free.reshape(table.shape), (spread - own) / pairs.total, height)
 
 
-def _information(pairs: Pairs, table: np.ndarray) -> np.ndarray:
+def _information(pairs: RatioPairs, table: np.ndarray) -> np.ndarray:
     """The mean over clients of u u', where u holds x_r y_r' / (x_r' P y_r) cell by cell."""
     cells, seen = table.size, 0.0
     total = np.zeros((cells, cells))
@@ -211,7 +211,7 @@ class Independence:
 
 
 def independence(
-    pairs: Pairs, first: np.ndarray, second: np.ndarray, likelihood_ratio: float
+    pairs: RatioPairs, first: np.ndarray, second: np.ndarray, likelihood_ratio: float
 ) -> Independence:
     """Test the pairs at the shares of the two sides."""
     within_first, within_second, across = _moments(pairs, first, second)
@@ -224,7 +224,7 @@ def independence(
 
 
 def _moments(
-    pairs: Pairs, first: np.ndarray, second: np.ndarray
+    pairs: RatioPairs, first: np.ndarray, second: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Covariances within the first side, within the second, and across."""
     wide = len(first) + len(second)

@@ -14,19 +14,19 @@ from scipy import stats
 from sfumato.core.validation import flag, fraction, one_of
 from sfumato.telemetry.decoding.design import Design
 from sfumato.telemetry.decoding.fisher_information import cramer_rao
-from sfumato.telemetry.decoding.methods import Answer, Task, answered
+from sfumato.telemetry.decoding.methods import CandidateEstimates, Task, answered
 from sfumato.telemetry.decoding.significance import CORRECTION, adjusted
 from sfumato.telemetry.reports.counts import Counts
 from sfumato.telemetry.reports.reports import Reports
-from sfumato.telemetry.reports.validation import Seen, counted_once
+from sfumato.telemetry.reports.validation import HashSet, counted_once
 
-__all__ = ["Decoded", "decode"]
+__all__ = ["DecodeResult", "decode"]
 
 COLUMNS = ("value", "estimate", "std_error", "low", "high", "p_value", "detected", "bound")
 
 
 @dataclass(frozen=True)
-class Decoded:
+class DecodeResult:
     """How many of the clients that reported have each candidate, with errors.
 
     Columns, by attribute or by name as `result["estimate"]`: value; estimate, never negative;
@@ -64,7 +64,7 @@ class Decoded:
 
     def __getitem__(self, column: str) -> Any:
         if column not in COLUMNS:
-            raise KeyError(f"Decoded: columns are {', '.join(COLUMNS)}, not {column!r}.")
+            raise KeyError(f"DecodeResult: columns are {', '.join(COLUMNS)}, not {column!r}.")
         return getattr(self, column)
 
     def to_arrow(self) -> pa.Table:
@@ -117,7 +117,7 @@ def decode(
     level: float = 0.05,
     correction: str = "benjamini-hochberg",
     other: bool = True,
-) -> Decoded:
+) -> DecodeResult:
     """How many of the clients that reported have each candidate.
 
     Guarantee: with the method "weighted" or "likelihood" and hundreds of reports a cell, an
@@ -128,9 +128,9 @@ def decode(
     93.6 to 94.1 instead of 95 % on the words of docs/rappor.md.
     Parameters: data, `Counts`, or `Reports` (the method "likelihood" needs these), of which those
     that `Counts` would refuse are left out, and a repeated id counts once; candidates, a
-    column of different texts or integers, a published `Map`, or None for all values of a scheme
-    that knows its domain; method, "weighted" (least squares with the covariance of the marks),
-    "lasso" (the older way: selection, then plain least squares) or "likelihood" (of whole
+    column of different texts or integers, a published `CandidateMap`, or None for all values of a
+    scheme that knows its domain; method, "weighted" (least squares with the covariance of the
+    marks), "lasso" (the older way: selection, then plain least squares) or "likelihood" (of whole
     reports: slower, the least errors); level, between 0 and 1; correction, "benjamini-hochberg",
     "bonferroni" or "none"; other, whether clients may have values that are no candidates.
 
@@ -140,9 +140,10 @@ def decode(
     Where candidates are many for the cells, all are estimated at once (`_crowded`): what is
     detected by its estimate without bias, the rest shrunk by what all of them show.
 
-    >>> from sfumato.telemetry import Counts, Encoder, Params
-    >>> asked = Params(bits=32, hashes=2, cohorts=8, f=0.25)
-    >>> sent = Encoder(asked, seed=7).encode_many(["tea"] * 6000 + ["milk"] * 3000 + ["gin"] * 999)
+    >>> from sfumato.telemetry import Counts, Rappor, ReportEncoder
+    >>> asked = Rappor(bits=32, hashes=2, cohorts=8, f=0.25)
+    >>> words = ["tea"] * 6000 + ["milk"] * 3000 + ["gin"] * 999
+    >>> sent = ReportEncoder(asked, seed=7).encode_many(words)
     >>> table = decode(Counts(asked).update(sent), ["tea", "milk", "rum"])
     >>> table["detected"].tolist()
     [True, True, False]
@@ -168,7 +169,7 @@ def decode(
 
 def _once(sent: Reports) -> tuple[Reports, list[str]]:
     """The reports that `Counts` would count, each once, and a note of what is left out."""
-    keep, refused, _ = counted_once(sent.scheme, sent, Seen())
+    keep, refused, _ = counted_once(sent.scheme, sent, HashSet())
     if keep.all():
         return sent, []
     told = ", ".join(f"{count} for {why}" for why, count in refused.items())
@@ -199,7 +200,9 @@ def _task(counts: Any, candidates: Any, other: bool) -> Task:
     return Task(counts, design, asked, values, closed, hashed, notes)
 
 
-def _table(task: Task, answer: Answer, method: str, level: float, correction: str) -> Decoded:
+def _table(
+    task: Task, answer: CandidateEstimates, method: str, level: float, correction: str
+) -> DecodeResult:
     asked, wanted = task.asked, len(task.design) + (not task.closed)
     identified = (task.rank if task.closed else task.rank_with_other) == wanted
     if task.total and not identified:
@@ -218,7 +221,7 @@ def _table(task: Task, answer: Answer, method: str, level: float, correction: st
     shown = error if answer.errors_shown is None else answer.errors_shown[asked]
     hidden = np.ones(len(task.design), bool)
     hidden[asked] = False
-    return Decoded(
+    return DecodeResult(
         value=task.values,
         estimate=estimate,
         std_error=shown,
@@ -240,7 +243,7 @@ def _table(task: Task, answer: Answer, method: str, level: float, correction: st
     )
 
 
-def _bounds(task: Task, answer: Answer, identified: bool, method: str) -> np.ndarray:
+def _bounds(task: Task, answer: CandidateEstimates, identified: bool, method: str) -> np.ndarray:
     """The least errors at the estimated counts; where candidates are too many, of each alone."""
     if not task.total:
         return np.full(len(task.design), np.nan)

@@ -16,7 +16,7 @@ import scipy.sparse
 
 from sfumato.core.hashing import KeyColumn
 
-__all__ = ["Blocks", "Cells", "Design"]
+__all__ = ["Blocks", "CellShares", "Design"]
 
 
 class Design:
@@ -28,8 +28,8 @@ class Design:
     a published map (anything with `values` and `members`); at least one, all different, each in a
     bin of its own where the scheme has bins.
 
-    >>> from sfumato.telemetry.schemes.rappor import Params
-    >>> design = Design(Params(bits=16, hashes=2, cohorts=4, f=0.5), ["tea", "milk"])
+    >>> from sfumato.telemetry.schemes.rappor import Rappor
+    >>> design = Design(Rappor(bits=16, hashes=2, cohorts=4, f=0.5), ["tea", "milk"])
     >>> design.matrix.shape, design.rank()
     ((64, 2), 2)
     """
@@ -40,7 +40,7 @@ class Design:
         if not self.values:
             raise ValueError(
                 "decode: candidates must hold at least one value; give the dictionary of strings "
-                "to look for, or find them first with Discovery."
+                "to look for, or find them first with NGramDiscovery."
             )
         _refuse_repeated(self.values)
         self.members = np.ascontiguousarray(members, np.int32)
@@ -253,7 +253,7 @@ DENSE = 2**26  # entries of all blocks together: half a GiB; beyond it cells are
 
 
 @dataclass(frozen=True)
-class Cells:
+class CellShares:
     """The shares of all cells, and the weights (inverse covariances) that a model gives them.
 
     `shares` (cohorts, cells) lacks nothing but noise; `uniform` is the share of a cell that an
@@ -267,7 +267,7 @@ class Cells:
     single: bool  # whether no candidate has two cells in one cohort
 
     @classmethod
-    def counted(cls, data: Any, design: Design) -> "Cells":
+    def counted(cls, data: Any, design: Design) -> "CellShares":
         scheme, reports = data.scheme, np.asarray(data.reports, np.float64)
         low, gap = float(scheme.low), float(scheme.high) - float(scheme.low)
         marks = np.asarray(data.cells, np.float64) / np.maximum(reports, 1)[:, None]

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse
 
-from sfumato.telemetry.decoding.design import Cells
+from sfumato.telemetry.decoding.design import CellShares
 
-__all__ = ["Crowd", "crowded"]
+__all__ = ["ShrunkFit", "crowded"]
 
 STEPS, CLOSE = 200, 5e-3  # at most; and the largest change of an estimate, in standard errors
 CENTRES, WIDTH = 16, 0.4  # bumps of the learned law of shares, each as wide as this part of itself
 
 
 @dataclass(frozen=True)
-class Crowd:
+class ShrunkFit:
     """What was found, in shares of all clients, an entry a candidate.
 
     `free` is without bias and has `variance`; `shares` is the mean given the law of all shares and
@@ -40,7 +40,7 @@ class Crowd:
     unsure: float
 
 
-def crowded(cells: Cells, matrix: scipy.sparse.csc_matrix) -> Crowd:
+def crowded(cells: CellShares, matrix: scipy.sparse.csc_matrix) -> ShrunkFit:
     """Estimates of the shares of all columns together.
 
     Guarantee: with random cells, as those of hashing, and many of them, `free` is normal around the
@@ -69,16 +69,18 @@ def crowded(cells: Cells, matrix: scipy.sparse.csc_matrix) -> Crowd:
     dispersion = float((plain * residual**2).sum()) / degrees / left
     gradient, weights = (pull / left).reshape(shape), weights.reshape(shape)
     settled = change < 0.05
-    return Crowd(free, noise / told, mean, doubt, gradient, weights, dispersion, settled, unsure)
+    return ShrunkFit(
+        free, noise / told, mean, doubt, gradient, weights, dispersion, settled, unsure
+    )
 
 
-def _degrees(cells: Cells) -> int:
+def _degrees(cells: CellShares) -> int:
     """Cells that can tell something: in every cohort one less, as sets have one size."""
     return int(max((cells.reports > 0).sum() * (cells.shares.shape[1] - 1), 1))
 
 
 def _weights(
-    cells: Cells,
+    cells: CellShares,
     matrix: scipy.sparse.csc_matrix,
     rows: scipy.sparse.csr_matrix,
     shares: np.ndarray,
@@ -96,7 +98,7 @@ def _weights(
     return weights, np.maximum(told, 1e-9 * max(float(weights.max()), 1e-9))
 
 
-def _residual(cells: Cells, matrix: scipy.sparse.csc_matrix, shares: np.ndarray) -> np.ndarray:
+def _residual(cells: CellShares, matrix: scipy.sparse.csc_matrix, shares: np.ndarray) -> np.ndarray:
     centred = (cells.shares - cells.uniform).reshape(-1)
     return np.asarray(centred - matrix @ shares + cells.uniform * shares.sum())
 

@@ -265,8 +265,8 @@ def cramer_rao(
     these, an unknown as well (None: it is known that there are none); full_reports, whether reports
     are kept or only counts of marks; alone, whether the proportions of all other values are known.
 
-    >>> from sfumato.telemetry import Params
-    >>> asked = Params(categories=["tea", "milk"], f=0.5)
+    >>> from sfumato.telemetry import Rappor
+    >>> asked = Rappor(categories=["tea", "milk"], f=0.5)
     >>> cramer_rao(asked, asked.members(["tea", "milk"]), [600, 400], None).round(1)
     array([19.4, 19.4])
 

@@ -21,7 +21,7 @@ from sfumato.telemetry.decoding.report_likelihood import Likely, likely_of, usab
 from sfumato.telemetry.decoding.weighted_least_squares import nonnegative
 from sfumato.telemetry.reports.reports import Reports
 
-__all__ = ["Fit", "maximize"]
+__all__ = ["LikelihoodFit", "maximize"]
 
 _STEPS = 200
 _GAP = 1e-4  # to the greatest log-likelihood: a hundredth of a standard error
@@ -30,13 +30,13 @@ _STEP_WORK, _LAST_WORK = 3 * 10**9, 2 * 10**10  # multiplications of a step and 
 _LEAST_ROWS = 64  # of a sample for each candidate: its errors are then within 1 %
 
 
-class _Sets(Protocol):
+class _CandidateMembers(Protocol):
     @property
     def members(self) -> np.ndarray: ...
 
 
 @dataclass(frozen=True)
-class Fit:
+class LikelihoodFit:
     """The shares that make reports most likely, and how far the counts that they give may be off.
 
     One entry a candidate: `shares`; `std_errors`, of COUNTS shares x reports, where candidates with
@@ -67,7 +67,7 @@ class Fit:
     identified: bool
 
 
-def maximize(reports: Reports, design: _Sets, *, other: bool = True) -> Fit:
+def maximize(reports: Reports, design: _CandidateMembers, *, other: bool = True) -> LikelihoodFit:
     """The shares of the design's candidates that make these reports most likely.
 
     Guarantee: no shares have a log-likelihood greater by more than `gap`. Errors are of the counts
@@ -79,10 +79,10 @@ def maximize(reports: Reports, design: _Sets, *, other: bool = True) -> Fit:
     Parameters: reports, of any kind of scheme; design, whose `members` (candidates, cohorts, cells)
     hold at most 4096 candidates; other, whether clients may have values that are no candidates.
 
-    >>> from sfumato.telemetry import Encoder, Params
+    >>> from sfumato.telemetry import Rappor, ReportEncoder
     >>> from sfumato.telemetry.decoding.design import Design
-    >>> asked = Params(16, 2, 4, f=0.25)
-    >>> sent = Encoder(asked, seed=1).encode_many(["tea"] * 3000 + ["milk"] * 1000)
+    >>> asked = Rappor(16, 2, 4, f=0.25)
+    >>> sent = ReportEncoder(asked, seed=1).encode_many(["tea"] * 3000 + ["milk"] * 1000)
     >>> fit = maximize(sent, Design(asked, ["tea", "milk", "rum"]))
     >>> bool(np.all(np.abs(fit.shares * 4000 - [3000, 1000, 0]) < 4 * fit.std_errors))
     True
@@ -145,13 +145,13 @@ def _judged(
     chances: np.ndarray,
     gradient: np.ndarray,
     steps: int,
-) -> Fit:
+) -> LikelihoodFit:
     total, values = likely.weights.sum(), likely.values
     curved = information(likely.sample(_rows(likely, _LAST_WORK)), shares) / total
     slope = gradient - total
     errors, z = _errors(curved, shares * total, slope / total, unknown)
     free, free_errors = _free(curved, shares * total, slope / total, unknown)
-    return Fit(
+    return LikelihoodFit(
         shares=shares[:-1],
         other=float(shares[-1]),
         std_errors=errors[:-1],
@@ -205,7 +205,9 @@ def _rows(likely: Likely, work: int) -> int:
     return max(_LEAST_ROWS * likely.values, work // likely.values**2)
 
 
-def _nothing(values: int) -> Fit:
+def _nothing(values: int) -> LikelihoodFit:
     """What no report at all tells."""
     none = np.zeros(values)
-    return Fit(none, 0.0, none, 0.0, none + 1, none, none, 0.0, 0.0, 0, 0.0, 0.0, 0, False)
+    return LikelihoodFit(
+        none, 0.0, none, 0.0, none + 1, none, none, 0.0, 0.0, 0, 0.0, 0.0, 0, False
+    )

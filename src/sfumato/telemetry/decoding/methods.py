@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.telemetry.decoding.design import Cells, Design
+from sfumato.telemetry.decoding.design import CellShares, Design
 from sfumato.telemetry.decoding.empirical_bayes import crowded
 from sfumato.telemetry.decoding.lasso import lasso
 from sfumato.telemetry.decoding.likelihood import maximize
 from sfumato.telemetry.decoding.significance import crowd_p, fit_p
-from sfumato.telemetry.decoding.weighted_least_squares import Model
+from sfumato.telemetry.decoding.weighted_least_squares import LinearModel
 
-__all__ = ["Answer", "Task", "answered"]
+__all__ = ["CandidateEstimates", "Task", "answered"]
 
 DIRECT = 1024  # candidates of a fit with the whole covariance, where there is another way
 DOMAIN = 8192  # the same where there is none: the square of it in memory
@@ -59,7 +59,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Answer:
+class CandidateEstimates:
     """Counts of candidates; `free` and `error` make the intervals.
 
     A method answers for candidates that differ in some cell; `answered`, for all of the design.
@@ -76,7 +76,7 @@ class Answer:
     errors_shown: np.ndarray | None = None  # of the estimates, where those of `free` are larger
 
 
-def answered(task: Task, data: Any, method: str) -> Answer:
+def answered(task: Task, data: Any, method: str) -> CandidateEstimates:
     """What the method finds; zeros without errors and a note where there are no reports."""
     if not task.total:
         return _nothing(task)
@@ -89,22 +89,22 @@ def answered(task: Task, data: Any, method: str) -> Answer:
     )
 
 
-def _nothing(task: Task) -> Answer:
+def _nothing(task: Task) -> CandidateEstimates:
     task.notes.append("There are no reports: nothing is estimated.")
     zeros = np.zeros(len(task.design))
     unknown = np.full(zeros.size, np.nan)
-    return Answer(
+    return CandidateEstimates(
         zeros, zeros, zeros, np.ones(zeros.size), 0.0, np.nan, np.nan, errors_shown=unknown
     )
 
 
-def _weighted(task: Task, _: Any) -> Answer:
+def _weighted(task: Task, _: Any) -> CandidateEstimates:
     first, _ = task.different
-    cells, matrix = Cells.counted(task.counts, task.design), task.design.matrix[:, first]
+    cells, matrix = CellShares.counted(task.counts, task.design), task.design.matrix[:, first]
     closed = _closed(task, first.size)
     if _direct(task, first.size, closed):
-        return _fitted(task, Model(cells, matrix, closed=closed))
-    return _crowd(task, Model(cells, matrix, closed=False))
+        return _fitted(task, LinearModel(cells, matrix, closed=closed))
+    return _crowd(task, LinearModel(cells, matrix, closed=False))
 
 
 def _closed(task: Task, count: int) -> bool:
@@ -130,7 +130,7 @@ def _direct(task: Task, count: int, closed: bool) -> bool:
     return count + (not closed) <= (task.rank if closed else task.rank_with_other)
 
 
-def _fitted(task: Task, model: Model) -> Answer:
+def _fitted(task: Task, model: LinearModel) -> CandidateEstimates:
     fit, total = model.fit(), task.total
     drawn = fit.shares * (1 - fit.shares) / total  # clients are fixed, and not drawn
     part = 1.0 if model.cells.dense else 1 / max(model.cells.size, 1.0)
@@ -150,12 +150,12 @@ def _fitted(task: Task, model: Model) -> Answer:
             )
         )
     free, shown = total * fit.free, total * fit.shares
-    return Answer(
+    return CandidateEstimates(
         shown, free, error, p_value, total * rest, total * float(np.sqrt(doubt)), dispersion
     )
 
 
-def _crowd(task: Task, model: Model) -> Answer:
+def _crowd(task: Task, model: LinearModel) -> CandidateEstimates:
     crowd, total = crowded(model.cells, model.matrix), task.total
     shares = np.clip(crowd.free, 0, 1)
     drawn = shares * (1 - shares) / total / max(model.cells.size, 1.0)
@@ -167,7 +167,7 @@ def _crowd(task: Task, model: Model) -> Answer:
     if not crowd.settled:
         task.notes.append("The estimates did not settle: use more cohorts or fewer candidates.")
     rest = max(1 - crowd.shares.sum(), 0.0)
-    return Answer(
+    return CandidateEstimates(
         total * crowd.shares,
         total * crowd.free,
         error,
@@ -179,7 +179,7 @@ def _crowd(task: Task, model: Model) -> Answer:
     )
 
 
-def _selected(task: Task, _: Any) -> Answer:
+def _selected(task: Task, _: Any) -> CandidateEstimates:
     found = lasso(task.counts, task.design, other=not task.closed)
     p_value = np.where(found.chosen, found.p_value, 1.0)
     rest = 0.0 if task.closed else max(task.total - found.estimate.sum(), 0.0)
@@ -189,7 +189,7 @@ def _selected(task: Task, _: Any) -> Answer:
     )
     first, _ = task.different
     free, error = found.estimate[first], found.error[first]
-    return Answer(
+    return CandidateEstimates(
         np.clip(free, 0, task.total),
         free,
         error,
@@ -200,11 +200,11 @@ def _selected(task: Task, _: Any) -> Answer:
     )
 
 
-def _likely(task: Task, reports: Any) -> Answer:
+def _likely(task: Task, reports: Any) -> CandidateEstimates:
     first, _ = task.different
     found = maximize(reports, task.design.part(first), other=not task.closed)
     total = task.total
-    return Answer(
+    return CandidateEstimates(
         total * found.shares,
         found.free,
         found.free_std_errors,

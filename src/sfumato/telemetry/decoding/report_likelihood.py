@@ -21,10 +21,10 @@ from sfumato.telemetry.reports.validation import fitting
 from sfumato.telemetry.schemes.base import Scheme
 
 __all__ = [
-    "Evidence",
     "Likely",
     "Marks",
     "Odds",
+    "ReportLikelihoods",
     "Symbols",
     "chances_of",
     "left_over",
@@ -320,7 +320,7 @@ def symbols_of(reports: Reports) -> np.ndarray:
     return np.ascontiguousarray(reports.payload).view("<u4")[:, 0].astype(np.int64)
 
 
-class Evidence:
+class ReportLikelihoods:
     """Likelihoods of reports under candidates; the last column is that of "other", if there is one.
 
     Each row is scaled so that its largest is 1, which no comparison of candidates sees. "Other" is

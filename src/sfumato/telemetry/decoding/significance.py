@@ -9,8 +9,8 @@ import numpy as np
 from scipy import stats
 
 from sfumato.core.validation import one_of
-from sfumato.telemetry.decoding.empirical_bayes import Crowd
-from sfumato.telemetry.decoding.weighted_least_squares import Fit, Model
+from sfumato.telemetry.decoding.empirical_bayes import ShrunkFit
+from sfumato.telemetry.decoding.weighted_least_squares import LeastSquaresFit, LinearModel
 
 __all__ = ["CORRECTION", "adjusted", "crowd_p", "fit_p", "normal_p", "random_cells_z"]
 
@@ -107,7 +107,7 @@ TOGETHER = 2**22  # numbers of the residuals of candidates that are tested at a 
 SMALL = 0.5  # standard errors: a share below it changes no residual worth telling
 
 
-def fit_p(model: Model, fit: Fit, *, hashed: bool) -> np.ndarray:
+def fit_p(model: LinearModel, fit: LeastSquaresFit, *, hashed: bool) -> np.ndarray:
     """p-values that a candidate is absent, the larger of two.
 
     One is of noise as the covariance knows it; the other, where cells come from hashing, of a
@@ -122,7 +122,7 @@ def fit_p(model: Model, fit: Fit, *, hashed: bool) -> np.ndarray:
     return p_value
 
 
-def _without(model: Model, fit: Fit, places: np.ndarray) -> np.ndarray:
+def _without(model: LinearModel, fit: LeastSquaresFit, places: np.ndarray) -> np.ndarray:
     """How far out candidates are among random strings, each in the fit of the others."""
     moved = fit.covariance[:, places] * (fit.free[places] / fit.covariance[places, places])
     shift = model.blocks @ moved - model.cells.uniform * moved.sum(0)
@@ -136,7 +136,12 @@ def _without(model: Model, fit: Fit, places: np.ndarray) -> np.ndarray:
 
 
 def _out(
-    model: Model, shares: np.ndarray, marked: np.ndarray, extra: float, place: int, left: np.ndarray
+    model: LinearModel,
+    shares: np.ndarray,
+    marked: np.ndarray,
+    extra: float,
+    place: int,
+    left: np.ndarray,
 ) -> float:
     """How far out one candidate is, by what the fit of the others leaves, weighed as if absent.
 
@@ -152,7 +157,7 @@ def _out(
     return float(random_cells_z(gradient, model.cells.size, total))
 
 
-def crowd_p(model: Model, crowd: Crowd) -> np.ndarray:
+def crowd_p(model: LinearModel, crowd: ShrunkFit) -> np.ndarray:
     """The same for candidates that are estimated all at once; cells must come from hashing."""
     p_value = normal_p(crowd.free, np.sqrt(crowd.variance))
     told = _told(model, crowd)
@@ -166,12 +171,12 @@ def crowd_p(model: Model, crowd: Crowd) -> np.ndarray:
     return np.where(unsure, np.maximum(p_value, normal_p(z, np.ones(z.size))), p_value)
 
 
-def _told(model: Model, crowd: Crowd) -> np.ndarray:
+def _told(model: LinearModel, crowd: ShrunkFit) -> np.ndarray:
     u, weights = model.cells.uniform, crowd.weights.reshape(-1)
     return np.asarray((1 - 2 * u) * (model.matrix.T @ weights) + u * u * weights.sum())
 
 
-def _joined(model: Model, crowd: Crowd, place: int) -> np.ndarray:
+def _joined(model: LinearModel, crowd: ShrunkFit, place: int) -> np.ndarray:
     """The residuals (m, k) with a candidate's own share put back."""
     left = crowd.gradient / np.where(crowd.weights > 0, crowd.weights, 1.0)
     left -= model.cells.uniform * crowd.shares[place]
@@ -179,7 +184,7 @@ def _joined(model: Model, crowd: Crowd, place: int) -> np.ndarray:
     return np.asarray(left)
 
 
-def _cells(model: Model, place: int) -> np.ndarray:
+def _cells(model: LinearModel, place: int) -> np.ndarray:
     """A candidate's cells, as places among those of all cohorts."""
     matrix = model.matrix
     return np.asarray(matrix.indices[matrix.indptr[place] : matrix.indptr[place + 1]])

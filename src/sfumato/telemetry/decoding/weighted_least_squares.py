@@ -9,9 +9,9 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
-from sfumato.telemetry.decoding.design import Blocks, Cells
+from sfumato.telemetry.decoding.design import Blocks, CellShares
 
-__all__ = ["Fit", "Model", "factored", "nonnegative", "weighted"]
+__all__ = ["LeastSquaresFit", "LinearModel", "factored", "nonnegative", "weighted"]
 
 
 def nonnegative(gram: np.ndarray, target: np.ndarray, *, closed: bool) -> np.ndarray:
@@ -86,7 +86,7 @@ def _solved(
 
 
 @dataclass(frozen=True)
-class Fit:
+class LeastSquaresFit:
     """A fit of all candidates: everything in shares of all clients.
 
     `free` are the unconstrained estimates and `covariance` theirs, for clients drawn anew; `shares`
@@ -102,7 +102,7 @@ class Fit:
     extra: float
 
 
-class Model:
+class LinearModel:
     """The shares of cells as a linear model of the shares of candidates and of other strings.
 
     Unknown strings spread evenly on average, so with `closed` false the design is centred on that
@@ -110,18 +110,18 @@ class Model:
     nothing is unknown.
     """
 
-    def __init__(self, cells: Cells, matrix: scipy.sparse.csc_matrix, *, closed: bool) -> None:
+    def __init__(self, cells: CellShares, matrix: scipy.sparse.csc_matrix, *, closed: bool) -> None:
         self.cells, self.closed, self.matrix = cells, closed, matrix
         self.blocks = Blocks(matrix, len(cells.shares))
 
-    def fit(self, rounds: int = 3) -> Fit:
+    def fit(self, rounds: int = 3) -> LeastSquaresFit:
         """The fit of all candidates; every round weighs by the fit of the one before."""
         fit = self._round(np.zeros(self.matrix.shape[1]), 0.0)
         for _ in range(rounds - 1):
             fit = self._round(fit.shares, self._unknown(fit))
         return fit
 
-    def dispersion(self, fit: Fit) -> tuple[float, int]:
+    def dispersion(self, fit: LeastSquaresFit) -> tuple[float, int]:
         """Residual chi-squared over its degrees of freedom, as if nothing were unknown; and these.
 
         About 1 where the model holds; with n degrees it varies by sqrt(2 / n).
@@ -134,14 +134,14 @@ class Model:
         freedom = counted - fit.free.size + int(self.closed)
         return float((residual * weighted(weights, residual)).sum()) / max(freedom, 1), freedom
 
-    def _round(self, shares: np.ndarray, extra: float) -> Fit:
+    def _round(self, shares: np.ndarray, extra: float) -> LeastSquaresFit:
         other = 0.0 if self.closed else max(1 - shares.sum(), 0.0)
         weights = self.cells.weights(self.blocks, shares, other, extra)
         gram, target = self._normal(weights)
         covariance, free = self._solve(gram, target)
         best = nonnegative(gram, target, closed=self.closed)
         gradient = weighted(weights, self.residual(free))
-        return Fit(free, best, covariance, gradient, weights, extra)
+        return LeastSquaresFit(free, best, covariance, gradient, weights, extra)
 
     def _normal(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The normal equations of the centred design."""
@@ -176,7 +176,7 @@ class Model:
         fitted = self.blocks @ free - u * free.sum()
         return np.asarray(self.cells.shares - u - fitted)
 
-    def _unknown(self, fit: Fit) -> float:
+    def _unknown(self, fit: LeastSquaresFit) -> float:
         """A better sum of squares of unknown strings: one scoring step of restricted likelihood.
 
         With P = W - W X C X' W and R the covariance of a random set, the slope is g' R g - tr P R.

@@ -16,14 +16,14 @@ from sfumato.core.validation import Limit, between, checked, fraction, positive,
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.telemetry.decoding.report_likelihood import usable
 from sfumato.telemetry.discovery.screening import (
-    Found,
+    DiscoveredStrings,
     Strings,
     check_alphabet,
     confirmed,
     dictionary,
     roles,
 )
-from sfumato.telemetry.encoder import Encoder
+from sfumato.telemetry.encoder import ReportEncoder
 from sfumato.telemetry.reports.counts import Counts
 from sfumato.telemetry.reports.reports import Reports
 from sfumato.telemetry.schemes.base import together
@@ -33,8 +33,8 @@ from sfumato.telemetry.schemes.subset_selection import SubsetSelection
 __all__ = [
     "STEPS",
     "Cliques",
-    "Discovery",
     "DiscoveryReports",
+    "NGramDiscovery",
     "cliques",
     "evidence",
     "whole_scheme",
@@ -184,7 +184,7 @@ class DiscoveryReports:
 
 
 @dataclass(frozen=True)
-class Discovery:
+class NGramDiscovery:
     """Finds strings by their n-grams: which go together, and which whole strings that makes.
 
     Guarantee: a client that reports one string is promised epsilon (replace-one): it sends either
@@ -198,7 +198,7 @@ class Discovery:
     letters: all others become one; whole_share, between 0 and 1, the part of the clients that
     report whole strings; metric, text that separates secrets, up to 180 bytes.
 
-    >>> words = Discovery(epsilon=4, length=4, alphabet="abcdef")
+    >>> words = NGramDiscovery(epsilon=4, length=4, alphabet="abcdef")
     >>> reports = words.encode_many(["cafe", "face", "cafe"] * 5000, seed=1)
     >>> words.find(reports).value
     ['cafe', 'face']
@@ -223,14 +223,16 @@ class Discovery:
 
     def __post_init__(self) -> None:
         checked(self, self.LIMITS)
-        check_alphabet("Discovery", letters := self.alphabet)
+        check_alphabet("NGramDiscovery", letters := self.alphabet)
         if self.length % self.ngram or not 2 <= self.length // self.ngram <= 16:
             raise ValueError(
-                f"Discovery: length must be 2 to 16 times ngram, {self.ngram}, not {self.length}."
+                f"NGramDiscovery: length must be 2 to 16 times ngram, {self.ngram}, "
+                f"not {self.length}."
             )
         if (len(letters) + 2) ** self.ngram > GRAMS:
             raise ValueError(
-                f"Discovery: ngram must leave at most {GRAMS} n-grams, which {self.ngram} does not."
+                f"NGramDiscovery: ngram must leave at most {GRAMS} n-grams, which {self.ngram} "
+                "does not."
             )
         self.statement()
 
@@ -288,7 +290,7 @@ class Discovery:
         def sent(scheme: Any, texts: list[str], role: int, part: int) -> Reports:
             rows = np.flatnonzero(chosen == role)
             own = None if secrets is None else secrets[rows]
-            client = Encoder(scheme, seed=None if seed is None else 256 * seed + part)
+            client = ReportEncoder(scheme, seed=None if seed is None else 256 * seed + part)
             return client.encode_many(dictionary(texts, codes[rows]), own)
 
         pairs = []
@@ -306,7 +308,9 @@ class Discovery:
         drawn = roles(line, STEPS * pairs, rows, secrets, own)
         return np.where(drawn // pairs < round(STEPS * self.whole_share), -1, drawn % pairs)
 
-    def find(self, reports: DiscoveryReports, *, level: float = 0.05, limit: int = 2000) -> Found:
+    def find(
+        self, reports: DiscoveryReports, *, level: float = 0.05, limit: int = 2000
+    ) -> DiscoveredStrings:
         """The strings that clients have, and how many have them.
 
         Of the strings found, the part that no client has is about the level or less: candidates
@@ -315,8 +319,8 @@ class Discovery:
         Parameters: reports, of this discovery; level, between 0 and 1; limit, of candidates that
         are tested, 1 to 20,000. `notes` says where a limit left some out.
         """
-        level = fraction.check("Discovery", "level", level)
-        limit = whole(1, 20_000).check("Discovery", "limit", limit)
+        level = fraction.check("NGramDiscovery", "level", level)
+        limit = whole(1, 20_000).check("NGramDiscovery", "limit", limit)
         nodes, edges, rare = evidence(self.positions, reports.pairs)
         made = cliques(edges, EDGE, limit)
         candidates = self.strings.joined(nodes, made.nodes)

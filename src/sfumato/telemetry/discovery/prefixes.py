@@ -10,7 +10,7 @@ from sfumato.core.validation import Limit, between, checked, fraction, positive,
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.telemetry.discovery.ngrams import STEPS, whole_scheme
 from sfumato.telemetry.discovery.screening import (
-    Found,
+    DiscoveredStrings,
     Strings,
     check_alphabet,
     confirmed,
@@ -19,7 +19,7 @@ from sfumato.telemetry.discovery.screening import (
     roles,
     scores,
 )
-from sfumato.telemetry.encoder import Encoder
+from sfumato.telemetry.encoder import ReportEncoder
 from sfumato.telemetry.reports.counts import Counts
 from sfumato.telemetry.reports.reports import Reports
 from sfumato.telemetry.schemes.base import together
@@ -50,7 +50,7 @@ class PrefixDiscovery:
     report, of the string or of one of its prefixes; which, its secret decides for ever, and the
     string has no part in it.
     Of 755,619 English words of up to 6 letters it found 20 and 21 at epsilon 2, 67 and 71 at 4, in
-    15 to 40 seconds, where `Discovery` found 9 and 10, 44 and 46 (two seeds each).
+    15 to 40 seconds, where `NGramDiscovery` found 9 and 10, 44 and 46 (two seeds each).
     Parameters: epsilon, above 0; length, of a string, 2 to 64: longer ones are cut and shorter ones
     padded; alphabet, different letters: all others become one; whole_share, between 0 and 1, the
     part of the clients that report whole strings; metric, text that separates secrets, up to 180
@@ -124,7 +124,7 @@ class PrefixDiscovery:
         for role, (length, scheme) in enumerate(zip(self.lengths, self.schemes, strict=True)):
             rows = np.flatnonzero(chosen == role)
             own = None if secrets is None else secrets[rows]
-            client = Encoder(scheme, seed=None if seed is None else 256 * seed + role)
+            client = ReportEncoder(scheme, seed=None if seed is None else 256 * seed + role)
             cut = dictionary([text[:length] for text in texts], codes[rows])
             groups.append(client.encode_many(cut, own))
         return PrefixReports(tuple(groups))
@@ -138,7 +138,9 @@ class PrefixDiscovery:
         last = drawn // others < round(STEPS * self.whole_share)
         return np.where(last, others, drawn % others)
 
-    def find(self, reports: PrefixReports, *, level: float = 0.05, limit: int = 1000) -> Found:
+    def find(
+        self, reports: PrefixReports, *, level: float = 0.05, limit: int = 1000
+    ) -> DiscoveredStrings:
         """The strings that clients have, and how many have them.
 
         Of the strings found, the part that no client has is about the level or less: candidates

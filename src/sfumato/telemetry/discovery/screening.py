@@ -28,7 +28,7 @@ from sfumato.telemetry.values import reported_column
 __all__ = [
     "OTHER",
     "PADDING",
-    "Found",
+    "DiscoveredStrings",
     "Strings",
     "check_alphabet",
     "confirmed",
@@ -176,7 +176,7 @@ _NEAR = 2.0  # standard errors above 0 of a candidate alone: below this no test 
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class DiscoveredStrings:
     """Strings that were found, the most frequent first, with their counts among all clients.
 
     Columns: value (a letter outside the alphabet is U+FFFD), estimate, std_error (of the noise and
@@ -226,7 +226,7 @@ def confirmed(
     clients: int,
     level: float,
     notes: list[str],
-) -> Found:
+) -> DiscoveredStrings:
     """The candidates that the reports of whole strings bear out, counted among all clients."""
     empty = np.empty(0)
     value, count, error, chance = list[str](), empty, empty, empty
@@ -246,7 +246,7 @@ def confirmed(
     reach = norm.isf(level / 2) * error
     low, high = np.clip([count - reach, count + reach], 0, clients)
     ends = (low, high, chance, len(candidates), clients, level, tuple(notes))
-    return Found(value, count, error, *ends)
+    return DiscoveredStrings(value, count, error, *ends)
 
 
 def _of_all(

@@ -23,7 +23,7 @@ from sfumato.telemetry.reports.jsonl import line_bytes
 from sfumato.telemetry.reports.reports import Reports, added
 from sfumato.telemetry.reports.validation import (
     Dispersion,
-    Seen,
+    HashSet,
     check_counts,
     counted_once,
     dispersion,
@@ -56,8 +56,8 @@ class Counts:
     Parameters: scheme; keep_ids, whether to hold 8 bytes a report to find duplicates. Two ids that
     differ are taken for one with chance 2**-64.
 
-    >>> from sfumato.telemetry import Params
-    >>> one = Reports(Params(8, 2, 4, f=0.5), [3], np.array([[0b101]], np.uint8),
+    >>> from sfumato.telemetry import Rappor
+    >>> one = Reports(Rappor(8, 2, 4, f=0.5), [3], np.array([[0b101]], np.uint8),
     ...               np.zeros((1, 16), np.uint8))
     >>> counts = Counts(one.scheme).update(one).update(one)
     >>> counts.cells[3], counts.reports, counts.refused
@@ -77,7 +77,7 @@ class Counts:
         self.keep_ids = flag.check("Counts", "keep_ids", keep_ids)
         self.cells = _table(scheme)
         self.reports = aligned(scheme.cohorts, np.int64)
-        self.refused, self._seen = {}, Seen()
+        self.refused, self._seen = {}, HashSet()
 
     def update(self, reports: Reports | Iterable[Reports]) -> Self:
         """Count reports: one `Reports`, or batches of them, as `read_reports` gives them."""
@@ -114,7 +114,7 @@ class Counts:
     def without_ids(self) -> Self:
         """Independent counts that hold no ids, so that duplicates will not be found."""
         twin = self.copy()
-        twin.keep_ids, twin._seen = False, Seen()
+        twin.keep_ids, twin._seen = False, HashSet()
         return twin
 
     def __len__(self) -> int:
@@ -246,7 +246,7 @@ class Counts:
         ids = arrays["ids"]
         if ids.size != (len(counts) if counts.keep_ids else 0) or (ids[1:] <= ids[:-1]).any():
             raise ValueError("there must be an id for every report, in order, and none twice.")
-        counts._seen = Seen([ids] if ids.size else [])
+        counts._seen = HashSet([ids] if ids.size else [])
         return counts
 
 

@@ -22,11 +22,11 @@ from sfumato.privacy.random_source import SystemSource
 from sfumato.telemetry.reports.counts import Counts
 from sfumato.telemetry.reports.reports import ID_BYTES, Reports
 from sfumato.telemetry.schemes.base import Scheme
-from sfumato.telemetry.schemes.google_rappor import Published
-from sfumato.telemetry.schemes.rappor import Params
+from sfumato.telemetry.schemes.google_rappor import GoogleRappor
+from sfumato.telemetry.schemes.rappor import Rappor
 
 __all__ = [
-    "Map",
+    "CandidateMap",
     "read_counts_csv",
     "read_map_csv",
     "read_params_csv",
@@ -42,7 +42,7 @@ MOST = 2**62  # a larger count is a mistake, and sums stay in range
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Map:
+class CandidateMap:
     """Candidates and their cells as a map file gives them; `decode` takes it for the candidates.
 
     values: the candidates; members: int32 (candidates, cohorts, s), -1 where a set is smaller.
@@ -55,15 +55,15 @@ class Map:
         return len(self.values)
 
     def __repr__(self) -> str:
-        return f"Map({len(self)} candidates)"
+        return f"CandidateMap({len(self)} candidates)"
 
 
 def read_params_csv(
     path: str | os.PathLike[str], *, own: bool = False, metric: str = ""
-) -> Published | Params:
+) -> GoogleRappor | Rappor:
     """The parameters in a file of the columns k,h,m,p,q,f.
 
-    Parameters: own, whether to take the numbers as those of our own `Params`, whose cells are
+    Parameters: own, whether to take the numbers as those of our own `Rappor`, whose cells are
     others, as for collections with a map file and more than 32 bits; metric, of the scheme.
     """
     rows = list(_rows(path))
@@ -79,13 +79,15 @@ def read_params_csv(
     except ValueError:
         raise _wrong(path, line, "k, h and m must be whole numbers, p, q and f numbers") from None
     try:
-        return (Params if own else Published)(bits, hashes, cohorts, f=f, p=p, q=q, metric=metric)
+        return (Rappor if own else GoogleRappor)(
+            bits, hashes, cohorts, f=f, p=p, q=q, metric=metric
+        )
     except ValueError as error:
         hint = "" if own or bits <= 32 else " With own=True it is read as sfumato's own parameters."
         raise ValueError(f"{Path(path).name}, line {line}: {error}{hint}") from None
 
 
-def write_params_csv(path: str | os.PathLike[str], scheme: Published | Params) -> None:
+def write_params_csv(path: str | os.PathLike[str], scheme: GoogleRappor | Rappor) -> None:
     """Write k,h,m,p,q,f and their values; a domain and the metric are not part of this format."""
     sizes = (scheme.bits, scheme.hashes, scheme.cohorts)
     _write(path, [HEADER, [*sizes, scheme.p, scheme.q, scheme.f]])
@@ -120,7 +122,7 @@ def write_counts_csv(path: str | os.PathLike[str], counts: Counts) -> None:
     _write(path, np.column_stack([counts.reports, counts.cells]).tolist())
 
 
-def read_map_csv(path: str | os.PathLike[str], scheme: Published | Params) -> Map:
+def read_map_csv(path: str | os.PathLike[str], scheme: GoogleRappor | Rappor) -> CandidateMap:
     """The candidates of a map file and their cells.
 
     A row is a candidate and hashes x cohorts places, counted from 1 through all cohorts: place
@@ -134,14 +136,14 @@ def read_map_csv(path: str | os.PathLike[str], scheme: Published | Params) -> Ma
             raise _wrong(path, line, f"a place must be from 1 to {size}, k times m")
         values.setdefault(row[0], places)
     places = np.array(list(values.values()), np.int64).reshape(len(values), columns)
-    return Map(list(values), _members(places - 1, scheme.cohorts, scheme.cells))
+    return CandidateMap(list(values), _members(places - 1, scheme.cohorts, scheme.cells))
 
 
 def write_map_csv(
-    path: str | os.PathLike[str], scheme: Published | Params, candidates: Sequence[Any]
+    path: str | os.PathLike[str], scheme: GoogleRappor | Rappor, candidates: Sequence[Any]
 ) -> None:
     """Write each candidate with its places, as the published tool does: repeated ones as well."""
-    cells = scheme.hashed if isinstance(scheme, Published) else scheme.members
+    cells = scheme.hashed if isinstance(scheme, GoogleRappor) else scheme.members
     values = list(candidates)
     places = (
         cells(values) + 1 + scheme.cells * np.arange(scheme.cohorts)[:, np.newaxis]

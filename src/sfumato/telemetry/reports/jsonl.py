@@ -178,8 +178,8 @@ def read_reports(source: Any, scheme: Scheme, *, rows: int = 1 << 17) -> Iterato
     Parameters: source, a path (compressed if it ends in .gz), bytes, a file, or lines of text or
     bytes; scheme; rows, of a batch at most.
 
-    >>> from sfumato.telemetry import Params
-    >>> scheme = Params(8, 2, 4, f=0.5)
+    >>> from sfumato.telemetry import Rappor
+    >>> scheme = Rappor(8, 2, 4, f=0.5)
     >>> text = '{"v":1, "params":"%s", "cohort":3, "bits":"0a", "id":"%s"}'
     >>> (one,) = read_reports([text % (scheme.fingerprint, "7" * 32), "no report"], scheme)
     >>> one.cohorts, one.payload, dict(one.refused)

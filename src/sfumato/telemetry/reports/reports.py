@@ -25,8 +25,8 @@ class Reports:
     number, low byte first; ids, uint8, 16 bytes a report; refused, how many reports were left out
     before these columns were made, for each reason.
 
-    >>> from sfumato.telemetry import Params
-    >>> sent = Reports(Params(8, 2, 4, f=0.5), [3, 0], np.zeros((2, 1), np.uint8),
+    >>> from sfumato.telemetry import Rappor
+    >>> sent = Reports(Rappor(8, 2, 4, f=0.5), [3, 0], np.zeros((2, 1), np.uint8),
     ...                np.zeros((2, 16), np.uint8), {"unreadable": 1})
     >>> len(sent), len(sent.take([0])), dict(sent.refused)
     (2, 1, {'unreadable': 1})

@@ -17,11 +17,11 @@ from sfumato.kernels.telemetry import marks
 from sfumato.kernels.telemetry import marks as runs
 from sfumato.telemetry.reports.reports import Reports
 from sfumato.telemetry.schemes.base import Scheme
-from sfumato.telemetry.schemes.rappor import Params
+from sfumato.telemetry.schemes.rappor import Rappor
 
 __all__ = [
     "Dispersion",
-    "Seen",
+    "HashSet",
     "cells_of_a_value",
     "check_counts",
     "counted_once",
@@ -39,7 +39,7 @@ def hashes(ids: np.ndarray) -> np.ndarray:
     return hash_column(pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), rows, [None, buffer]))
 
 
-class Seen:
+class HashSet:
     """A set of hashes that never changes; adding makes another that shares what it can.
 
     It holds sorted runs, each more than twice as long as the next, so that n hashes are sorted into
@@ -69,7 +69,7 @@ class Seen:
             found |= here
         return found
 
-    def plus(self, asked: np.ndarray) -> tuple[np.ndarray, "Seen"]:
+    def plus(self, asked: np.ndarray) -> tuple[np.ndarray, "HashSet"]:
         """Which of the hashes are neither here nor earlier in the column, and a set of all."""
         run = np.sort(asked)
         if not (run[1:] == run[:-1]).any() and not self.holds(run).any():
@@ -80,23 +80,23 @@ class Seen:
         first[places[new]] = True
         return first, self._with(run[new])
 
-    def common(self, other: "Seen") -> int:
+    def common(self, other: "HashSet") -> int:
         """How many hashes are in both."""
         few, many = sorted((self, other), key=len)
         return int(sum(many.holds(run).sum() for run in few._runs))
 
-    def joined(self, other: "Seen") -> "Seen":
+    def joined(self, other: "HashSet") -> "HashSet":
         """The set of both, which have nothing in common."""
         few, many = sorted((self, other), key=len)
         return many._with(few.sorted())
 
-    def _with(self, run: np.ndarray) -> "Seen":
+    def _with(self, run: np.ndarray) -> "HashSet":
         """A set with these hashes too, which are sorted, all different and not here."""
         longer = list(self._runs)
         while longer and longer[-1].size <= 2 * run.size:
             # A stable sort finds two sorted halves and merges them in one pass.
             run = np.sort(np.concatenate([longer.pop(), run]), kind="stable")
-        return Seen([*longer, run] if run.size else longer)
+        return HashSet([*longer, run] if run.size else longer)
 
 
 MOST = 2**46  # reports of all cohorts, so that the marks of 65,536 cells fit into 64 bits
@@ -161,8 +161,8 @@ def fitting(scheme: Scheme, sent: Reports) -> tuple[np.ndarray, dict[str, int]]:
 
 
 def counted_once(
-    scheme: Scheme, sent: Reports, seen: Seen
-) -> tuple[np.ndarray, dict[str, int], Seen]:
+    scheme: Scheme, sent: Reports, seen: HashSet
+) -> tuple[np.ndarray, dict[str, int], HashSet]:
     """The same without the reports whose id was seen, which are a "duplicate"; and all ids seen.
 
     A report that does not fit uses no id.
@@ -253,7 +253,7 @@ def dispersion(scheme: Scheme, cells: np.ndarray, reports: np.ndarray) -> Disper
 def _marks(scheme: Scheme, cells: np.ndarray, reports: np.ndarray) -> float:
     """Mean over cohorts of (T_j - N_j mean)**2 / (N_j variance), T_j all marks of cohort j."""
     used = reports > 0
-    if not isinstance(scheme, Params) or not used.any():
+    if not isinstance(scheme, Rappor) or not used.any():
         return math.nan
     own, other = scheme.hashes, scheme.cells - scheme.hashes
     high, low = scheme.high, scheme.low

@@ -397,8 +397,8 @@ def pair_statement(first: Scheme, second: Scheme) -> PrivacyStatement | str:
     Guarantee: epsilon is at least the sum of both permanent epsilons, by basic composition, since
     both variables may change at once; a metric of its own for each keeps their noise independent.
 
-    >>> from sfumato.telemetry import Params
-    >>> tea, cup = (Params.for_epsilon(1, metric=name, bits=16) for name in ("tea", "cup"))
+    >>> from sfumato.telemetry import Rappor
+    >>> tea, cup = (Rappor.for_epsilon(1, metric=name, bits=16) for name in ("tea", "cup"))
     >>> told = pair_statement(tea, cup)
     >>> told.epsilon >= tea.epsilon_permanent + cup.epsilon_permanent
     True

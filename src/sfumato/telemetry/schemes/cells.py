@@ -21,7 +21,7 @@ from sfumato.telemetry.values import Values, reported_column, value_column, valu
 
 __all__ = [
     "OTHER",
-    "Known",
+    "Categories",
     "bloom_cells",
     "category_cells",
     "check_categories",
@@ -167,7 +167,7 @@ OTHER = "(other)"  # what stands for all other values
 
 
 @dataclass(frozen=True)
-class Known:
+class Categories:
     """The categories of a scheme, in the order of their cells.
 
     Parameters: owner, whose errors these are; categories, different texts; other, whether a value
@@ -175,7 +175,7 @@ class Known:
     client reports it: taken as the last category, since a refusal would tell of the value). All
     other values being one, they have one permanent response.
 
-    >>> known = Known("Example", ("tea", "milk"), other=True)
+    >>> known = Categories("Example", ("tea", "milk"), other=True)
     >>> known.names, known.cells(known.values(["rum", "milk", "gin"])).tolist()
     (['tea', 'milk', '(other)'], [2, 1, 2])
     """

@@ -16,10 +16,10 @@ from sfumato.privacy.statement import PrivacyStatement
 from sfumato.telemetry.keyed_randomness import Stream, keyed, midstates
 from sfumato.telemetry.schemes.base import Scheme
 from sfumato.telemetry.schemes.cells import in_all_cohorts
-from sfumato.telemetry.schemes.rappor import GRID, Params, cost_of_report, sent
+from sfumato.telemetry.schemes.rappor import GRID, Rappor, cost_of_report, sent
 from sfumato.telemetry.values import Values, reported_column, value_column
 
-__all__ = ["Published"]
+__all__ = ["GoogleRappor"]
 
 STEPS = 128  # f runs in steps of 1 / 128
 BLOCK = 1 << 14  # rows noised at a time
@@ -30,20 +30,20 @@ UNSEPARATED = (
 
 
 @dataclass(frozen=True)
-class Published(Scheme):
+class GoogleRappor(Scheme):
     """RAPPOR as google/rappor's Python client runs it, to read and to continue its collections.
 
     Guarantee: the Bloom bits of a value are the first h bytes of MD5(cohort, value), each modulo k;
     `permanent` noises them by HMAC-SHA-256(secret, Bloom bits), a byte a cell: where its upper
     seven bits are below 128 f, the lowest bit is sent instead. So f runs as the next multiple of
     1/128, `f_runs`, and both epsilons are computed from that; p and q run as multiples of 2**-16.
-    An `Encoder` draws the same noise by its own rule, which separates metrics.
+    A `ReportEncoder` draws the same noise by its own rule, which separates metrics.
     Parameters: bits k, 1 to 32; hashes h, 1 to 16, of which some may fall on one bit; cohorts, 1 to
     65536; f from 0 to 127/128; p below q; metric. A value has fewer cells than hashes where
     two fall together, and for k that is no power of two the first cells are a little likelier:
-    `Params` has neither flaw.
+    `Rappor` has neither flaw.
 
-    >>> scheme = Published(bits=16, hashes=2, cohorts=4, f=0.3, p=0.5, q=0.75)
+    >>> scheme = GoogleRappor(bits=16, hashes=2, cohorts=4, f=0.3, p=0.5, q=0.75)
     >>> scheme.members(["apple"]).tolist(), scheme.f_runs
     ([[[4, 0], [9, -1], [5, 1], [14, 13]]], Fraction(39, 128))
 
@@ -57,13 +57,13 @@ class Published(Scheme):
     p: float = field(default=0.0, kw_only=True)
     q: float = field(default=1.0, kw_only=True)
     name: ClassVar[str] = "published"
-    LIMITS: ClassVar[dict[str, Any]] = {**Params.LIMITS, "bits": whole(1, 32)}
+    LIMITS: ClassVar[dict[str, Any]] = {**Rappor.LIMITS, "bits": whole(1, 32)}
 
     def __post_init__(self) -> None:
         super().__post_init__()
         checked(self, self.LIMITS)
         if self.f_runs == 1:
-            raise ValueError(f"Published: f must be at most 127/128, not {self.f!r}.")
+            raise ValueError(f"GoogleRappor: f must be at most 127/128, not {self.f!r}.")
         _ = self._twin  # checks p and q
 
     @property
@@ -159,12 +159,12 @@ class Published(Scheme):
         return int(self.f_runs / 2 * GRID)
 
     @cached_property
-    def _twin(self) -> Params:
+    def _twin(self) -> Rappor:
         """Parameters of ours with the same p and q, which make the instantaneous response."""
         try:
-            return Params(self.bits, 1, 1, f=0, p=self.p, q=self.q)
+            return Rappor(self.bits, 1, 1, f=0, p=self.p, q=self.q)
         except ValueError as error:
-            raise ValueError(str(error).replace("Params", "Published", 1)) from None
+            raise ValueError(str(error).replace("Rappor", "GoogleRappor", 1)) from None
 
     def _column(self, cohorts: Any, rows: int) -> np.ndarray:
         """The cohort of every row, from one number or a column of them."""
@@ -173,7 +173,7 @@ class Published(Scheme):
         whole = whole and given.shape in ((), (rows,))
         if not whole or not ((given >= 0) & (given < self.cohorts)).all():
             raise ValueError(
-                f"Published: cohorts must be a whole number from 0 to {self.cohorts - 1}, or a "
+                f"GoogleRappor: cohorts must be a whole number from 0 to {self.cohorts - 1}, or a "
                 f"column of {rows} of them, one a value."
             )
         return np.full(rows, given, np.int32)
@@ -218,5 +218,5 @@ def _table(secrets: Any, rows: int) -> np.ndarray:
         return np.frombuffer(bytes(secrets), np.uint8)[np.newaxis]
     table = np.asarray(secrets)
     if table.dtype != np.uint8 or table.ndim != 2 or len(table) != rows or not table.shape[1]:
-        raise ValueError("Published: secrets must be bytes, or a uint8 array, one row a value.")
+        raise ValueError("GoogleRappor: secrets must be bytes, or a uint8 array, one row a value.")
     return np.ascontiguousarray(table)

@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato.core.validation import checked, optional, power_of_two, whole
 from sfumato.telemetry.schemes.base import SymbolScheme
-from sfumato.telemetry.schemes.cells import Known
+from sfumato.telemetry.schemes.cells import Categories
 from sfumato.telemetry.values import Values
 
 __all__ = ["HadamardResponse"]
@@ -58,9 +58,9 @@ class HadamardResponse(SymbolScheme):
         self.wrong  # noqa: B018  refuses an epsilon that would tell nothing
 
     @cached_property
-    def known(self) -> Known:
+    def known(self) -> Categories:
         """The domain."""
-        return Known("HadamardResponse", self.categories, self.other)
+        return Categories("HadamardResponse", self.categories, self.other)
 
     @property
     def domain(self) -> list[Any]:

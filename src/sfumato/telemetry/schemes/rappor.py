@@ -36,7 +36,7 @@ from sfumato.telemetry.values import (
     values_of,
 )
 
-__all__ = ["GRID", "Params", "chances", "cost_of_flips", "cost_of_report", "sent"]
+__all__ = ["GRID", "Rappor", "chances", "cost_of_flips", "cost_of_report", "sent"]
 
 GRID = 2**16  # chances are multiples of its inverse
 
@@ -77,14 +77,14 @@ def chances(permanent: float, one: float, hashes: int) -> tuple[int, int, int]:
         p, q = int(p16[at]), int(q16[at])
         if p < q and cost_of_report(flip, p, q, hashes) <= one:
             return flip, p, q
-    raise ValueError(f"Params: one must be larger, not {one!r}: the reports would tell nothing.")
+    raise ValueError(f"Rappor: one must be larger, not {one!r}: the reports would tell nothing.")
 
 
 def _least_flip(permanent: float, hashes: int) -> int:
     low, high = 0, GRID // 2 - 1
     if cost_of_flips(high, hashes) > permanent:
         raise ValueError(
-            f"Params: permanent must be larger, not {permanent!r}: the reports would tell nothing."
+            f"Rappor: permanent must be larger, not {permanent!r}: the reports would tell nothing."
         )
     while high - low > 1:
         middle = (low + high) // 2
@@ -132,7 +132,7 @@ LIMITS: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Params(Scheme):
+class Rappor(Scheme):
     """The parameters of RAPPOR: Bloom filter bits, a permanent and an instantaneous response.
 
     Guarantee: a permanent response costs `epsilon_permanent` = 2h ln((1 - f/2) / (f/2)) and one
@@ -148,10 +148,10 @@ class Params(Scheme):
     bin between two; what is outside goes to the first or last), it is basic RAPPOR: bits is their
     number, hashes and cohorts are 1.
 
-    >>> params = Params(bits=48, hashes=2, cohorts=8, f=0.73)
+    >>> params = Rappor(bits=48, hashes=2, cohorts=8, f=0.73)
     >>> round(params.epsilon_permanent, 3), params.epsilon_one == params.epsilon_permanent
     (2.215, True)
-    >>> Params(categories=["yes", "no"], f=0.5).members(["no"]).tolist()
+    >>> Rappor(categories=["yes", "no"], f=0.5).members(["no"]).tolist()
     [[[1]]]
 
     Erlingsson, Pihur and Korolova 2014, sections 3 and 4. The sets of cells are our own.
@@ -175,13 +175,13 @@ class Params(Scheme):
         checked(self, LIMITS)
         if self.hashes > self.bits:
             raise ValueError(
-                f"Params: hashes must be at most bits, {self.bits}, not {self.hashes!r}."
+                f"Rappor: hashes must be at most bits, {self.bits}, not {self.hashes!r}."
             )
         if self.flip >= GRID // 2:
-            raise ValueError(f"Params: f must be below 0.99998, not {self.f!r}: nothing is told.")
+            raise ValueError(f"Rappor: f must be below 0.99998, not {self.f!r}: nothing is told.")
         if self.p16 >= self.q16:
             raise ValueError(
-                f"Params: p must be below q by 2**-16 or more, not {self.p!r} with q {self.q!r}."
+                f"Rappor: p must be below q by 2**-16 or more, not {self.p!r} with q {self.q!r}."
             )
 
     @classmethod
@@ -196,7 +196,7 @@ class Params(Scheme):
         Parameters: permanent and one, above 0; without one, or where it is no less than permanent,
         reports are one-time; hashes and the others as of the class.
 
-        >>> params = Params.for_epsilon(4, 1, bits=64)
+        >>> params = Rappor.for_epsilon(4, 1, bits=64)
         >>> params.epsilon_permanent <= 4, params.epsilon_one <= 1
         (True, True)
         """
@@ -318,7 +318,7 @@ class Params(Scheme):
         if self.one_time:
             return payload
         if payload.dtype != np.uint8 or payload.shape[1:] != (self.payload_bytes,):
-            raise ValueError(f"Params: payload must be uint8, rows of {self.payload_bytes} bytes.")
+            raise ValueError(f"Rappor: payload must be uint8, rows of {self.payload_bytes} bytes.")
         out = np.array(payload)
         for part, _ in self._blocks(out):
             fresh = np.empty((len(part), self.bits), np.uint16)
@@ -362,11 +362,11 @@ class Params(Scheme):
     def _take_domain(self) -> None:
         """Keep the domain in its plain type and set what follows from it."""
         if self.categories is not None and self.edges is not None:
-            raise ValueError("Params: categories and edges exclude each other; give one.")
+            raise ValueError("Rappor: categories and edges exclude each other; give one.")
         if self.categories is not None:
-            object.__setattr__(self, "categories", checked_categories("Params", self.categories))
+            object.__setattr__(self, "categories", checked_categories("Rappor", self.categories))
         else:
-            object.__setattr__(self, "edges", checked_edges("Params", self.edges))
+            object.__setattr__(self, "edges", checked_edges("Rappor", self.edges))
         size = len(self.domain or ())
         for name, usual, wanted in (
             ("bits", BITS, size),
@@ -375,7 +375,7 @@ class Params(Scheme):
         ):
             if (given := getattr(self, name)) not in (usual, wanted):
                 raise ValueError(
-                    f"Params: {name} must be {wanted} for {size} known values, or be left out, "
+                    f"Rappor: {name} must be {wanted} for {size} known values, or be left out, "
                     f"not {given!r}."
                 )
             object.__setattr__(self, name, wanted)

@@ -15,7 +15,7 @@ from sfumato.kernels.telemetry import responses as subsets
 from sfumato.privacy.accounting.losses import Flips, Loss
 from sfumato.telemetry.keyed_randomness import Stream
 from sfumato.telemetry.schemes.base import GRID, Scheme, subset_step
-from sfumato.telemetry.schemes.cells import Known, hashed_members, own_hashed_members
+from sfumato.telemetry.schemes.cells import Categories, hashed_members, own_hashed_members
 from sfumato.telemetry.values import Values
 
 __all__ = ["SubsetSelection"]
@@ -94,11 +94,11 @@ class SubsetSelection(Scheme):
             object.__setattr__(self, name, needed or usual)
 
     @cached_property
-    def known(self) -> Known | None:
+    def known(self) -> Categories | None:
         """The domain, where it is known."""
         if self.categories is None:
             return None
-        return Known("SubsetSelection", self.categories, self.other)
+        return Categories("SubsetSelection", self.categories, self.other)
 
     @property
     def domain(self) -> list[Any] | None:

@@ -1,0 +1,82 @@
+"""Names that others took the place of: the old ones still work, warn, and go with version 1.0."""
+
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+__all__ = ["renamed", "renamed_method"]
+
+
+def renamed(
+    module: str, names: Mapping[str, str], others: Callable[[str], Any] | None = None
+) -> Callable[[str], Any]:
+    """The `__getattr__` of a module whose classes or functions have new names.
+
+    Parameters
+    ----------
+    module : str
+        The module's `__name__`.
+    names : mapping of str to str
+        The new name of each old one; the new ones are attributes of the module.
+    others : callable, optional
+        What fetches names that are not old ones, in a module that imports its own when first used.
+
+    Returns
+    -------
+    callable
+        Takes a name that the module lacks. For an old name it warns (DeprecationWarning) and
+        returns what has the new name; for any other it asks `others`, or raises AttributeError.
+
+    Examples
+    --------
+    >>> read = renamed("math", {"root": "sqrt"})
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     read("root")(9.0)
+    3.0
+    """
+
+    def attribute(name: str) -> Any:
+        if name not in names:
+            if others is not None:
+                return others(name)
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        new = names[name]
+        warnings.warn(_told(f"{module}.{name}", new), DeprecationWarning, stacklevel=2)
+        return getattr(sys.modules[module], new)
+
+    return attribute
+
+
+def renamed_method(old: str, new: str) -> Callable[..., Any]:
+    """A method of the old name, to be put into a class, that warns and calls the new one.
+
+    Parameters
+    ----------
+    old, new : str
+        The names of the method.
+
+    Examples
+    --------
+    >>> class Shelf:
+    ...     def place(self, item):
+    ...         return f"{item} stands"
+    ...
+    ...     put = renamed_method("put", "place")
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     Shelf().put("tea")
+    'tea stands'
+    """
+
+    def method(self: Any, *args: Any, **options: Any) -> Any:
+        told = _told(f"{type(self).__name__}.{old}", new)
+        warnings.warn(told, DeprecationWarning, stacklevel=2)
+        return getattr(self, new)(*args, **options)
+
+    method.__name__, method.__qualname__ = old, old
+    method.__doc__ = f"The same as `{new}`, by its old name; it goes with version 1.0."
+    return method
+
+
+def _told(old: str, new: str) -> str:
+    return f"{old} is now called {new}; the old name goes with version 1.0."
