@@ -92,8 +92,8 @@ def matched(
 def filled(owner: str, recommended: Any, scores: Any) -> np.ndarray:
     """The mask of the places that hold an item: whose score is above -inf, whatever its id.
 
-    Without scores, those whose id is not that of no item, -1 or None, with which `recommend` fills;
-    None is never an item.
+    Without scores, those whose id is not that of no item, -1 or None, with which `recommend` fills,
+    nor "", with which it filled before. None is never an item.
     """
     shape = np.shape(recommended)
     if len(shape) != 2 or 0 in shape:
@@ -102,11 +102,9 @@ def filled(owner: str, recommended: Any, scores: Any) -> np.ndarray:
             f"shape {shape}; one user's list is a row of its own: items[None]."
         )
     ids = np.asarray(recommended)
-    if scores is None and ids.dtype.kind in "iu":
-        return np.asarray(ids != -1)
-    there = ~np.equal(ids, None) if ids.dtype == object else np.ones(shape, np.bool_)
+    there = np.asarray(np.not_equal(ids, None) if ids.dtype == object else True, np.bool_)
     if scores is None:
-        return np.asarray(there, np.bool_)
+        return np.asarray((ids != (-1 if ids.dtype.kind in "iu" else "")) & there)
     told = np.asarray(scores)
     if told.shape != shape:
         raise ValueError(f"{owner}: scores must have the shape of recommended, {shape}.")
