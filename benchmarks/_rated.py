@@ -50,7 +50,7 @@ class Split:
 
     @classmethod
     def of(cls, data, seed):
-        parts = data.split(0.8, 0.1, 0.1, seed=seed)
+        parts = data.split(0.8, 0.1, 0.1, random_state=seed)
         ids = np.unique(data.users), np.unique(data.items)
         numbered = [
             Part(np.searchsorted(ids[0], p.users), np.searchsorted(ids[1], p.items), p.ratings)

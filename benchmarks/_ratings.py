@@ -43,7 +43,7 @@ def world(name, share=1.0, seed=0):
         ratings=int(ratings * share),
         bounds=bounds,
         step=step,
-        seed=seed,
+        random_state=seed,
     )
     return made.interactions
 

@@ -36,7 +36,7 @@ SPANS = {"component, depth 4": (1, 3)}  # epochs of a short and a long fit; it i
 def errors():
     """Test RMSE of every model, tuned and with its defaults, beside means only and cornac."""
     name, data = shaped_as_movielens()
-    splits = [data.split(0.8, 0.1, 0.1, seed=seed) for seed in SEEDS]
+    splits = [data.split(0.8, 0.1, 0.1, random_state=seed) for seed in SEEDS]
     means = [rmse(DampedMeans().fit(train), test) for train, _, test in splits]
     rows = [{"name": "means only (baseline)", "tuned": spread(means)}]
     for label, (asked, make) in MODELS.items():
@@ -110,7 +110,7 @@ def _epoch(fit, short=2, long=12):
 def speed():
     """Seconds an epoch, as a ratio to cornac's measured right beside it."""
     name, data = shaped_as_movielens()
-    train = data.split(0.8, 0.1, 0.1, seed=0)[0]
+    train = data.split(0.8, 0.1, 0.1, random_state=0)[0]
     prepared = _cornac_set(train)
     cases = {
         "dense": (0.7, lambda n: DenseFactorization(epochs=n).fit(train)),

@@ -25,7 +25,7 @@ DELTA, BOUNDS = 1e-6, (1, 5)
 def splits():
     name, data = shaped_as_movielens()
     public = {"users": np.unique(data.users), "catalogue": np.unique(data.items)}
-    return name, public, [data.split(0.8, 0.1, 0.1, seed=seed) for seed in SEEDS]
+    return name, public, [data.split(0.8, 0.1, 0.1, random_state=seed) for seed in SEEDS]
 
 
 def fitted(public, train, **options):

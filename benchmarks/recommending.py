@@ -57,7 +57,7 @@ def _resident():
 
 
 def _netflix(rows, seed):
-    world = generate_world(users=USERS, items=ITEMS, ratings=rows, seed=seed)
+    world = generate_world(users=USERS, items=ITEMS, ratings=rows, random_state=seed)
     return world.batches(BATCH)
 
 
@@ -84,7 +84,7 @@ def stream():
 def threads():
     """Two threads on one table beside one, small and large."""
     _, movies = shaped_as_movielens()
-    large = generate_world(users=USERS, items=ITEMS, ratings=8 * BATCH, seed=1).interactions
+    large = generate_world(users=USERS, items=ITEMS, ratings=8 * BATCH, random_state=1).interactions
     rows = []
     for name, data, cells, asked in (
         ("movielens-1m", movies, None, None),
@@ -115,7 +115,7 @@ def _epochs(data, cells, depth, count):
 def ranking():
     """The ten best of all items, seen ones left out, users a second, beside implicit."""
     _, data = shaped_as_movielens()
-    train = data.split(0.8, 0.1, 0.1, seed=0)[0]
+    train = data.split(0.8, 0.1, 0.1, random_state=0)[0]
     users = np.unique(train.users)
     rows = []
     for name, model in (

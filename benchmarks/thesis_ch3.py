@@ -204,7 +204,7 @@ def traded(name, kind, epsilon):
     seen = here.release(mechanism)
     cosines = {each: here.scored(each, seen)["cosine"] for each in STRONGEST}
     everybody = here.release(mechanism, everybody=True)
-    near = attack.neighbour_recall(everybody, here.everybody, k=10)
+    near = attack.neighbour_recall(everybody, here.everybody, n=10)
     told = attack.profile_information(seen, int(here.sizes.mean()))
     best = max(cosines, key=cosines.get)
     return {

@@ -73,7 +73,7 @@ KINDS = {
 
 def parts_of(data, seed):
     """Train, validation and test rows; rows of users and items seen < 10 times are not tested."""
-    train, valid, test = data.split(0.8, 0.1, 0.1, seed=seed)
+    train, valid, test = data.split(0.8, 0.1, 0.1, random_state=seed)
     return train, without_rare(valid, train, 10), without_rare(test, train, 10)
 
 

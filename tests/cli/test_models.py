@@ -108,7 +108,7 @@ def test_a_private_model_counts_every_row_and_answers_ids_as_they_are_written(sh
 
 
 def test_seeded_noise_is_no_privacy_in_the_demo():
-    world = generate_world(users=20, items=10, ratings=90, seed=1).interactions
+    world = generate_world(users=20, items=10, ratings=90, random_state=1).interactions
     model = PrivateFactorization(epsilon=4, delta=1e-6, bounds=(1, 5))
     assert _label(model) == "none"
     public = {"users": range(20), "catalogue": range(10)}

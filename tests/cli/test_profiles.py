@@ -57,7 +57,7 @@ def test_every_mechanism_is_released_and_searched(shop, words):
     found = load(shop / kind)
     assert type(found).__name__ == f"Released{kind}"
     user = found.users_[0]
-    ids, near, errors = found.nearest_with_errors([user], 4, measure="jaccard")
+    ids, near, errors = found.nearest_with_errors([user], 4, metric="jaccard")
     rows = told(shop, "profiles", "similar", kind, str(user), "-n", "4", "--measure", "jaccard")
     assert [row["user"] for row in rows["rows"]] == ids[0].tolist()
     assert [row["similarity"] for row in rows["rows"]] == near[0].tolist()

@@ -11,11 +11,15 @@ from sfumato.core import validation
 from sfumato.core.validation import (
     DELTA,
     between,
+    check_random_state,
     checked,
     fraction,
+    keyword_only,
     number,
     positive,
+    random_seed,
     rational,
+    renamed_arguments,
     whole,
 )
 
@@ -30,6 +34,7 @@ LIMITS = {
     "optional": validation.optional(positive),
     "positive": positive,
     "power_of_two": validation.power_of_two,
+    "random_state": validation.RANDOM_STATE,
     "rational": rational,
     "whole": whole(1, 9),
 }
@@ -102,3 +107,78 @@ def test_fields_of_a_frozen_record_are_checked_and_made_plain():
         tea.cups = 2
     with pytest.raises(ValueError, match="Tea: strength must be a finite number above 0, not 0"):
         Tea(1, 0)
+
+
+def test_random_states_of_every_kind_repeat():
+    for make in (lambda: 5, lambda: np.random.RandomState(5), lambda: np.random.default_rng(5)):
+        one, two = (check_random_state("Tea", make()).random(3).tolist() for _ in range(2))
+        assert one == two
+        assert random_seed("Tea", make()) == random_seed("Tea", make())
+    fresh = [check_random_state("Tea", None).random() for _ in range(2)]
+    assert fresh[0] != fresh[1]
+    assert random_seed("Tea", None) != random_seed("Tea", None)  # p = 2**-32
+
+
+def test_whole_numbers_keep_their_stream_and_generators_move_on():
+    assert check_random_state("Tea", np.int64(5)).random() == np.random.default_rng(5).random()
+    assert random_seed("Tea", 2**64 - 1) == 2**64 - 1
+    source = np.random.default_rng(5)
+    assert check_random_state("Tea", source) is source
+    assert random_seed("Tea", source) != random_seed("Tea", source)
+    for ask in (check_random_state, random_seed):
+        with pytest.raises(
+            ValueError, match=r"^Tea: random_state must be .*Generator or None, not"
+        ):
+            ask("Tea", "seven")
+
+
+class Shop:
+    @renamed_arguments(measure="metric")
+    def __init__(self, *, metric="cosine"):
+        self.metric = metric
+
+    @renamed_arguments(k="n", most="limit")
+    def best(self, kind, n=1, *, limit=9):
+        return kind, n, limit
+
+    @keyword_only("n", "limit")
+    def guest(self, items, ratings=None, *, n=1, limit=9):
+        return items, ratings, n, limit
+
+
+def test_old_names_of_arguments_work_and_warn_at_the_caller():
+    with pytest.warns(DeprecationWarning, match=r"^Shop: measure is now called metric") as told:
+        assert Shop(measure="inner").metric == "inner"
+    assert told[0].filename == __file__
+    with pytest.warns(
+        DeprecationWarning, match=r"^Shop.best: k is now called n;.* version 1.0"
+    ) as told:
+        assert Shop().best("tea", k=3) == ("tea", 3, 9)
+    with pytest.warns(DeprecationWarning, match="is now called") as told:
+        assert Shop().best("tea", k=3, most=4) == ("tea", 3, 4)
+    assert len(told) == 2
+    with pytest.raises(TypeError, match=r"Shop.best: k is the old name of n; give n alone"):
+        Shop().best("tea", k=3, n=3)
+    with (
+        pytest.warns(DeprecationWarning, match="k is now"),
+        pytest.raises(TypeError, match="multi"),
+    ):
+        Shop().best("tea", 3, k=3)
+
+
+def test_positions_of_arguments_that_became_keywords_work_and_warn():
+    with pytest.warns(DeprecationWarning, match=r"Shop.guest: give n by name") as told:
+        assert Shop().guest([1], [5], 3) == ([1], [5], 3, 9)
+    assert told[0].filename == __file__
+    with pytest.warns(DeprecationWarning, match=r"Shop.guest: give n, limit by name"):
+        assert Shop().guest([1], [5], 3, 4) == ([1], [5], 3, 4)
+    for wrong in (lambda: Shop().guest([1], [5], 3, n=3), lambda: Shop().guest(1, 2, 3, 4, 5)):
+        with pytest.raises(TypeError, match="positional"):
+            wrong()
+
+
+@pytest.mark.filterwarnings("error")
+def test_new_names_do_not_warn():
+    assert Shop(metric="inner").metric == "inner"
+    assert Shop().best("tea", 3, limit=2) == ("tea", 3, 2)
+    assert Shop().guest([1], [5], n=3) == ([1], [5], 3, 9)

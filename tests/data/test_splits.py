@@ -12,7 +12,7 @@ from sfumato.data import (
     without_rare,
 )
 
-SEEN = generate_world(users=80, items=60, ratings=1500, seed=2).interactions
+SEEN = generate_world(users=80, items=60, ratings=1500, random_state=2).interactions
 UNTIMED = Interactions(SEEN.users, SEEN.items, SEEN.ratings)
 
 
@@ -22,7 +22,7 @@ def rows(part):
 
 
 def test_random_parts_have_the_asked_sizes_and_share_no_row():
-    parts = SEEN.split(0.8, 0.1, 0.1, seed=3)
+    parts = SEEN.split(0.8, 0.1, 0.1, random_state=3)
     assert [len(part) for part in parts] == [1200, 150, 150]
     assert sorted(row for part in parts for row in rows(part)) == rows(SEEN)
     assert all(rows(part) == sorted(rows(part)) for part in parts)
@@ -30,8 +30,8 @@ def test_random_parts_have_the_asked_sizes_and_share_no_row():
 
 
 def test_random_parts_depend_on_the_seed_alone():
-    assert SEEN.split(0.8, 0.2, seed=3)[0] == SEEN.split(0.8, 0.2, seed=3)[0]
-    assert SEEN.split(0.8, 0.2, seed=3)[0] != SEEN.split(0.8, 0.2, seed=4)[0]
+    assert SEEN.split(0.8, 0.2, random_state=3)[0] == SEEN.split(0.8, 0.2, random_state=3)[0]
+    assert SEEN.split(0.8, 0.2, random_state=3)[0] != SEEN.split(0.8, 0.2, random_state=4)[0]
 
 
 def test_random_parts_favour_no_row():
@@ -39,7 +39,7 @@ def test_random_parts_favour_no_row():
     # 120 to 290 with p < 1e-7.
     hits = np.zeros(len(SEEN))
     for seed in range(1000):
-        hits[np.searchsorted(SEEN.times, SEEN.split(0.8, 0.2, seed=seed)[1].times)] += 1
+        hits[np.searchsorted(SEEN.times, SEEN.split(0.8, 0.2, random_state=seed)[1].times)] += 1
     assert 120 < hits.min() < hits.max() < 290
 
 
@@ -53,7 +53,7 @@ def test_sizes_that_are_no_shares_are_refused(sizes):
 
 @pytest.mark.parametrize("latest", [True, False])
 def test_each_user_leaves_so_many_rows(latest):
-    train, test = split_by_user(SEEN, 3, latest=latest, seed=1)
+    train, test = split_by_user(SEEN, 3, latest=latest, random_state=1)
     counts = np.bincount(SEEN.users)
     left = np.bincount(test.users, minlength=counts.size)
     assert np.array_equal(left, np.where(counts > 3, 3, 0))
@@ -61,11 +61,11 @@ def test_each_user_leaves_so_many_rows(latest):
 
 
 def test_each_user_leaves_a_share_and_keeps_the_rest():
-    train, test = split_by_user(SEEN, 0.3, seed=1)
+    train, test = split_by_user(SEEN, 0.3, random_state=1)
     counts = np.bincount(SEEN.users)
     assert np.array_equal(np.bincount(test.users, minlength=80), np.floor(0.3 * counts + 1e-9))
     assert sorted(rows(train) + rows(test)) == rows(SEEN)
-    assert rows(test) != rows(split_by_user(SEEN, 0.3, seed=2)[1])
+    assert rows(test) != rows(split_by_user(SEEN, 0.3, random_state=2)[1])
     for same in (np.float64(0.25), np.float32(0.25), np.float16(0.25)):
         assert rows(split_by_user(SEEN, same)[1]) == rows(split_by_user(SEEN, 0.25)[1])
 
@@ -118,7 +118,7 @@ def test_what_a_user_leaves_is_a_number_of_rows_or_a_share(leave):
 
 
 def test_every_row_is_in_one_test_of_the_folds():
-    pairs = list(folds(SEEN, 7, seed=1))
+    pairs = list(folds(SEEN, 7, random_state=1))
     assert sorted(row for _, test in pairs for row in rows(test)) == rows(SEEN)
     assert all(sorted(rows(train) + rows(test)) == rows(SEEN) for train, test in pairs)
     sizes = [len(test) for _, test in pairs]
@@ -127,7 +127,7 @@ def test_every_row_is_in_one_test_of_the_folds():
 
 @pytest.mark.parametrize("count", [1, 0, 1501, 2.5, None])
 def test_folds_are_at_least_two_and_at_most_the_rows(count):
-    with pytest.raises(ValueError, match="folds: count"):
+    with pytest.raises(ValueError, match="folds: n must"):
         folds(SEEN, count)
 
 

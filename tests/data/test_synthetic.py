@@ -7,7 +7,7 @@ from sfumato.data import generate_world
 from sfumato.data.synthetic import LIMITS
 from sfumato.recommend.bias import DampedMeans
 
-SMALL = {"users": 300, "items": 200, "ratings": 9000, "seed": 3}
+SMALL = {"users": 300, "items": 200, "ratings": 9000, "random_state": 3}
 WORLD = generate_world(**SMALL)
 SEEN = WORLD.interactions
 
@@ -27,9 +27,9 @@ def test_batches_of_any_size_hold_the_same_rows(rows):
     assert got == min(9000, rows * 60)
 
 
-def test_a_seed_chooses_the_world():
+def test_a_random_state_chooses_the_world():
     assert generate_world(**SMALL).interactions == SEEN
-    assert generate_world(**{**SMALL, "seed": 4}).interactions != SEEN
+    assert generate_world(**{**SMALL, "random_state": 4}).interactions != SEEN
 
 
 @pytest.mark.parametrize(

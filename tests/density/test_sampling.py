@@ -12,7 +12,6 @@ from sfumato.density.sampling import (
     _shares,
     by_population,
     by_rejection,
-    generator,
     matched,
 )
 from sfumato.sketch.kernel_sums.fourier import KernelFourier
@@ -95,7 +94,7 @@ def test_matched_points_are_those_of_the_data_not_of_the_smoothed_density():
     points = np.random.default_rng(0).normal(0, 0.2, (5000, 2))
     sketch = KernelFourier(1.0, ((-4, -4), (4, 4)), rows=512, kernel="gaussian").update(points)
     field = field_of("test", sketch)
-    rng = generator(3)
+    rng = np.random.default_rng(3)
     match = matched(field, rng)
     drawn = match.drawn(field, 4000, rng)
     # The smoothed density has a deviation of sqrt(1 + 0.04) = 1.02 in each column.
@@ -104,12 +103,6 @@ def test_matched_points_are_those_of_the_data_not_of_the_smoothed_density():
     kernel = _kernel(field, match.places)
     far = ((match.places[:, None] - match.places) ** 2).sum(axis=2)
     np.testing.assert_allclose(kernel, np.exp(-far / 2), atol=1e-5)
-
-
-def test_random_states_of_every_kind_repeat():
-    for make in (lambda: 5, lambda: np.random.RandomState(5), lambda: np.random.default_rng(5)):
-        assert generator(make()).random() == generator(make()).random()
-    assert generator(None).random() != generator(None).random()
 
 
 @pytest.mark.parametrize("draw", [by_rejection, by_population])

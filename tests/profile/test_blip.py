@@ -192,9 +192,9 @@ def test_at_epsilon_zero_every_bit_is_a_fair_coin():
     low, high = told.size_bounds()
     assert (low == 0).all()
     assert (high == np.inf).all()
-    for measure in ("cosine", "jaccard", "inner"):
-        assert np.isnan(told.similarity(measure=measure)).all()
-        assert np.isnan(told.similarity_variance(measure=measure)).all()
+    for metric in ("cosine", "jaccard", "inner"):
+        assert np.isnan(told.similarity(metric=metric)).all()
+        assert np.isnan(told.similarity_variance(metric=metric)).all()
     assert (told.nearest([0], 3)[1] == -np.inf).all()
     assert np.isnan(told.memberships([1, 2])).all()
     assert load(told.to_bytes()) == told

@@ -38,7 +38,7 @@ def uneven(seed, users=400, groups=8, catalogue=1600):
         yield draws.choice(catalogue, size, replace=False, p=liked)
 
 
-def plain(here, there, measure):
+def plain(here, there, metric):
     """What ranks pairs, by the formula: from unpacked bits, with NumPy alone."""
     bits, hashes = here.bits, here.hashes
     p, q = (float(each.flip_probability) for each in (here, there))
@@ -65,40 +65,40 @@ def plain(here, there, measure):
     variance = v * (f**2 + b * h * (h - 2 * f)) + w * (g**2 + a * h * (h - 2 * g)) + v * w * h**2
     root = np.sqrt(left_size * right_size)
     cosine = inner / (root + variance / bits / (PRIOR * root))
-    if measure == "cosine":
+    if metric == "cosine":
         return cosine
     common = cosine * root
     union = np.maximum(left_size + right_size - common, np.maximum(left_size, right_size))
-    return inner if measure == "inner" else common / union
+    return inner if metric == "inner" else common / union
 
 
-@pytest.mark.parametrize("measure", ["cosine", "jaccard", "inner"])
+@pytest.mark.parametrize("metric", ["cosine", "jaccard", "inner"])
 @pytest.mark.parametrize(("epsilon", "other"), [(4.0, 4.0), (30.0, 7.0), (40.0, 40.0)])
-def test_the_order_is_that_of_the_formula_and_similarities_are_debiased(measure, epsilon, other):
+def test_the_order_is_that_of_the_formula_and_similarities_are_debiased(metric, epsilon, other):
     profiles = [*uneven(3, users=90), *[np.empty(0)] * 3, np.arange(5000)]
     here = released(profiles, InsecureSeededSource(1), epsilon=epsilon)
     there = here
     if other != epsilon:
         there = released(profiles, InsecureSeededSource(2), epsilon=other)
-    scores = plain(here, there, measure)
+    scores = plain(here, there, metric)
     assert np.isfinite(scores).all()
     np.fill_diagonal(scores, -np.inf)  # nobody is told as their own neighbour
     expected = np.argsort(-scores, axis=1, kind="stable")
-    found, near = here.nearest(range(94), 100, measure=measure, among=there)
+    found, near = here.nearest(range(94), 100, metric=metric, among=there)
     np.testing.assert_array_equal(found[:, :93], expected[:, :93])
-    told = here.similarity(there, measure=measure)
+    told = here.similarity(there, metric=metric)
     np.testing.assert_array_equal(near[:, :93], np.take_along_axis(told, expected[:, :93], 1))
     assert (near[:, 93:] == -np.inf).all()
-    assert (measure == "inner") == (np.diff(near[:, :93]) <= 0).all()  # others need not fall
+    assert (metric == "inner") == (np.diff(near[:, :93]) <= 0).all()  # others need not fall
 
 
-def of_ideal(profiles, places, measure):
+def of_ideal(profiles, places, metric):
     """How similar these neighbours truly are on average, over those who are nearest."""
     had = np.zeros((len(profiles), 1 + max(each.max() for each in profiles)))
     for user, items in enumerate(profiles):
         had[user, items] = 1
     sizes, common = had.sum(axis=1), had @ had.T
-    if measure == "cosine":
+    if metric == "cosine":
         true = common / np.sqrt(np.outer(sizes, sizes))
     else:
         true = common / (sizes[:, None] + sizes - common)
@@ -107,29 +107,29 @@ def of_ideal(profiles, places, measure):
     return np.take_along_axis(true, places, 1).mean() / ideal.mean()
 
 
-def compared(seed, epsilon, measure):
+def compared(seed, epsilon, metric):
     """Of the ideal: neighbours that are told, and those of the largest estimates."""
     profiles = list(uneven(seed))
     source = InsecureSeededSource(seed)
     told = released(profiles, source, bits=5000, hashes=20, epsilon=epsilon)
-    estimates = told.similarity(measure=measure)
+    estimates = told.similarity(metric=metric)
     np.fill_diagonal(estimates, -np.inf)
     largest = np.argsort(-estimates, axis=1, kind="stable")[:, :10]
-    found, _ = told.nearest_rows(range(len(profiles)), measure=measure)
-    return tuple(of_ideal(profiles, places, measure) for places in (found, largest))
+    found, _ = told.nearest_rows(range(len(profiles)), metric=metric)
+    return tuple(of_ideal(profiles, places, metric) for places in (found, largest))
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize(("measure", "margin"), [("cosine", 1.6), ("jaccard", 1.05)])
-def test_at_low_epsilon_neighbours_are_truly_nearer_than_by_estimates(seed, measure, margin):
+@pytest.mark.parametrize(("metric", "margin"), [("cosine", 1.6), ("jaccard", 1.05)])
+def test_at_low_epsilon_neighbours_are_truly_nearer_than_by_estimates(seed, metric, margin):
     # With 20 other seeds 1.74 to 2.71 times as near (cosine), 1.10 to 1.27 times (jaccard).
-    found, largest = compared(seed, 8.0, measure)
+    found, largest = compared(seed, 8.0, metric)
     assert found > margin * largest
 
 
-@pytest.mark.parametrize("measure", ["cosine", "jaccard"])
-def test_at_high_epsilon_nothing_is_lost(measure):
-    found, largest = compared(0, 60.0, measure)
+@pytest.mark.parametrize("metric", ["cosine", "jaccard"])
+def test_at_high_epsilon_nothing_is_lost(metric):
+    found, largest = compared(0, 60.0, metric)
     assert found > largest - 0.005
     assert found > 0.9
 
@@ -138,28 +138,28 @@ def test_equal_neighbours_come_in_the_order_of_their_rows(monkeypatch):
     # Without flips, equal profiles have equal filters; small parts put them on both sides of a cut.
     profiles = [np.arange(30), np.arange(20, 60), np.arange(30), np.arange(90, 99)] * 9
     told = released(profiles, Nothing())
-    whole = {each: told.nearest_rows(range(36), 20, measure=each) for each in ("cosine", "jaccard")}
+    whole = {each: told.nearest_rows(range(36), 20, metric=each) for each in ("cosine", "jaccard")}
     same = [np.setdiff1d(np.arange(0, 36, 2), [row]).tolist() for row in (0, 34)]
     for size in (released_blip.PAIRS, 7):
         monkeypatch.setattr(released_blip, "PAIRS", size)
         monkeypatch.setattr(released_blip, "LEAST", size)
-        for measure, (expected, similar) in whole.items():
-            found, near = told.nearest_rows(range(36), 20, measure=measure)
+        for metric, (expected, similar) in whole.items():
+            found, near = told.nearest_rows(range(36), 20, metric=metric)
             np.testing.assert_array_equal(found, expected)
             np.testing.assert_array_equal(near, similar)
             assert found[[0, 34], :17].tolist() == same
-            few, _ = told.nearest_rows(range(36), 5, measure=measure)  # the last of equal ones too
+            few, _ = told.nearest_rows(range(36), 5, metric=metric)  # the last of equal ones too
             np.testing.assert_array_equal(few, expected[:, :5])
             assert (near[0, :17] == near[0, 0]).all()
             assert not (found == np.arange(36)[:, None]).any()  # nobody is their own neighbour
 
 
-@pytest.mark.parametrize("measure", ["cosine", "jaccard", "inner"])
+@pytest.mark.parametrize("metric", ["cosine", "jaccard", "inner"])
 @pytest.mark.parametrize(("bits", "hashes"), [(8, 64), (64, 1)])
 @pytest.mark.parametrize("epsilon", [1e-6, 1.0, 4000.0])
-def test_everybody_is_ranked_however_full_or_noisy_filters_are(measure, bits, hashes, epsilon):
+def test_everybody_is_ranked_however_full_or_noisy_filters_are(metric, bits, hashes, epsilon):
     profiles = [np.arange(500), np.empty(0), np.arange(3), np.arange(400, 900)]
     told = released(profiles, InsecureSeededSource(5), bits=bits, hashes=hashes, epsilon=epsilon)
-    found, near = told.nearest_rows(range(4), 3, measure=measure)
+    found, near = told.nearest_rows(range(4), 3, metric=metric)
     assert np.isfinite(near).all()
     assert np.sort(found, axis=1).tolist() == [[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]]

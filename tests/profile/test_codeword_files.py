@@ -25,9 +25,9 @@ def test_a_file_gives_the_release_back(kind, tmp_path):
         assert read == release
         assert read.statement == release.statement
         np.testing.assert_array_equal(read.users_, release.users_)
-        for measure in ("inner", "cosine", "jaccard"):
+        for metric in ("inner", "cosine", "jaccard"):
             np.testing.assert_array_equal(
-                read.similarity(measure=measure), release.similarity(measure=measure)
+                read.similarity(metric=metric), release.similarity(metric=metric)
             )
         assert not getattr(read, CELLS[kind]).flags.writeable
 
@@ -68,10 +68,10 @@ def test_empty_profiles_have_answers(kind):
     assert len(release) == 40
     sizes = release.estimate_size()[3:]
     assert abs(sizes.mean()) < 5 * np.sqrt(release._size_variance()[3:].mean() / 37)
-    for measure in ("inner", "cosine", "jaccard"):
-        told = release.similarity(measure=measure)
+    for metric in ("inner", "cosine", "jaccard"):
+        told = release.similarity(metric=metric)
         assert np.isfinite(told).all()
-        assert np.isfinite(release.similarity_variance(measure=measure)).all()
+        assert np.isfinite(release.similarity_variance(metric=metric)).all()
     assert np.isfinite(release.memberships([1, 77])).all()
     low, high = release.size_bounds()
     assert (low >= 0).all()
@@ -98,8 +98,8 @@ def test_unknown_items_are_answered_for_like_any_other(kind):
         release.memberships([4], rows=[3])
     with pytest.raises(ValueError, match="confidence must be"):
         release.size_bounds(1.0)
-    with pytest.raises(ValueError, match="measure must be one of"):
-        release.similarity(measure="distance")
+    with pytest.raises(ValueError, match="metric must be one of"):
+        release.similarity(metric="distance")
 
 
 @KINDS

@@ -143,17 +143,17 @@ def test_questions_have_answers_of_one_shape(name):
         assert sizes.shape == (4,)
         assert sizes.dtype == np.float64
     assert told.memberships(["tea", "rum"], rows=[1, 2, 1]).shape == (3, 2)
-    for measure in ("cosine", "jaccard", "inner"):
-        found = told.similarity(measure=measure, rows=[2, 0])
-        assert found.shape == told.similarity_variance(measure=measure, rows=[2, 0]).shape == (2, 4)
-        rows, near = told.nearest_rows([2, 0], 5, measure=measure)
+    for metric in ("cosine", "jaccard", "inner"):
+        found = told.similarity(metric=metric, rows=[2, 0])
+        assert found.shape == told.similarity_variance(metric=metric, rows=[2, 0]).shape == (2, 4)
+        rows, near = told.nearest_rows([2, 0], 5, metric=metric)
         assert rows.shape == near.shape == (2, 5)
         assert rows.dtype == np.int64
         assert (rows[:, 3:] == -1).all()
         assert (near[:, 3:] == -np.inf).all()
-        ids, _ = told.nearest([1, 4], 2, measure=measure)
+        ids, _ = told.nearest([1, 4], 2, metric=metric)
         assert ids.shape == (2, 2)
         assert not (ids == np.array([[1], [4]])).any()
-        filled = told.nearest([1, 4], 5, measure=measure)[0]
+        filled = told.nearest([1, 4], 5, metric=metric)[0]
         assert (filled[:, 3:] == -1).all()  # 0 would be a user
     assert told.profile_epsilon(1) <= told.profile_epsilon(10)

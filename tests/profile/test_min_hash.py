@@ -155,9 +155,9 @@ def test_a_profile_that_fills_all_bins_has_a_finite_size_and_no_upper_bound():
     assert release.size_bounds()[1].tolist() == [np.inf]
     assert np.isfinite(release.similarity_variance()).all()
     two = released_to_all(Minima(bins=16, epsilon=10), interactions(np.arange(5000), [1, 2]))
-    for measure in ("cosine", "inner"):
-        assert np.isinf(two.similarity_variance(measure=measure)[[0, 1], [1, 0]]).all()
-    assert np.isfinite(two.similarity_variance(measure="jaccard")).all()  # it needs no sizes
+    for metric in ("cosine", "inner"):
+        assert np.isinf(two.similarity_variance(metric=metric)[[0, 1], [1, 0]]).all()
+    assert np.isfinite(two.similarity_variance(metric="jaccard")).all()  # it needs no sizes
 
 
 def test_parameters_out_of_range_are_refused():

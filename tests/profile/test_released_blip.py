@@ -17,7 +17,7 @@ from support.observable import repacked
 
 REAL = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[3] / "shared" / "data"))
 RATINGS = REAL / "movielens-100k" / "u.data.gz"
-MEASURES = ("inner", "cosine", "jaccard")
+METRICS = ("inner", "cosine", "jaccard")
 
 
 def released(profiles, seed=1, **changed):
@@ -66,30 +66,30 @@ def test_sizes_are_right_on_average_and_their_bounds_hold(pairs):
         assert ((low[which] <= sizes) & (sizes <= high[which])).all()
 
 
-@pytest.mark.parametrize("measure", MEASURES)
-def test_similarities_are_right_on_average_and_vary_as_is_said(pairs, measure):
+@pytest.mark.parametrize("metric", METRICS)
+def test_similarities_are_right_on_average_and_vary_as_is_said(pairs, metric):
     # A mean 5 errors off has p < 1e-6; a deviation of 400 numbers 11 % off has p < 0.002.
-    found = beside(pairs.similarity(measure=measure))
-    said = beside(pairs.similarity_variance(measure=measure))
-    bias = 5 * found.std() / np.sqrt(PAIRS) + 0.05 * TRUE[measure]
-    assert abs(found.mean() - TRUE[measure]) < bias
+    found = beside(pairs.similarity(metric=metric))
+    said = beside(pairs.similarity_variance(metric=metric))
+    bias = 5 * found.std() / np.sqrt(PAIRS) + 0.05 * TRUE[metric]
+    assert abs(found.mean() - TRUE[metric]) < bias
     assert 0.88 < found.std() / np.sqrt(said.mean()) < 1.11
 
 
-@pytest.mark.parametrize("measure", MEASURES)
-def test_hashes_that_meet_make_all_errors_of_a_pair_alike(measure):
+@pytest.mark.parametrize("metric", METRICS)
+def test_hashes_that_meet_make_all_errors_of_a_pair_alike(metric):
     # Hardly a bit is flipped, so that errors are of collisions, and of both sizes together where
     # most items are in common: without that the variance of a cosine would be half of this.
     told = released(list(fresh(PAIRS, (80, 80), 64)), epsilon=200.0, bits=300, hashes=2)
-    found = beside(told.similarity(measure=measure))
-    said = beside(told.similarity_variance(measure=measure))
+    found = beside(told.similarity(metric=metric))
+    said = beside(told.similarity_variance(metric=metric))
     assert 0.85 < found.std() / np.sqrt(np.median(said)) < 1.15
 
 
 def test_profiles_apart_have_nothing_in_common_on_average():
     # 2,000 pairs, each about 14 items off; the mean is 5 errors off with p < 1e-6.
     told = released(list(fresh(100, common=0)), epsilon=20.0)
-    found = told.similarity(measure="inner")
+    found = told.similarity(metric="inner")
     off = found[np.triu_indices(200, 1)]
     assert (off < 0).any()
     assert abs(off[::10].mean()) < 5 * off.std() / np.sqrt(off[::10].size) + 0.5
@@ -98,8 +98,8 @@ def test_profiles_apart_have_nothing_in_common_on_average():
 
 def test_releases_at_different_noise_compare():
     few, many = (released(list(fresh(60)), epsilon=e, seed=int(e)) for e in (20.0, 90.0))
-    found = np.array([few.similarity(many, measure="inner", rows=[r])[0, r] for r in range(120)])
-    said = few.similarity_variance(many, measure="inner")[0, 0]
+    found = np.array([few.similarity(many, metric="inner", rows=[r])[0, r] for r in range(120)])
+    said = few.similarity_variance(many, metric="inner")[0, 0]
     assert abs(found.mean() - 75) < 6 * np.sqrt(said / 120) + 2
     with pytest.raises(ValueError, match=r"ReleasedBlip: cannot compare, bits is 2000 here"):
         few.similarity(released([[1]], bits=999))
@@ -111,11 +111,11 @@ def test_a_profile_is_itself():
     told = released(list(fresh(5)), epsilon=8.0)
     rows = [7, 2]
     size = told.estimate_size()[rows]
-    assert told.similarity(measure="inner", rows=rows)[[0, 1], rows].tolist() == size.tolist()
-    assert told.similarity_variance(measure="inner", rows=rows)[0, 7] == told._size_variance()[7]
-    for measure in ("cosine", "jaccard"):
-        assert (told.similarity(measure=measure, rows=rows)[[0, 1], rows] == 1).all()
-        assert (told.similarity_variance(measure=measure, rows=rows)[[0, 1], rows] == 0).all()
+    assert told.similarity(metric="inner", rows=rows)[[0, 1], rows].tolist() == size.tolist()
+    assert told.similarity_variance(metric="inner", rows=rows)[0, 7] == told._size_variance()[7]
+    for metric in ("cosine", "jaccard"):
+        assert (told.similarity(metric=metric, rows=rows)[[0, 1], rows] == 1).all()
+        assert (told.similarity_variance(metric=metric, rows=rows)[[0, 1], rows] == 0).all()
 
 
 def plain(told, other, p, q):
@@ -139,22 +139,22 @@ def test_the_kernels_count_what_unpacked_bits_say(bits):
     here = released(list(fresh(35)), bits=bits, hashes=2, epsilon=3.0)
     there = released(list(fresh(40)), bits=bits, hashes=2, epsilon=5.0, seed=2)
     expected = plain(here, there, float(here.flip_probability), float(there.flip_probability))
-    np.testing.assert_allclose(here.similarity(there, measure="inner"), expected, atol=1e-6)
-    some = here.similarity(there, measure="inner", rows=[3, 69, 3])
+    np.testing.assert_allclose(here.similarity(there, metric="inner"), expected, atol=1e-6)
+    some = here.similarity(there, metric="inner", rows=[3, 69, 3])
     np.testing.assert_allclose(some, expected[[3, 69, 3]], atol=1e-6)
 
 
-@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("count", [1, 3, 4, 66])
-def test_where_noise_is_low_nearest_rows_are_the_best_of_all_similarities(measure, count):
+def test_where_noise_is_low_nearest_rows_are_the_best_of_all_similarities(metric, count):
     told = released([np.arange(at, at + 40) for at in range(0, 350, 5)], epsilon=80.0)
-    scores = told.similarity(measure=measure)
+    scores = told.similarity(metric=metric)
     np.fill_diagonal(scores, -np.inf)
     rows = np.arange(count)
-    found, near = told.nearest_rows(rows, 5, measure=measure)
+    found, near = told.nearest_rows(rows, 5, metric=metric)
     np.testing.assert_array_equal(near, -np.sort(-scores[rows], axis=1)[:, :5])
     np.testing.assert_array_equal(np.take_along_axis(scores[rows], found, axis=1), near)
-    ids, again = told.nearest(told.users_[rows], 5, measure=measure)
+    ids, again = told.nearest(told.users_[rows], 5, metric=metric)
     np.testing.assert_array_equal(ids, found)  # users are named by their rows here
     np.testing.assert_array_equal(again, near)
 
@@ -177,7 +177,7 @@ def test_nearest_among_others_leaves_out_the_same_user_and_fills_up():
     assert sorted(ids[1, :2].tolist()) == [0, 1]
     alone = released([[1, 2]])
     assert alone.nearest_rows([0], 2)[0].tolist() == [[-1, -1]]
-    for bad in ({"n": 0}, {"measure": "euclidean"}):
+    for bad in ({"n": 0}, {"metric": "euclidean"}):
         with pytest.raises(ValueError, match=f"ReleasedBlip: {next(iter(bad))} must be"):
             told.nearest([0], **bad)
 
@@ -235,8 +235,8 @@ def test_a_filter_that_is_full_has_a_finite_size_and_no_upper_bound():
     assert np.isfinite(told.estimate_size()).all()
     assert high[0] == np.inf
     assert 50 < low[0] < 5000
-    assert np.isfinite(told.similarity(measure="inner")).all()
-    assert told.similarity_variance(measure="inner").tolist() == [[np.inf]]
+    assert np.isfinite(told.similarity(metric="inner")).all()
+    assert told.similarity_variance(metric="inner").tolist() == [[np.inf]]
     empty = released([[]], epsilon=100.0).size_bounds()
     assert empty[0][0] == 0
     assert empty[1][0] < 15
@@ -245,16 +245,16 @@ def test_a_filter_that_is_full_has_a_finite_size_and_no_upper_bound():
             told.size_bounds(bad)
 
 
-@pytest.mark.parametrize("measure", MEASURES)
-def test_full_filters_look_alike_and_say_that_they_do_not_know(measure):
+@pytest.mark.parametrize("metric", METRICS)
+def test_full_filters_look_alike_and_say_that_they_do_not_know(metric):
     profiles = [np.arange(3000), np.arange(3000, 6000), np.arange(3)]
     told = released(profiles, bits=64, hashes=8, epsilon=60.0)
     assert np.isinf(told.size_bounds()[1]).tolist() == [True, True, False]
-    said = told.similarity_variance(measure=measure, rows=[2, 0])
+    said = told.similarity_variance(metric=metric, rows=[2, 0])
     assert np.isinf(said[0]).tolist() == [True, True, False]
-    assert np.isinf(said[1]).tolist() == [measure == "inner", True, True]  # alike to itself: 1
+    assert np.isinf(said[1]).tolist() == [metric == "inner", True, True]  # alike to itself: 1
     other = released(profiles[1:], bits=64, hashes=8, epsilon=60.0, seed=4)
-    said = other.similarity_variance(told, measure=measure)
+    said = other.similarity_variance(told, metric=metric)
     assert np.isinf(said).tolist() == [[True] * 3, [True, True, False]]
 
 
@@ -279,7 +279,7 @@ def test_text_ids_come_back_and_damaged_files_are_refused(tmp_path):
     twin = load(tmp_path / "told.blip")
     assert twin == told
     assert twin.users_.tolist() == ["ann", "bo", "é"]
-    assert twin.nearest(["é"], 4)[0].tolist()[0][2:] == ["", ""]
+    assert twin.nearest(["é"], 4)[0].tolist()[0][2:] == [None, None]
     beyond, twice = told.words.copy(), told.users.copy()
     beyond[1, 1] |= np.uint64(1) << np.uint64(36)
     wrong = [{"words": beyond}, {"words": told.words[:2]}, {"users": twice[::-1][:4]}]
@@ -304,21 +304,21 @@ def test_sizes_of_real_profiles_lie_within_their_bounds():
     assert "106 items only at epsilon 2968" in told.statement.mechanism
 
 
-@pytest.mark.parametrize("measure", ["cosine", "jaccard"])
+@pytest.mark.parametrize("metric", ["cosine", "jaccard"])
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
-def test_similarities_are_not_cut_to_1_and_come_with_their_errors(epsilon, measure):
+def test_similarities_are_not_cut_to_1_and_come_with_their_errors(epsilon, metric):
     # Nearly all of the nearest were cut to exactly 1 here, and so looked sure.
     told = released([np.arange(at, at + 40) for at in range(0, 600, 10)], epsilon=epsilon)
-    ids, near, errors = told.nearest_with_errors(range(60), 5, measure=measure)
-    again = told.nearest(range(60), 5, measure=measure)
+    ids, near, errors = told.nearest_with_errors(range(60), 5, metric=metric)
+    again = told.nearest(range(60), 5, metric=metric)
     np.testing.assert_array_equal(ids, again[0])
     np.testing.assert_array_equal(near, again[1])
-    variance = told.similarity_variance(measure=measure)
+    variance = told.similarity_variance(metric=metric)
     np.testing.assert_array_equal(errors, np.sqrt(variance[np.arange(60)[:, None], ids]))
     assert (errors > 0).all()
     assert not np.isin(near, [0.0, 1.0]).any()
     assert (near > 1).any()
-    every = told.similarity(measure=measure)[~np.eye(60, dtype=bool)]
+    every = told.similarity(metric=metric)[~np.eye(60, dtype=bool)]
     assert np.unique(every).size > 0.4 * every.size  # each pair is told twice
     assert (every < 0).any()
 

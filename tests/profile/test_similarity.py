@@ -39,34 +39,34 @@ def test_sizes_are_unbiased_and_their_bounds_hold(released, kind):
 
 
 @KINDS
-@pytest.mark.parametrize("measure", TRUE)
-def test_similarities_are_right_on_average_and_so_is_their_variance(released, kind, measure):
+@pytest.mark.parametrize("metric", TRUE)
+def test_similarities_are_right_on_average_and_so_is_their_variance(released, kind, metric):
     left, right = released[kind]
-    told = np.diag(left.similarity(right, measure=measure))
-    allowed = 5 * told.std() / np.sqrt(COUNT) + BIAS[measure] + (kind == "signs") * 0.005 * COMMON
-    assert abs(told.mean() - TRUE[measure]) <= allowed
-    variance = np.diag(left.similarity_variance(right, measure=measure))
-    if measure == "inner":  # 5 standard errors of a variance of 1,000 draws: 22 %
+    told = np.diag(left.similarity(right, metric=metric))
+    allowed = 5 * told.std() / np.sqrt(COUNT) + BIAS[metric] + (kind == "signs") * 0.005 * COMMON
+    assert abs(told.mean() - TRUE[metric]) <= allowed
+    variance = np.diag(left.similarity_variance(right, metric=metric))
+    if metric == "inner":  # 5 standard errors of a variance of 1,000 draws: 22 %
         assert np.median(variance) == pytest.approx(told.var(), rel=0.25)
     else:  # what is cut at 0 and 1 varies less
         assert 0.7 * told.var() <= np.median(variance) <= 2.5 * told.var()
 
 
-@pytest.mark.parametrize("measure", TRUE)
+@pytest.mark.parametrize("metric", TRUE)
 @pytest.mark.parametrize("code_bits", [2, 7])
-def test_minima_vary_by_what_of_their_items_is_seen_too(measure, code_bits):
+def test_minima_vary_by_what_of_their_items_is_seen_too(metric, code_bits):
     # Where answers are nearly all right, what varies is which item of a bin is its minimum, what
     # symbols it shares and how many bins are full. 5 errors of a variance of 1,000 draws: 22 %.
     left, right = both(MECHANISMS["minima"](epsilon=20, code_bits=code_bits))
-    told = np.diag(left.similarity(right, measure=measure))
-    variance = np.diag(left.similarity_variance(right, measure=measure))
+    told = np.diag(left.similarity(right, metric=metric))
+    variance = np.diag(left.similarity_variance(right, metric=metric))
     assert np.median(variance) == pytest.approx(told.var(), rel=0.35)
 
 
 @KINDS
 def test_items_in_common_of_strangers_are_none_on_average(released, kind):
     left, right = released[kind]
-    told = np.diag(left.similarity(right, measure="inner"), 1)
+    told = np.diag(left.similarity(right, metric="inner"), 1)
     assert near(told, 0)
 
 
@@ -86,12 +86,12 @@ def test_a_profile_beside_itself_has_its_own_size_in_common(released, kind):
     left, _ = released[kind]
     rows = np.array([5, 0, 999])
     own = np.arange(3), rows
-    inner = left.similarity(measure="inner", rows=rows)
+    inner = left.similarity(metric="inner", rows=rows)
     np.testing.assert_allclose(inner[own], left.estimate_size()[rows])
-    assert (left.similarity(measure="cosine", rows=rows)[own] > 0.9).all()
-    told = left.similarity_variance(measure="inner", rows=rows)[own]
+    assert (left.similarity(metric="cosine", rows=rows)[own] > 0.9).all()
+    told = left.similarity_variance(metric="inner", rows=rows)[own]
     np.testing.assert_allclose(told, left._size_variance()[rows])
-    assert not left.similarity_variance(measure="jaccard", rows=rows)[own].any()
+    assert not left.similarity_variance(metric="jaccard", rows=rows)[own].any()
 
 
 @KINDS
@@ -105,7 +105,7 @@ def test_two_releases_of_one_profile_have_all_its_items_in_common(kind):
         )
         for seed in (1, 2)
     ]
-    told = np.diag(same[0].similarity(same[1], measure="inner"))
+    told = np.diag(same[0].similarity(same[1], metric="inner"))
     assert abs(told.mean() - 80) <= 5 * told.std() / np.sqrt(300) + 0.5
 
 
@@ -113,7 +113,7 @@ def test_two_releases_of_one_profile_have_all_its_items_in_common(kind):
 def test_releases_of_other_noise_are_compared_but_not_of_other_codes(kind):
     make = MECHANISMS[kind]
     left, right = both(make(), 300)[0], both(make(epsilon=20 if kind != "minima" else 6), 300)[1]
-    told = np.diag(left.similarity(right, measure="inner"))
+    told = np.diag(left.similarity(right, metric="inner"))
     assert abs(told.mean() - COMMON) <= 5 * told.std() / np.sqrt(300) + 0.5
     with pytest.raises(ValueError, match="cannot compare, seed is 0 here and 1 there"):
         left.similarity(both(make(seed=1), 3)[0])
@@ -131,12 +131,12 @@ def test_neighbours_are_those_who_share_items(kind):
     assert ids.shape == near_by.shape == (60, 3)
     np.testing.assert_array_equal(ids[:, 0], np.arange(60) ^ 1)
     assert not (ids == np.arange(60)[:, np.newaxis]).any()
-    for measure in TRUE:
-        found, told = release.nearest_rows([7, 8], 59, measure=measure)
+    for metric in TRUE:
+        found, told = release.nearest_rows([7, 8], 59, metric=metric)
         assert [sorted(row) for row in found.tolist()] == [
             [each for each in range(60) if each != row] for row in (7, 8)
         ]
-        all_of_them = release.similarity(measure=measure, rows=[7, 8])
+        all_of_them = release.similarity(metric=metric, rows=[7, 8])
         np.testing.assert_allclose(told, np.take_along_axis(all_of_them, found, 1), atol=1e-6)
     found, told = release.nearest_rows([4], 70)
     assert (found[0, 59:] == -1).all()

@@ -10,7 +10,7 @@ from sfumato.data import Interactions, generate_world, read_interactions
 from sfumato.recommend.bias import DampedMeans
 
 REAL = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[3] / "shared" / "data"))
-SEEN = generate_world(users=80, items=60, ratings=1500, seed=2).interactions
+SEEN = generate_world(users=80, items=60, ratings=1500, random_state=2).interactions
 
 
 def by_hand(seen, damping):

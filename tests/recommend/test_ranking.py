@@ -115,7 +115,7 @@ def test_items_with_texts_as_ids_come_back_as_texts():
     vectors[:, -1] = [0.3, 0.1, 0.2]
     model = Known.of(np.zeros((1, 3)), vectors, ids=["tea", "rum", "milk"])
     items, scores = model.recommend([0], 5, exclude=Interactions([0], ["tea"], [5]))
-    assert items.tolist() == [["milk", "rum", "", "", ""]]
+    assert items.tolist() == [["milk", "rum", None, None, None]]
     np.testing.assert_allclose(scores[0, :2], [3.2, 3.1])
 
 
@@ -173,7 +173,7 @@ def test_a_place_without_an_item_is_no_item_and_counts_as_none():
     assert metrics.coverage(items, shelf) == metrics.coverage(items, shelf, scores=scores) == 2 / 3
     assert metrics.novelty(items, shelf, [1, 1, 1], 2) == 1.0
     assert metrics.diversity(items, shelf, np.eye(3)) == 1.0
-    texts = np.array([["tea", "", ""]], object)
+    texts = np.array([["tea", "", ""]], object)  # as lists were filled before
     assert metrics.precision(texts, ([0], ["tea"])) == 1.0
     assert metrics.recall(texts.astype(str), ([0, 0], ["tea", ""])) == 0.5
     # Where -1 is an item, scores say which places hold it.

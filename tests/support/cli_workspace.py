@@ -15,8 +15,8 @@ INTERRUPTIBLE = "import signal; signal.signal(signal.SIGINT, signal.default_int_
 
 def opened(folder):
     """Write train.csv, test.csv and the public lists items.txt and users.txt."""
-    world = generate_world(users=USERS, items=ITEMS, ratings=6000, seed=1).interactions
-    for name, part in zip(("train", "test"), world.split(0.9, 0.1, seed=0), strict=True):
+    world = generate_world(users=USERS, items=ITEMS, ratings=6000, random_state=1).interactions
+    for name, part in zip(("train", "test"), world.split(0.9, 0.1, random_state=0), strict=True):
         rows = zip(part.users.tolist(), part.items.tolist(), part.ratings.tolist(), strict=True)
         lines = [f"{user},{item},{rating:g}" for user, item, rating in rows]
         (folder / f"{name}.csv").write_text("\n".join(["user,item,rating", *lines]) + "\n")

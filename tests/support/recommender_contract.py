@@ -69,7 +69,7 @@ def known_rank(seed=0, users=300, items=200, rows=20_000, rank=3):
     who, what = random.integers(users, size=rows), random.integers(items, size=rows)
     bias = random.normal(0, 0.5, items)[what]
     ratings = 3 + bias + (p[who] * q[what]).sum(1) / rank + random.normal(0, 0.3, rows)
-    return Interactions(who, what, np.clip(ratings, 1, 5)).split(0.8, 0.2, seed=seed)
+    return Interactions(who, what, np.clip(ratings, 1, 5)).split(0.8, 0.2, random_state=seed)
 
 
 def rmse(model, data):

@@ -262,5 +262,5 @@ def tune(
 def _parts(ratings: Any, valid: Path | None, given: dict[str, Any]) -> tuple[Any, Any]:
     if valid is not None:
         return ratings, model_options.read(valid, given)
-    train, held = ratings.split(0.9, 0.1, seed=0)
+    train, held = ratings.split(0.9, 0.1, random_state=0)
     return train, held

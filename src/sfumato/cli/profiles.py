@@ -166,13 +166,15 @@ def similar(
 ) -> None:
     """The users whose released profiles are most like one's own, as far as the noise lets see."""
     from sfumato.cli import printing
+    from sfumato.profile.released import METRICS
 
     found = _load(file)
+    METRICS.check("similar", "measure", measure)
     one = model_options.id_of(user, found.kind)
     if one not in found.users_:
         raise ValueError(f"{file}: has no profile of the user that was named.")
     most = min(n, max(len(found) - 1, 1))
-    answers = found.nearest_with_errors([one], most, measure=measure)
+    answers = found.nearest_with_errors([one], most, metric=measure)
     told = answers[1][0] > -math.inf  # the other places are filled with an id that means nobody
     if not told.any():
         print("sfumato: the release tells of nobody who is alike.", file=sys.stderr)

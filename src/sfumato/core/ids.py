@@ -183,9 +183,9 @@ def _seconds(dates: np.ndarray, name: str) -> np.ndarray:
     return micros // 10**6 if not (micros % 10**6).any() else micros / 1e6
 
 
-# What fills the places of a list that is too short: -1 as in every index of `retrieve`. It is told
-# from an id of the same value by its score, which is -inf.
-NO_ID: dict[str, Any] = {"integers": -1, "text": ""}
+# What fills the places of a list that is too short: -1 as in every index of `retrieve`, None among
+# texts. -1 is told from an id of the same value by its score, which is -inf.
+NO_ID: dict[str, Any] = {"integers": -1, "text": None}
 
 
 def is_one(ids: Any) -> bool:

@@ -1,30 +1,46 @@
-"""What a parameter may be, declared once: the check, its sentence, and values that must fail it."""
+"""What a parameter may be, declared once: the check, its sentence, and values that must fail it.
 
+Also the one meaning of `random_state`, and old names of arguments that still work.
+"""
+
+import functools
+import inspect
 import math
 import operator
 import re
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 __all__ = [
     "DELTA",
+    "RANDOM_STATE",
     "Limit",
+    "RandomState",
     "between",
+    "check_random_state",
     "checked",
     "flag",
     "fraction",
+    "keyword_only",
     "number",
     "one_of",
     "optional",
     "positive",
     "power_of_two",
+    "random_seed",
     "rational",
+    "renamed_arguments",
     "whole",
 ]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+RandomState: TypeAlias = "int | np.random.Generator | np.random.RandomState | None"
 
 _NO_NUMBER = (bool, np.bool_, str, bytes)  # though float() takes them
 
@@ -204,3 +220,155 @@ class _Flag:
 
 
 flag = _Flag()
+
+
+class _RandomState:
+    """A whole number, a generator of NumPy, or None."""
+
+    def check(self, owner: str, name: str, value: Any) -> Any:
+        if value is None:
+            return None
+        try:
+            return whole(0, 2**64 - 1).check(owner, name, value)
+        except ValueError:  # asked last: numpy.random is loaded when it is first named
+            if isinstance(value, np.random.Generator | np.random.RandomState):
+                return value
+            wanted = "a whole number from 0 to 2**64 - 1, a numpy.random.Generator or None"
+            raise _refuse(owner, name, wanted, value) from None
+
+    def bad(self) -> list[Any]:
+        return [-1, 2**64, 0.5, "seed", True]
+
+
+RANDOM_STATE = _RandomState()
+
+
+def check_random_state(owner: str, random_state: RandomState) -> np.random.Generator:
+    """The generator that `random_state` stands for, as in scikit-learn.
+
+    Parameters
+    ----------
+    owner : str
+        Who is named in errors.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        A whole number from 0 up gives the same numbers every time; a generator is used, and moved
+        on; None gives fresh numbers.
+
+    Returns
+    -------
+    numpy.random.Generator
+        `numpy.random.default_rng(random_state)` for a whole number.
+
+    Examples
+    --------
+    >>> check_random_state("shuffle", 7).permutation(5)
+    array([2, 0, 4, 1, 3])
+    """
+    state = RANDOM_STATE.check(owner, "random_state", random_state)
+    if isinstance(state, np.random.RandomState):
+        return np.random.default_rng(state.randint(2**31, size=4))
+    return np.random.default_rng(state)
+
+
+def random_seed(owner: str, random_state: RandomState) -> int:
+    """One whole number from which all streams of a call follow.
+
+    Parameters
+    ----------
+    owner, random_state
+        As of `check_random_state`.
+
+    Returns
+    -------
+    int
+        The whole number that was given, or one below 2**32 that the generator draws.
+
+    Examples
+    --------
+    >>> random_seed("split", 7)
+    7
+    """
+    state = RANDOM_STATE.check(owner, "random_state", random_state)
+    return (
+        state if isinstance(state, int) else int(check_random_state(owner, state).integers(2**32))
+    )
+
+
+def renamed_arguments(**renamed: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Let a function take arguments by their old names too, with a DeprecationWarning.
+
+    Parameters
+    ----------
+    **renamed : str
+        The new name of each old one. Both at once raise TypeError. Old names go with version 1.0.
+
+    Examples
+    --------
+    >>> @renamed_arguments(k="n")
+    ... def largest(values, n=1):
+    ...     return sorted(values)[-n:]
+    >>> largest([3, 1, 2], n=2)
+    [2, 3]
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        name = function.__qualname__.removesuffix(".__init__")
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            for old in renamed.keys() & kwargs.keys():
+                new = renamed[old]
+                if new in kwargs:
+                    raise TypeError(f"{name}: {old} is the old name of {new}; give {new} alone.")
+                warnings.warn(
+                    f"{name}: {old} is now called {new}; the old name goes with version 1.0.",
+                    DeprecationWarning,
+                    stacklevel=2,
+                )
+                kwargs[new] = kwargs.pop(old)
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+def keyword_only(*names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Let arguments that became keyword-only still be given by position, with a DeprecationWarning.
+
+    Parameters
+    ----------
+    *names : str
+        Those that once followed the positional arguments, in their order. Positions go with
+        version 1.0.
+
+    Examples
+    --------
+    >>> @keyword_only("n")
+    ... def largest(values, *, n=1):
+    ...     return sorted(values)[-n:]
+    >>> largest([3, 1, 2], n=2)
+    [2, 3]
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        kinds = (each.kind for each in inspect.signature(function).parameters.values())
+        count = sum(kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for kind in kinds)
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            more: Any = dict(zip(names, args[count:], strict=False))
+            if not more or len(args) > count + len(names) or more.keys() & kwargs.keys():
+                return function(*args, **kwargs)
+            given = ", ".join(more)
+            warnings.warn(
+                f"{function.__qualname__}: give {given} by name; positions go with version 1.0.",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+            found: Any = function
+            return found(*args[:count], **kwargs, **more)  # type: ignore[no-any-return]
+
+        return call
+
+    return decorate

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from sfumato.core.hashing import hash_column
 from sfumato.core.ids import as_ids, coded_integers, numbers
 from sfumato.core.row_values import ids_by_row, numbers_by_row, settled_ids
-from sfumato.core.validation import one_of
+from sfumato.core.validation import RandomState, one_of, renamed_arguments
 from sfumato.data import splits
 from sfumato.data.readers.base import ReadingReport
 
@@ -208,12 +208,14 @@ class Interactions:
         pairs = zip(self._plains(), other._plains(), strict=True)
         return Interactions(*(np.concatenate(pair) for pair in pairs))
 
-    def split(self, *sizes: float, seed: int = 0) -> tuple["Interactions", ...]:
+    @renamed_arguments(seed="random_state")
+    def split(self, *sizes: float, random_state: RandomState = 0) -> tuple["Interactions", ...]:
         """Parts of random rows without overlap, of these shares; each keeps the order of rows.
 
-        Parameters: sizes, above 0, together at most 1 (what is left over is in no part); seed.
+        Parameters: sizes, above 0, together at most 1 (what is left over is in no part);
+        random_state, an int, a numpy Generator or None.
         """
-        return tuple(map(self.filter, splits.random_rows(len(self), sizes, seed)))
+        return tuple(map(self.filter, splits.random_rows(len(self), sizes, random_state)))
 
     def by_row(self) -> "Interactions":
         """The same rows as invalid="drop" reads them, which is how private paths take any rows."""

@@ -5,36 +5,50 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.core.validation import between, flag, fraction, number, whole
+from sfumato.core.validation import (
+    RandomState,
+    between,
+    check_random_state,
+    flag,
+    fraction,
+    number,
+    renamed_arguments,
+    whole,
+)
 
 if TYPE_CHECKING:
     from sfumato.data.interactions import Interactions
 
 __all__ = ["folds", "random_rows", "split_by_time", "split_by_user", "without_rare"]
 
-SEED = whole(0)
 SHARE = between(0, 1 + 1e-9, above=True)
 
 
-def random_rows(rows: int, sizes: Sequence[float], seed: int) -> list[np.ndarray]:
+def random_rows(rows: int, sizes: Sequence[float], random_state: RandomState) -> list[np.ndarray]:
     """Random rows for parts of these shares, each sorted; no row is in two parts."""
     for size in sizes:
         SHARE.check("split", "each size", size)
     if not sizes or sum(sizes) > 1 + 1e-9:
         raise ValueError(f"split: sizes must be shares that sum to at most 1, not {tuple(sizes)}.")
-    order = np.random.default_rng(SEED.check("split", "seed", seed)).permutation(rows)
+    order = check_random_state("split", random_state).permutation(rows)
     ends = np.rint(np.cumsum(sizes) * rows).astype(np.int64)
     return [np.sort(part) for part in np.split(order, ends)[: len(sizes)]]
 
 
+@renamed_arguments(seed="random_state")
 def split_by_user(
-    interactions: "Interactions", leave: float = 1, *, latest: bool = False, seed: int = 0
+    interactions: "Interactions",
+    leave: float = 1,
+    *,
+    latest: bool = False,
+    random_state: RandomState = 0,
 ) -> tuple["Interactions", "Interactions"]:
     """Train and test with rows of every user in both, as far as they have enough.
 
     Guarantee: nobody loses all rows to the test: who has no more than `leave` stays in train.
     Parameters: leave, rows of each user for the test, a whole number from 1; or a share of them
-    below 1, rounded down; latest, take the latest rows, by time, in place of random ones; seed.
+    below 1, rounded down; latest, take the latest rows, by time, in place of random ones;
+    random_state, an int, a numpy Generator or None.
 
     >>> from sfumato.data import Interactions
     >>> seen = Interactions([1, 1, 1, 2], [1, 2, 3, 1], [5, 4, 3, 2], times=[7, 9, 8, 7])
@@ -48,8 +62,7 @@ def split_by_user(
     if flag.check("split_by_user", "latest", latest):
         order = _times_of("split_by_user", interactions)
     else:
-        seed = SEED.check("split_by_user", "seed", seed)
-        order = np.random.default_rng(seed).permutation(len(interactions))
+        order = check_random_state("split_by_user", random_state).permutation(len(interactions))
     users = interactions.coded().user_codes
     left, many = _places_from_last(users, order)
     wanted = np.floor(leave * many + 1e-9) if share else np.where(many > leave, leave, 0)
@@ -80,18 +93,19 @@ def split_by_time(
     return _parted(interactions, test)
 
 
+@renamed_arguments(count="n", seed="random_state")
 def folds(
-    interactions: "Interactions", count: int = 5, *, seed: int = 0
+    interactions: "Interactions", n: int = 5, *, random_state: RandomState = 0
 ) -> Iterator[tuple["Interactions", "Interactions"]]:
     """Pairs of train and test: every row is in one test, and all tests are as large within one row.
 
-    Parameters: count, of folds, from 2 up to the rows; seed.
+    Parameters: n, of folds, from 2 up to the rows; random_state, an int, a numpy Generator or None.
     """
-    count = whole(2, max(2, len(interactions))).check("folds", "count", count)
-    order = np.random.default_rng(SEED.check("folds", "seed", seed)).permutation(len(interactions))
+    n = whole(2, max(2, len(interactions))).check("folds", "n", n)
+    order = check_random_state("folds", random_state).permutation(len(interactions))
     fold = np.empty(len(interactions), np.int64)
-    fold[order] = np.arange(len(interactions)) % count
-    return (_parted(interactions, fold == each) for each in range(count))
+    fold[order] = np.arange(len(interactions)) % n
+    return (_parted(interactions, fold == each) for each in range(n))
 
 
 def without_rare(test: "Interactions", train: "Interactions", least: int = 10) -> "Interactions":

@@ -12,7 +12,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.core.validation import Limit, between, flag, optional, positive, whole
+from sfumato.core.validation import (
+    RANDOM_STATE,
+    Limit,
+    RandomState,
+    between,
+    flag,
+    optional,
+    positive,
+    random_seed,
+    renamed_arguments,
+    whole,
+)
 from sfumato.data.interactions import Interactions
 from sfumato.kernels import synthetic as kernels
 from sfumato.kernels.hash import key_of
@@ -64,7 +75,7 @@ LIMITS: dict[str, Limit] = {
     "skew": between(1, float("inf")),
     "activity": between(0, 4),
     "choices": whole(1, 16),
-    "seed": whole(0),
+    "random_state": RANDOM_STATE,
     "texts": flag,
 }
 # Strengths in quarters of the range of ratings, so in stars from 1 to 5. With them a world of the
@@ -76,6 +87,7 @@ BATCH_ROWS = 1 << 16
 START, SPAN = 956_700_000, 1000 * 86_400  # seconds: about three years
 
 
+@renamed_arguments(seed="random_state")
 def generate_world(
     *,
     users: int = 6040,
@@ -88,7 +100,7 @@ def generate_world(
     skew: float = 12,
     activity: float = 1,
     choices: int = 2,
-    seed: int = 0,
+    random_state: RandomState = 0,
     texts: bool = False,
 ) -> "World":
     """A world whose truth is known: mean, biases, factors, so also the best possible error.
@@ -102,9 +114,10 @@ def generate_world(
     noise, standard deviation of a rating around the truth, by default 0.87 stars where bounds are 1
     and 5; skew, how many times as often as the average the most popular item is rated, from 1 (all
     alike); activity, spread of the logarithm of ratings a user; choices, items that a user looks at
-    to rate the one they like best; seed; texts, whether items get words by their factors.
+    to rate the one they like best; random_state, an int, a numpy Generator or None; texts, whether
+    items get words by their factors.
 
-    >>> world = generate_world(users=50, items=40, ratings=600, seed=1)
+    >>> world = generate_world(users=50, items=40, ratings=600, random_state=1)
     >>> world.interactions
     Interactions(rows=600, times=True)
     >>> truth = world.expected(world.interactions.users, world.interactions.items)
@@ -113,10 +126,11 @@ def generate_world(
     """
     values = {
         "users": users, "items": items, "ratings": ratings, "factors": factors, "step": step,
-        "noise": noise, "skew": skew, "activity": activity, "choices": choices, "seed": seed,
-        "texts": texts,
+        "noise": noise, "skew": skew, "activity": activity, "choices": choices,
+        "random_state": random_state, "texts": texts,
     }  # fmt: skip
     given = {name: LIMITS[name].check("generate_world", name, values[name]) for name in LIMITS}
+    given["seed"] = random_seed("generate_world", given["random_state"])
     law = _law(bounds, given)
     most = given["users"] * (given["items"] // 2)
     if given["ratings"] > most:

@@ -21,7 +21,16 @@ from sfumato.core.arrays import LARGEST, private_points
 from sfumato.core.bounds import BOUNDS, Box, Pair
 from sfumato.core.file_format import packed_file
 from sfumato.core.ids import plain_numbers
-from sfumato.core.validation import DELTA, Limit, one_of, optional, positive, whole
+from sfumato.core.validation import (
+    DELTA,
+    RANDOM_STATE,
+    Limit,
+    one_of,
+    optional,
+    positive,
+    random_seed,
+    whole,
+)
 from sfumato.density import serialization
 from sfumato.density.backends import TYPES, Setting, choose, make
 from sfumato.privacy.random_source import Source
@@ -30,18 +39,6 @@ from sfumato.sketch.kernel_sums.radial_kernels import KERNEL
 __all__ = ["BACKENDS", "LIMITS", "KernelEstimator", "naming", "noise_from", "why_unreadable"]
 
 BACKENDS = ("race", "grid", "slices", "fourier")
-
-
-class _RandomState:
-    """A whole number, a source of random numbers of NumPy, or None."""
-
-    def check(self, owner: str, name: str, value: Any) -> Any:
-        if value is None or isinstance(value, np.random.RandomState | np.random.Generator):
-            return value
-        return whole(0, 2**64 - 1).check(owner, name, value)
-
-    def bad(self) -> list[Any]:
-        return [-1, 0.5, "seed", True]
 
 
 class _Anything:
@@ -70,7 +67,7 @@ LIMITS: dict[str, Limit] = {
     "relation": _Anything(),
     "contributions": optional(whole(1, 2**31)),
     "release_id": _Anything(),
-    "random_state": _RandomState(),
+    "random_state": RANDOM_STATE,
 }
 
 
@@ -454,10 +451,4 @@ def _bounds_of(owner: str, points: np.ndarray, bandwidth: float) -> Pair:
 
 def hash_seed(random_state: Any) -> int:
     """The seed of all hashes; 0 unless told, so that two estimators can merge."""
-    if random_state is None:
-        return 0
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31))
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**31))
-    return int(random_state)
+    return 0 if random_state is None else random_seed("hash_seed", random_state)

@@ -6,9 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.core.validation import between, optional, whole
+from sfumato.core.validation import (
+    RandomState,
+    between,
+    check_random_state,
+    optional,
+    renamed_arguments,
+    whole,
+)
 from sfumato.density.evaluation_grid import Field, field_of
-from sfumato.density.sampling import by_population, generator
+from sfumato.density.sampling import by_population
 
 __all__ = ["find_modes"]
 
@@ -23,13 +30,14 @@ SIDE = 0.1  # of a narrow box that counts as near a side, in place of half a ban
 FEW = 3  # dimensions in which even points find every mode that is worth it
 
 
+@renamed_arguments(n_modes="n")
 def find_modes(
     source: Any,
-    n_modes: int | None = None,
+    n: int | None = None,
     *,
     bounds: Any = None,
     threshold: float = 6.0,
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The modes of an estimator's density or of a release, the highest first: places and values.
 
@@ -41,7 +49,7 @@ def find_modes(
     Two modes are more than a bandwidth apart. A mode within half a bandwidth of the public box's
     sides brings a UserWarning, unless it is known that no row was clipped. Only answers are used,
     so that the modes of a private estimator cost nothing further.
-    Parameters: source, an estimator with a `density`, a kernel-sum sketch or its release; n_modes,
+    Parameters: source, an estimator with a `density`, a kernel-sum sketch or its release; n,
     the most to tell (None: all); bounds, where to look (None: all of the public box); threshold,
     from 0 up; random_state, of the places where the climbs begin.
 
@@ -55,17 +63,17 @@ def find_modes(
     Pattern search: Hooke and Jeeves 1961.
     """
     owner = "find_modes"
-    most = optional(whole(1)).check(owner, "n_modes", n_modes)
+    n = optional(whole(1)).check(owner, "n", n)
     threshold = between(0, math.inf).check(owner, "threshold", threshold)
     field = field_of(owner, source, bounds)
-    rng = generator(random_state)
+    rng = check_random_state(owner, random_state)
     even = field.uniform(PROBES, rng)
     heights = field.values(even)
     starts = _starts(field, even, heights, rng)
     places, values = _climbed(field, starts, rng)
     floor = float(np.median(heights))
     places, values = _apart(places, values, field.setting.bandwidth)
-    kept = _clear(field, places, values, floor, threshold)[:most]
+    kept = _clear(field, places, values, floor, threshold)[:n]
     _warn_of_bounds(source, field, places[kept])
     return places[kept], field.density(values[kept])
 

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from sfumato.core.bounds import Pair
 from sfumato.density.evaluation_grid import Field
 from sfumato.sketch.kernel_sums.radial_kernels import profile
 
-__all__ = ["Match", "by_population", "by_rejection", "generator", "matched"]
+__all__ = ["Match", "by_population", "by_rejection", "matched"]
 
 Values = Callable[[np.ndarray], np.ndarray]
 
@@ -184,15 +183,6 @@ def _logs(values: Values, points: np.ndarray, known: float = -math.inf) -> np.nd
     seen = _positive(values, points)
     largest = max(float(seen.max(initial=0.0)), math.exp(known), 1e-300)
     return np.asarray(np.log(np.maximum(seen, LEAST * largest)))
-
-
-def generator(random_state: Any) -> np.random.Generator:
-    """The random numbers that scikit-learn's habit names: a seed, a source, or None for fresh."""
-    if isinstance(random_state, np.random.Generator):
-        return random_state
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(2**31, size=4))
-    return np.random.default_rng(random_state)
 
 
 PLACES = 1023  # candidates at a time: their kernel matrix has 4 MiB

@@ -10,12 +10,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from sfumato.core.validation import whole
+from sfumato.core.validation import check_random_state, whole
 from sfumato.density.backends import Setting, described
 from sfumato.density.base import KernelEstimator
 from sfumato.density.combined import CombinedRelease
 from sfumato.density.evaluation_grid import field_of
-from sfumato.density.sampling import Match, by_population, by_rejection, generator, matched
+from sfumato.density.sampling import Match, by_population, by_rejection, matched
 from sfumato.privacy.release import Release
 from sfumato.sketch.base import Sketch
 
@@ -219,13 +219,14 @@ class Drawing(Streamed, in_files=False):
         count = whole(0).check(self._owner, "n_samples", n_samples)
         self._check_fitted()
         field = field_of(self._owner, self)
-        rng = generator(self.random_state if random_state is None else random_state)
+        given = self.random_state if random_state is None else random_state
+        rng = check_random_state(self._owner, given)
         if method in SMOOTHED:
             return SMOOTHED[method](field.values, field.bounds, count, rng)
         self._refuse_other_distances()
         if self._match is None:  # found once, since it takes as long as a million draws
             # The seed of the hashes, so that the same release and random_state give the same draws.
-            self._match = matched(field, generator(field.setting.seed))
+            self._match = matched(field, np.random.default_rng(field.setting.seed))
         return self._match.drawn(field, count, rng)
 
     def _refuse_other_distances(self) -> None:

@@ -62,7 +62,7 @@ class ReleasedBlip(ReleasedProfiles):
     >>> from sfumato.profile import Blip
     >>> had = Interactions([1] * 200 + [2] * 200, [*range(200), *range(100, 300)], [1] * 400)
     >>> told = Blip(epsilon=60).release(had, users=[1, 2], source=InsecureSeededSource(1))
-    >>> told.estimate_size().round(), told.similarity(measure="inner").round()[0]
+    >>> told.estimate_size().round(), told.similarity(metric="inner").round()[0]
     (array([199., 202.]), array([199., 105.]))
 
     Thesis (3.3) to (3.9); Alaggan, Gambs and Kermarrec 2012.
@@ -153,11 +153,11 @@ class ReleasedBlip(ReleasedProfiles):
                 filters.common(other.words[yours], asked, both)
                 yield mine, yours, FilterPairs(here, other._filters.rows(yours), both)
 
-    def _similarity(self, rows: np.ndarray, other: Any, measure: str) -> np.ndarray:
-        return self._blocks(rows, other, lambda pairs: pairs.estimate(measure))
+    def _similarity(self, rows: np.ndarray, other: Any, metric: str) -> np.ndarray:
+        return self._blocks(rows, other, lambda pairs: pairs.estimate(metric))
 
-    def _variance(self, rows: np.ndarray, other: Any, measure: str) -> np.ndarray:
-        return self._blocks(rows, other, lambda pairs: pairs.variance(measure))
+    def _variance(self, rows: np.ndarray, other: Any, metric: str) -> np.ndarray:
+        return self._blocks(rows, other, lambda pairs: pairs.variance(metric))
 
     def _size_variance(self) -> np.ndarray:
         return size_variance(self.estimate_size(), self.bits, self.hashes, self._filters.flip)
@@ -173,20 +173,20 @@ class ReleasedBlip(ReleasedProfiles):
         rows: np.ndarray,
         own: np.ndarray,
         there: Any,
-        measure: str,
+        metric: str,
         found: np.ndarray,
         near: np.ndarray,
     ) -> None:
         """Ranked by shrunk similarities; what is told of those found are the debiased ones."""
         for mine, yours, pairs in self._pairs(rows, there):
-            filters.keep(pairs.rank(measure), yours.start, own[mine], found[mine], near[mine])
+            filters.keep(pairs.rank(metric), yours.start, own[mine], found[mine], near[mine])
         largest.ordered(found, near)
         queries, some = np.nonzero(found >= 0)
         whose, others = rows[queries], found[queries, some]
         both = np.empty(others.size, np.int32)
         filters.common_of(self.words, whose, there.words, others, both)
         pairs = AlignedFilterPairs(self._filters.rows(whose), there._filters.rows(others), both)
-        near[queries, some] = pairs.estimate(measure)
+        near[queries, some] = pairs.estimate(metric)
 
     def _to_agree(self, other: Any) -> tuple[str, ...]:
         return ("bits", "hashes", "seed")  # the noise may differ

@@ -95,26 +95,26 @@ class FilterPairs:
         filters.shared(self.here.sizes, self.there.sizes, -1 / self.here.log_missed, out)
         return out
 
-    def rank(self, measure: str) -> np.ndarray:
-        """What orders pairs: their items in common as estimated, or a measure of these shrunk.
+    def rank(self, metric: str) -> np.ndarray:
+        """What orders pairs: their items in common as estimated, or a metric of these shrunk.
 
         Shrunk to s / (s + variance / PRIOR) of the estimate, s being the product of both sizes, and
         the variance that of the flips: the posterior mean if cosines were normal about 0 with mean
         square PRIOR. By estimates alone, those would come first whom noise alters most: the small.
         """
-        if measure == "inner":
+        if metric == "inner":
             return self.inner
         steep, out = -1 / self.here.log_missed, np.empty(self.both.shape)
         left, right = ((of.empty, of.noise, of.lengths) for of in (self.here, self.there))
         weight = steep**2 / (self.here.bits * PRIOR)
-        filters.shrunk(self.inner, self.empty, *left, *right, weight, measure == "jaccard", out)
+        filters.shrunk(self.inner, self.empty, *left, *right, weight, metric == "jaccard", out)
         return out
 
-    def estimate(self, measure: str) -> np.ndarray:
-        return measured(measure, self.inner, *self._likely)
+    def estimate(self, metric: str) -> np.ndarray:
+        return measured(metric, self.inner, *self._likely)
 
-    def variance(self, measure: str) -> np.ndarray:
-        return self._spread().of(measure, self.inner, *self._likely)
+    def variance(self, metric: str) -> np.ndarray:
+        return self._spread().of(metric, self.inner, *self._likely)
 
     @property
     def _worth(self) -> tuple[np.ndarray, float, float, float]:

@@ -50,8 +50,8 @@ class ReleasedJlt(CodewordProfiles):
     >>> from sfumato.profile import Jlt
     >>> had = Interactions([1] * 200 + [2] * 200, [*range(200), *range(100, 300)], [1] * 400)
     >>> told = Jlt(epsilon=60).release(had, users=[1, 2], source=InsecureSeededSource(1))
-    >>> inner = told.similarity(measure="inner")[0, 1]
-    >>> bool(abs(inner - 100) < 3 * told.similarity_variance(measure="inner")[0, 1] ** 0.5)
+    >>> inner = told.similarity(metric="inner")[0, 1]
+    >>> bool(abs(inner - 100) < 3 * told.similarity_variance(metric="inner")[0, 1] ** 0.5)
     True
 
     Thesis (3.10), (3.11) without its factor L / (L - 1): the noise has a known mean, 0.
@@ -117,18 +117,18 @@ class ReleasedJlt(CodewordProfiles):
     def _inner(self, pairs: RowPairs) -> np.ndarray:
         return np.asarray(pairs.counted, np.float64)
 
-    def _noisy(self, pairs: RowPairs, measure: str) -> np.ndarray:
+    def _noisy(self, pairs: RowPairs, metric: str) -> np.ndarray:
         products = pairs.counted.astype(np.float64)
-        if measure == "inner":
+        if metric == "inner":
             return products
         left, right = self._energies[pairs.left], pairs.there._energies[pairs.right]
-        below = np.sqrt(left * right) if measure == "cosine" else left + right - products
+        below = np.sqrt(left * right) if metric == "cosine" else left + right - products
         return np.asarray(products / np.maximum(below, 1e-300))
 
     def _size_variance(self) -> np.ndarray:
         return 2 * self._energies**2 / self.dimensions
 
-    def _spread(self, pairs: RowPairs, measure: str) -> np.ndarray:
+    def _spread(self, pairs: RowPairs, metric: str) -> np.ndarray:
         """The covariances of sums of products of normals: over the noise and the codebook."""
         left, right = self._energies[pairs.left], pairs.there._energies[pairs.right]
         inner, n = self._inner(pairs), self.dimensions
@@ -140,7 +140,7 @@ class ReleasedJlt(CodewordProfiles):
             2 * right * inner / n,
             2 * inner**2 / n,
         )
-        return spread.of(measure, inner, *self._floored(pairs))
+        return spread.of(metric, inner, *self._floored(pairs))
 
     def _to_agree(self, other: Any) -> Any:
         return ("dimensions", "scale", "seed")

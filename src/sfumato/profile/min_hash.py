@@ -46,8 +46,8 @@ class ReleasedMinima(PairwiseProfiles):
     >>> from sfumato.profile import Minima
     >>> had = Interactions([1] * 200 + [2] * 200, [*range(200), *range(100, 300)], [1] * 400)
     >>> told = Minima(epsilon=6).release(had, users=[1, 2], source=InsecureSeededSource(1))
-    >>> inner = told.similarity(measure="inner")[0, 1]
-    >>> bool(abs(inner - 100) < 3 * told.similarity_variance(measure="inner")[0, 1] ** 0.5)
+    >>> inner = told.similarity(metric="inner")[0, 1]
+    >>> bool(abs(inner - 100) < 3 * told.similarity_variance(metric="inner")[0, 1] ** 0.5)
     True
 
     Li, Owen and Zhang 2012; Li and Koenig 2011; private: Li and Li 2023, before densification.
@@ -174,50 +174,50 @@ class ReleasedMinima(PairwiseProfiles):
         alike, either = self._sums(pairs)
         return np.asarray(alike * self._law.items(either) / either)
 
-    def _estimate(self, pairs: RowPairs, measure: str) -> np.ndarray:
-        if measure != "jaccard":
-            return super()._estimate(pairs, measure)
+    def _estimate(self, pairs: RowPairs, metric: str) -> np.ndarray:
+        if metric != "jaccard":
+            return super()._estimate(pairs, metric)
         alike, either = self._sums(pairs)
         return np.asarray(alike / either)
 
-    def _noisy(self, pairs: RowPairs, measure: str) -> np.ndarray:
-        if measure == "inner":
+    def _noisy(self, pairs: RowPairs, metric: str) -> np.ndarray:
+        if metric == "inner":
             return self._inner(pairs)
         equal = pairs.counted[..., 0].astype(np.float64)
         left, right = self._told[pairs.left], pairs.there._told[pairs.right]
-        below = np.sqrt(left * right) if measure == "cosine" else left + right - equal
+        below = np.sqrt(left * right) if metric == "cosine" else left + right - equal
         return np.asarray(equal / np.maximum(below, 1))
 
     def _size_variance(self) -> np.ndarray:
         spread = self._law.noise(self._full) + self._law.occupancy(self.estimate_size())
         return np.asarray(spread * self._law.slope(self._full) ** 2)
 
-    def _spread(self, pairs: RowPairs, measure: str) -> np.ndarray:
+    def _spread(self, pairs: RowPairs, metric: str) -> np.ndarray:
         """That of the answers, of the one item seen in each full bin, without replacement, and of
         the symbols, which bins that differ may share."""
         alike, either = self._sums(pairs)
         law, items = self._law, self._law.items(either)
-        slopes, per_share = self._slopes(pairs, measure, alike, either)
+        slopes, per_share = self._slopes(pairs, metric, alike, either)
         answers = Compared(law, pairs.there._law).variance(self._cases(pairs), slopes)
         share = np.clip(alike / either, 0, 1)
         unseen = np.clip((items - either) / np.maximum(items - 1, 1), 0, 1)
         seen = share * (1 - share) / either * unseen * per_share**2
         differ = self._full[pairs.left] + pairs.there._full[pairs.right] - either - alike
         seen = seen + np.maximum(differ, 0) / (law.codes - 1) * slopes[..., 0] ** 2
-        if measure == "inner":
+        if metric == "inner":
             seen = seen + share**2 * law.occupancy(items) * law.slope(either) ** 2
         return np.asarray(answers + seen)
 
     def _slopes(
-        self, pairs: RowPairs, measure: str, alike: np.ndarray, either: np.ndarray
+        self, pairs: RowPairs, metric: str, alike: np.ndarray, either: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """How the measure moves with the four counts of `Compared`, and with the share alike."""
+        """How the metric moves with the four counts of `Compared`, and with the share alike."""
         none = np.zeros_like(alike)
-        if measure == "jaccard":
+        if metric == "jaccard":
             return np.stack([1 / either, -alike / either**2, none, none], axis=-1), none + 1
         items = self._law.items(either)
         both = [items / either, alike * (self._law.slope(either) - items / either) / either]
-        if measure == "inner":
+        if metric == "inner":
             return np.stack([*both, none, none], axis=-1), items
         left, right = self._floored(pairs)
         root = np.sqrt(left * right)

@@ -7,14 +7,14 @@ import numpy as np
 
 from sfumato.core.ids import NO_ID, id_layout, ids_from, ids_of, places
 from sfumato.core.storage import Cells
-from sfumato.core.validation import one_of, whole
+from sfumato.core.validation import one_of, renamed_arguments, whole
 from sfumato.privacy.release import Release
 from sfumato.profile.item_sets import hashed_items
 from sfumato.sketch.base import SEED
 
-__all__ = ["MEASURES", "ReleasedProfiles"]
+__all__ = ["METRICS", "ReleasedProfiles"]
 
-MEASURES = one_of(("cosine", "jaccard", "inner"))
+METRICS = one_of(("cosine", "jaccard", "inner"))
 KINDS = ("integers", "text")
 N = whole(1, 2**31)
 PAIRS = 1 << 22  # variances held at a time
@@ -80,65 +80,69 @@ class ReleasedProfiles(Release, in_files=False):
             items = min(items, told.contributions)
         return self._loss(items * (2 if told.relation == "replace" else 1))
 
+    @renamed_arguments(measure="metric")
     def similarity(
-        self, other: Any = None, *, measure: str = "cosine", rows: Any = None
+        self, other: Any = None, *, metric: str = "cosine", rows: Any = None
     ) -> np.ndarray:
         """How alike the profiles of these rows and all of the other release are: rows x others.
 
         Parameters: other, a release of the same parameters at any epsilon, None for this one;
-        measure, "inner" (items in common), "cosine" or "jaccard"; rows, numbers of rows of this
+        metric, "inner" (items in common), "cosine" or "jaccard"; rows, numbers of rows of this
         release, None for all. Estimates are told as they are: noise may put them below 0 or above
         1, by about the root of their `similarity_variance`. A profile has its whole size in common
         with itself, and similarity 1: its noise is no other's.
         """
-        measure, there = MEASURES.check(type(self).__name__, "measure", measure), self._other(other)
+        metric, there = METRICS.check(type(self).__name__, "metric", metric), self._other(other)
         asked = self._asked_rows(rows)
-        found = self._similarity(asked, there, measure)
+        found = self._similarity(asked, there, metric)
         if there is self:
             known = np.where(np.isnan(self.estimate_size()), np.nan, 1.0)
-            self._put_own(found, asked, self.estimate_size() if measure == "inner" else known)
+            self._put_own(found, asked, self.estimate_size() if metric == "inner" else known)
         return found
 
+    @renamed_arguments(measure="metric")
     def similarity_variance(
-        self, other: Any = None, *, measure: str = "cosine", rows: Any = None
+        self, other: Any = None, *, metric: str = "cosine", rows: Any = None
     ) -> np.ndarray:
         """The variance of each similarity, by the delta method at the estimates.
 
         Infinite where the similarity is made of sizes (in a BLIP each is, of minima all but
         Jaccard) and `size_bounds` has no upper end for one of both: a full filter tells no more.
         """
-        measure, there = MEASURES.check(type(self).__name__, "measure", measure), self._other(other)
+        metric, there = METRICS.check(type(self).__name__, "metric", metric), self._other(other)
         asked = self._asked_rows(rows)
-        found = self._variance(asked, there, measure)
-        if measure in self._of_sizes:
+        found = self._variance(asked, there, metric)
+        if metric in self._of_sizes:
             found[self._boundless[asked]] = np.inf
             found[:, there._boundless] = np.inf
         if there is self:
-            self._put_own(found, asked, self._own_variance(measure))
+            self._put_own(found, asked, self._own_variance(metric))
         return found
 
+    @renamed_arguments(measure="metric")
     def nearest(
-        self, users: Any, n: int = 10, *, measure: str = "cosine", among: Any = None
+        self, users: Any, n: int = 10, *, metric: str = "cosine", among: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """The ids of the n most similar users of each of these, and their similarities.
 
         Parameters: users, ids in this release, who are not told as their own neighbours; n;
-        measure, as of `similarity`; among, the release to look in, None for this one. Where there
-        are fewer than n others, places are filled with id -1 or "" and similarity -inf. How sure
+        metric, as of `similarity`; among, the release to look in, None for this one. Where there
+        are fewer than n others, places are filled with id -1 or None and similarity -inf. How sure
         the similarities are is told by `nearest_with_errors`.
         """
         there = self._other(among)
-        found, near = self._neighbours(self.rows(users), n, measure, there)
+        found, near = self._neighbours(self.rows(users), n, metric, there)
         return there._ids_at(found), near
 
+    @renamed_arguments(measure="metric")
     def nearest_with_errors(
-        self, users: Any, n: int = 10, *, measure: str = "cosine", among: Any = None
+        self, users: Any, n: int = 10, *, metric: str = "cosine", among: Any = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """As `nearest`, with the standard error of each similarity.
 
         Parameters
         ----------
-        users, n, measure, among
+        users, n, metric, among
             As of `nearest`.
 
         Returns
@@ -151,21 +155,22 @@ class ReleasedProfiles(Release, in_files=False):
             chosen among many as the most alike puts the estimate above the truth besides.
         """
         there, rows = self._other(among), self.rows(users)
-        found, near = self._neighbours(rows, n, measure, there)
+        found, near = self._neighbours(rows, n, metric, there)
         errors = np.full(near.shape, np.nan)
         at_once = max(1, PAIRS // max(len(there), 1))
         for start in range(0, rows.size if len(there) else 0, at_once):
             part = slice(start, start + at_once)
-            spread = self.similarity_variance(among, measure=measure, rows=rows[part])
+            spread = self.similarity_variance(among, metric=metric, rows=rows[part])
             told = np.sqrt(np.take_along_axis(spread, np.maximum(found[part], 0), 1))
             errors[part] = np.where(found[part] >= 0, told, np.nan)
         return there._ids_at(found), near, errors
 
+    @renamed_arguments(measure="metric")
     def nearest_rows(
-        self, rows: Any, n: int = 10, *, measure: str = "cosine"
+        self, rows: Any, n: int = 10, *, metric: str = "cosine"
     ) -> tuple[np.ndarray, np.ndarray]:
         """As `nearest`, from numbers of rows to numbers of rows, -1 where there are no more."""
-        return self._neighbours(self._asked_rows(rows), n, measure, self)
+        return self._neighbours(self._asked_rows(rows), n, metric, self)
 
     def _ids_at(self, rows: np.ndarray) -> np.ndarray:
         """The users of these rows, the id of nobody where it is -1."""
@@ -177,14 +182,14 @@ class ReleasedProfiles(Release, in_files=False):
         return ids
 
     def _neighbours(
-        self, rows: np.ndarray, n: int, measure: str, there: "ReleasedProfiles"
+        self, rows: np.ndarray, n: int, metric: str, there: "ReleasedProfiles"
     ) -> tuple[np.ndarray, np.ndarray]:
         n = N.check(type(self).__name__, "n", n)
-        MEASURES.check(type(self).__name__, "measure", measure)
+        METRICS.check(type(self).__name__, "metric", metric)
         own = rows if there is self else places(self.users_[rows], there.users_)
         found = np.full((rows.size, n), -1, np.int64)
         near = np.full((rows.size, n), -np.inf)
-        self._nearest(rows, own, there, measure, found, near)
+        self._nearest(rows, own, there, metric, found, near)
         return found, near
 
     def _nearest(
@@ -192,17 +197,17 @@ class ReleasedProfiles(Release, in_files=False):
         rows: np.ndarray,
         own: np.ndarray,
         there: Any,
-        measure: str,
+        metric: str,
         found: np.ndarray,
         near: np.ndarray,
     ) -> None:
         """Fill in the best of each row, without its own place; ties go to the first row."""
         raise NotImplementedError
 
-    def _similarity(self, rows: np.ndarray, other: Any, measure: str) -> np.ndarray:
+    def _similarity(self, rows: np.ndarray, other: Any, metric: str) -> np.ndarray:
         raise NotImplementedError
 
-    def _variance(self, rows: np.ndarray, other: Any, measure: str) -> np.ndarray:
+    def _variance(self, rows: np.ndarray, other: Any, metric: str) -> np.ndarray:
         raise NotImplementedError
 
     def _loss(self, items: int) -> float:
@@ -218,12 +223,12 @@ class ReleasedProfiles(Release, in_files=False):
         """Which profiles, of those that tell a size, may have any number of items above it."""
         return np.asarray(np.isinf(self.size_bounds()[1]) & ~np.isnan(self.estimate_size()))
 
-    def _own_variance(self, measure: str) -> np.ndarray:
+    def _own_variance(self, metric: str) -> np.ndarray:
         """That of a row beside itself: of its size, or none, as its similarity is 1."""
         own = self._size_variance()
-        if measure != "inner":
+        if metric != "inner":
             return own * 0.0
-        return np.where(self._boundless, np.inf, own) if measure in self._of_sizes else own
+        return np.where(self._boundless, np.inf, own) if metric in self._of_sizes else own
 
     def _put_own(self, found: np.ndarray, rows: np.ndarray, own: np.ndarray) -> None:
         """Write what a row is to itself."""

@@ -51,8 +51,8 @@ class ReleasedSigns(CodewordProfiles):
     >>> from sfumato.profile import Signs
     >>> had = Interactions([1] * 200 + [2] * 200, [*range(200), *range(100, 300)], [1] * 400)
     >>> told = Signs(epsilon=60).release(had, users=[1, 2], source=InsecureSeededSource(1))
-    >>> inner = told.similarity(measure="inner")[0, 1]
-    >>> bool(abs(inner - 100) < 3 * told.similarity_variance(measure="inner")[0, 1] ** 0.5)
+    >>> inner = told.similarity(metric="inner")[0, 1]
+    >>> bool(abs(inner - 100) < 3 * told.similarity_variance(metric="inner")[0, 1] ** 0.5)
     True
 
     Charikar 2002, of sums with noise: thesis 6.1 asks for such a third mechanism.
@@ -128,11 +128,11 @@ class ReleasedSigns(CodewordProfiles):
         left, right = self._totals(pairs)
         return np.asarray(self._cosines(pairs) * np.sqrt(left * right))
 
-    def _noisy(self, pairs: RowPairs, measure: str) -> np.ndarray:
-        if measure == "cosine":
+    def _noisy(self, pairs: RowPairs, metric: str) -> np.ndarray:
+        if metric == "cosine":
             return self._cosines(pairs)
         inner = self._inner(pairs)
-        if measure == "inner":
+        if metric == "inner":
             return inner
         left, right = self._totals(pairs)
         return np.asarray(inner / (left + right - inner))
@@ -140,7 +140,7 @@ class ReleasedSigns(CodewordProfiles):
     def _size_variance(self) -> np.ndarray:
         return np.full(len(self), (self.grid_sigma / self.weight) ** 2)
 
-    def _spread(self, pairs: RowPairs, measure: str) -> np.ndarray:
+    def _spread(self, pairs: RowPairs, metric: str) -> np.ndarray:
         """The bits are independent; the errors of sizes are so of them and of each other."""
         angle = pairs.counted * (math.pi / self.bits)
         left, right = self._totals(pairs)
@@ -157,7 +157,7 @@ class ReleasedSigns(CodewordProfiles):
             by_right * of_right,
             np.zeros(()),
         )
-        return spread.of(measure, inner, *self._floored(pairs))
+        return spread.of(metric, inner, *self._floored(pairs))
 
     def _to_agree(self, other: Any) -> Any:
         return ("bits", "scale", "seed")

@@ -13,14 +13,14 @@ from sfumato.profile.released import ReleasedProfiles
 __all__ = ["OverlapVariance", "PairwiseProfiles", "RowPairs", "best", "measured"]
 
 
-def measured(measure: str, inner: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The measure for each pair, as estimated: noise may put it below 0 or above 1.
+def measured(metric: str, inner: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The metric for each pair, as estimated: noise may put it below 0 or above 1.
 
     left, right: sizes above 0, down and across. A union is never below the larger size.
     """
-    if measure == "inner":
+    if metric == "inner":
         return inner
-    if measure == "cosine":
+    if metric == "cosine":
         return np.asarray(inner / np.sqrt(left * right))
     return np.asarray(inner / _union(inner, left, right))
 
@@ -36,13 +36,11 @@ class OverlapVariance:
     inner_right: np.ndarray
     left_right: np.ndarray
 
-    def of(
-        self, measure: str, inner: np.ndarray, left: np.ndarray, right: np.ndarray
-    ) -> np.ndarray:
-        """The variance of the measure by the delta method: its slopes at the estimates."""
-        if measure == "inner":
+    def of(self, metric: str, inner: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """The variance of the metric by the delta method: its slopes at the estimates."""
+        if metric == "inner":
             return self.inner
-        if measure == "cosine":
+        if metric == "cosine":
             by_inner = 1 / np.sqrt(left * right)
             by_left, by_right = (-inner * by_inner / (2 * size) for size in (left, right))
         else:
@@ -105,22 +103,22 @@ class PairwiseProfiles(ReleasedProfiles, in_files=False):
     """The base of releases that compare rows in two steps: count, then estimate.
 
     A subclass counts in `_count`, and from that tells `_inner` (items in common), `_noisy` (how
-    alike the rows are with their noise), `_spread` (the variance of a measure), `estimate_size`
+    alike the rows are with their noise), `_spread` (the variance of a metric), `estimate_size`
     and `_size_variance`.
     """
 
-    def _similarity(self, rows: np.ndarray, other: Any, measure: str) -> np.ndarray:
-        return self._estimate(self._pairs(rows, other), measure)
+    def _similarity(self, rows: np.ndarray, other: Any, metric: str) -> np.ndarray:
+        return self._estimate(self._pairs(rows, other), metric)
 
-    def _variance(self, rows: np.ndarray, other: Any, measure: str) -> np.ndarray:
-        return self._spread(self._pairs(rows, other), measure)
+    def _variance(self, rows: np.ndarray, other: Any, metric: str) -> np.ndarray:
+        return self._spread(self._pairs(rows, other), metric)
 
     def _nearest(
         self,
         rows: np.ndarray,
         own: np.ndarray,
         there: Any,
-        measure: str,
+        metric: str,
         found: np.ndarray,
         near: np.ndarray,
     ) -> None:
@@ -130,11 +128,11 @@ class PairwiseProfiles(ReleasedProfiles, in_files=False):
         for start in range(0, rows.size, at_once):
             part = slice(start, start + at_once)
             pairs = self._pairs(rows[part], there)
-            scores = self._noisy(pairs, measure)
+            scores = self._noisy(pairs, metric)
             asked = np.flatnonzero(own[part] >= 0)
             scores[asked, own[part][asked]] = -np.inf
             places = best(scores, most)
-            told = self._estimate(pairs.at(places), measure)
+            told = self._estimate(pairs.at(places), metric)
             known = np.take_along_axis(scores, places, 1) > -np.inf
             found[part, :most] = np.where(known, places, -1)
             near[part, :most] = np.where(known, told, -np.inf)
@@ -143,8 +141,8 @@ class PairwiseProfiles(ReleasedProfiles, in_files=False):
         left, right = rows[:, np.newaxis], np.arange(len(other))[np.newaxis]
         return RowPairs(self._count(rows, other), left, right, other)
 
-    def _estimate(self, pairs: RowPairs, measure: str) -> np.ndarray:
-        return measured(measure, self._inner(pairs), *self._floored(pairs))
+    def _estimate(self, pairs: RowPairs, metric: str) -> np.ndarray:
+        return measured(metric, self._inner(pairs), *self._floored(pairs))
 
     def _floored(self, pairs: RowPairs) -> tuple[np.ndarray, np.ndarray]:
         """Sizes to divide by: not below their own standard error, nor 1."""
@@ -156,10 +154,10 @@ class PairwiseProfiles(ReleasedProfiles, in_files=False):
     def _inner(self, pairs: RowPairs) -> np.ndarray:
         raise NotImplementedError
 
-    def _noisy(self, pairs: RowPairs, measure: str) -> np.ndarray:
+    def _noisy(self, pairs: RowPairs, metric: str) -> np.ndarray:
         raise NotImplementedError
 
-    def _spread(self, pairs: RowPairs, measure: str) -> np.ndarray:
+    def _spread(self, pairs: RowPairs, metric: str) -> np.ndarray:
         raise NotImplementedError
 
     def _size_variance(self) -> np.ndarray:

@@ -65,7 +65,7 @@ class Catalogue:
         return places(ids_of(items, "items"), self.ids)
 
     def take(self, positions: np.ndarray) -> np.ndarray:
-        """The ids at these places; where the place is -1, the id of no item: -1 or ""."""
+        """The ids at these places; where the place is -1, the id of no item: -1 or None."""
         found = np.asarray(self.ids[positions])
         found[positions < 0] = NO_ID[self.kind]
         return found

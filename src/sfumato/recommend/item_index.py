@@ -170,7 +170,7 @@ class Tables:
         for part in _batches(np.full(len(queries), n)):
             low, high = starts[part.start], starts[part.stop]
             without = starts[part.start : part.stop + 1] - low, unwanted[low:high]
-            scores[part], places[part] = self._tables.search(
+            places[part], scores[part] = self._tables.search(
                 queries[part], n, filter=allowed, without=without
             )
         return places, scores
@@ -255,7 +255,7 @@ class ItemIndex:
 
     >>> from sfumato.data import generate_world
     >>> from sfumato.recommend import DenseFactorization
-    >>> world = generate_world(users=60, items=40, ratings=900, seed=1).interactions
+    >>> world = generate_world(users=60, items=40, ratings=900, random_state=1).interactions
     >>> model = DenseFactorization(factors=8).fit(world)
     >>> index = model.index("codes", bits=64, shortlist=20)
     >>> index.recommend([3, 5], n=4, exclude=world)[0].shape, index.recall(range(60), n=4) > 0.9

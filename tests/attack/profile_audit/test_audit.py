@@ -21,7 +21,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 @pytest.fixture(scope="module")
 def world():
-    return generate_world(users=80, items=60, ratings=1000, seed=4).interactions
+    return generate_world(users=80, items=60, ratings=1000, random_state=4).interactions
 
 
 @pytest.fixture(scope="module")
@@ -224,7 +224,7 @@ def test_an_audit_looks_at_the_epsilon_it_chose(world):
         ({"known": 0}, "audit_profiles: known must be a number between 0 and 1"),
         ({"known": 1}, "audit_profiles: known"),
         ({"sample": 1}, "audit_profiles: sample must be a whole number from 2"),
-        ({"k": 0}, "audit_profiles: k must be"),
+        ({"n": 0}, "audit_profiles: n must be"),
         ({"random_state": -1}, "audit_profiles: random_state"),
         ({"epsilons": [1, 0]}, "audit_profiles: epsilons must be a finite number above 0, not 0"),
         ({"max_recovery": 1.5}, "audit_profiles: max_recovery"),

@@ -19,7 +19,7 @@ from support.hard_rows import released_to_all
 def answering(users, found):
     """A release that answers with these rows."""
 
-    def nearest_rows(rows, n, *, measure):
+    def nearest_rows(rows, n, *, metric):
         return np.asarray(found)[rows][:, :n], None
 
     return SimpleNamespace(users_=np.asarray(users), nearest_rows=nearest_rows)
@@ -35,12 +35,12 @@ def test_a_small_case_is_counted_as_by_hand():
     had = sets("abc", "ab", "abcd", "xy", "x")
     # Nearest two: of 0 are 2 and 1; of 1 are 0 and 2; of 2 are 0 and 1; of 3 is 4 and anyone.
     found = [[2, 1], [0, 3], [3, 4], [4, 0], [0, 1]]
-    told = neighbour_recall(answering(range(5), found), had, k=2)
+    told = neighbour_recall(answering(range(5), found), had, n=2)
     # 4: its second place may go to anyone, but only one of two can have it.
     assert told.recalls.tolist() == [1, 0.5, 0, 1, 0.5]
     assert told.recall == pytest.approx(0.6)
     assert told.error == pytest.approx(np.std([1, 0.5, 0, 1, 0.5], ddof=1) / 5**0.5)
-    assert (told.k, told.users) == (2, 5)
+    assert (told.n, told.users) == (2, 5)
     assert set(json.loads(json.dumps(told.to_dict()))) == {
         "recall",
         "error",
@@ -50,9 +50,9 @@ def test_a_small_case_is_counted_as_by_hand():
     }
 
 
-@pytest.mark.parametrize("measure", ["cosine", "jaccard", "inner"])
+@pytest.mark.parametrize("metric", ["cosine", "jaccard", "inner"])
 @pytest.mark.parametrize("k", [1, 2, 4])
-def test_chance_is_the_mean_over_all_answers(measure, k):
+def test_chance_is_the_mean_over_all_answers(metric, k):
     had = sets("abc", "ab", "ab", "xy", "x", "abz")
     by_user = []
     for user in range(6):
@@ -62,7 +62,7 @@ def test_chance_is_the_mean_over_all_answers(measure, k):
             found = np.zeros((6, k), int)
             found[:] = [(np.arange(k) + 1 + row) % 6 for row in range(6)]
             found[user] = picked
-            told = neighbour_recall(answering(range(6), found), had, k=k, measure=measure)
+            told = neighbour_recall(answering(range(6), found), had, n=k, metric=metric)
             recalls.append(told.recalls[user])
         by_user.append(np.mean(recalls))
     assert told.chance == pytest.approx(np.mean(by_user))
@@ -71,9 +71,9 @@ def test_chance_is_the_mean_over_all_answers(measure, k):
 def test_measures_rank_as_their_formulas_say():
     # To "ab": "abcdef" has cosine 2 / sqrt(12) and 2 in common, "a" has cosine 1 / sqrt(2).
     had = sets("ab", "abcdef", "a")
-    for measure, nearest in (("cosine", 2), ("jaccard", 2), ("inner", 1)):
+    for metric, nearest in (("cosine", 2), ("jaccard", 2), ("inner", 1)):
         for answer in (1, 2):
-            told = neighbour_recall(answering(range(3), [[answer], [0], [0]]), had, 1, measure)
+            told = neighbour_recall(answering(range(3), [[answer], [0], [0]]), had, 1, metric)
             assert told.recalls[0] == (answer == nearest)
 
 
@@ -88,7 +88,7 @@ def test_equal_fractions_are_ties_though_roots_would_round_apart():
 
 def test_users_without_rows_and_open_places_have_an_answer():
     had = sets("abc", "ab")
-    told = neighbour_recall(answering([0, 1, 9], [[1], [-1], [0]]), had, k=1)
+    told = neighbour_recall(answering([0, 1, 9], [[1], [-1], [0]]), had, n=1)
     assert told.recalls.tolist() == [1, 0, 1]  # anyone is as near to an empty profile
 
 
@@ -111,25 +111,25 @@ def test_a_release_with_little_noise_finds_neighbours_and_one_with_much_finds_ch
     assert abs(dim.recall - dim.chance) < 0.06
 
 
-@pytest.mark.parametrize("measure", ["cosine", "jaccard", "inner"])
-def test_users_in_blocks_count_the_same_and_the_table_is_prepared_once(monkeypatch, measure):
+@pytest.mark.parametrize("metric", ["cosine", "jaccard", "inner"])
+def test_users_in_blocks_count_the_same_and_the_table_is_prepared_once(monkeypatch, metric):
     draws = np.random.default_rng(1)
     had = Interactions(draws.integers(0, 30, 400), draws.integers(0, 40, 400), np.ones(400))
     found = np.argsort(draws.random((30, 30)), axis=1)
-    whole = neighbour_recall(answering(range(30), found), had, 5, measure)
+    whole = neighbour_recall(answering(range(30), found), had, 5, metric)
     prepared, sums = [], csr_array.sum
     monkeypatch.setattr(csr_array, "sum", lambda *a, **b: prepared.append(a) or sums(*a, **b))
     monkeypatch.setattr(evaluation, "CELLS", 4 * 30)
-    parts = neighbour_recall(answering(range(30), found), had, 5, measure)
+    parts = neighbour_recall(answering(range(30), found), had, 5, metric)
     np.testing.assert_array_equal(parts.recalls, whole.recalls)
     assert len(prepared) == 1
 
 
 @pytest.mark.parametrize("k", [0, 2, "many"])
 def test_impossible_questions_are_refused(k):
-    with pytest.raises(ValueError, match="neighbour_recall: k must be a whole number from 1 to 1"):
+    with pytest.raises(ValueError, match="neighbour_recall: n must be a whole number from 1 to 1"):
         neighbour_recall(answering([0, 1], [[1], [0]]), sets("ab", "a"), k)
-    with pytest.raises(ValueError, match="neighbour_recall: measure must be one of"):
+    with pytest.raises(ValueError, match="neighbour_recall: metric must be one of"):
         neighbour_recall(answering([0, 1], [[1], [0]]), sets("ab", "a"), 1, "length")
     with pytest.raises(ValueError, match="neighbour_recall: released must hold at least 2 users"):
         neighbour_recall(answering([0], [[1]]), sets("ab", "a"), 1)

@@ -17,7 +17,7 @@ import pytest
 from sfumato.data import Interactions, generate_world, read_interactions
 
 REAL = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[4] / "shared" / "data"))
-WORLD = generate_world(users=60, items=50, ratings=900, seed=4).interactions
+WORLD = generate_world(users=60, items=50, ratings=900, random_state=4).interactions
 NAMES = {"user_id": WORLD.users, "movieId": WORLD.items, "Rating": WORLD.ratings}
 TABLE = pa.table({**NAMES, "timestamp": WORLD.times})
 FRAMES = {

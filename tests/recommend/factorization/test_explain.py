@@ -99,7 +99,7 @@ def test_a_guest_solves_the_stated_ridge_regression(world):
     p = np.linalg.lstsq(stacked, np.r_[told, np.zeros(8)], rcond=None)[0]
     scores = 3 + q[:, :-1] @ p[:-1] + q[:, -1] + p[-1]
     scores[listed] = -np.inf
-    items, got = world.recommend_fold_in(listed, ratings, 20, ridge=ridge)
+    items, got = world.recommend_fold_in(listed, ratings, n=20, ridge=ridge)
     order = np.argsort(-scores)[:20]
     np.testing.assert_array_equal(items, order)
     np.testing.assert_allclose(got, scores[order], atol=1e-5)

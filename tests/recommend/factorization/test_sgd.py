@@ -22,7 +22,7 @@ def world(seed=0, users=300, items=200, rows=20_000):
     who, what = random.integers(users, size=rows), random.integers(items, size=rows)
     p, q = random.normal(0, 0.7, users), random.normal(0, 0.7, items)
     ratings = np.clip(3 + p[who] + q[what] + random.normal(0, 0.4, rows), 1, 5)
-    return Interactions(who, what, ratings).split(0.8, 0.2, seed=seed)
+    return Interactions(who, what, ratings).split(0.8, 0.2, random_state=seed)
 
 
 TRAIN, TEST = world()

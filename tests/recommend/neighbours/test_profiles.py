@@ -35,35 +35,35 @@ def correlation(one, other, common):
     return np.corrcoef(x, y)[0, 1] if np.ptp(x) and np.ptp(y) else None
 
 
-def alike(one, other, measure, least=1):
+def alike(one, other, metric, least=1):
     """The similarity of two profiles, None for who cannot be neighbours."""
     common = sorted(one.keys() & other.keys())
-    if len(common) < max(least, 2 if measure == "pearson" else 1):
+    if len(common) < max(least, 2 if metric == "pearson" else 1):
         return None
-    if measure == "pearson":
+    if metric == "pearson":
         return correlation(one, other, common)
-    if measure == "cosine":
+    if metric == "cosine":
         return len(common) / np.sqrt(len(one) * len(other))
-    return len(common) / len(one.keys() | other.keys()) if measure == "jaccard" else len(common)
+    return len(common) / len(one.keys() | other.keys()) if metric == "jaccard" else len(common)
 
 
-def brute(measure, least=1, told=None):
+def brute(metric, least=1, told=None):
     told = sets() if told is None else told
     out = np.full((len(told), len(told)), -np.inf)
     for u, one in enumerate(told):
         for v, other in enumerate(told):
-            value = None if u == v else alike(one, other, measure, least)
+            value = None if u == v else alike(one, other, metric, least)
             out[u, v] = -np.inf if value is None else value
     return out
 
 
 @pytest.mark.parametrize("least", [1, 3])
 @pytest.mark.parametrize("n", [1, 5, 79, 100])
-@pytest.mark.parametrize("measure", ["cosine", "jaccard", "inner"])
-def test_nearest_rows_are_those_of_brute_force_ties_in_order(measure, n, least):
-    every = brute(measure, least)
+@pytest.mark.parametrize("metric", ["cosine", "jaccard", "inner"])
+def test_nearest_rows_are_those_of_brute_force_ties_in_order(metric, n, least):
+    every = brute(metric, least)
     found, near = RawProfiles(SEEN, least_common=least).nearest_rows(
-        np.arange(USERS), n, measure=measure
+        np.arange(USERS), n, metric=metric
     )
     order = np.argsort(-every, axis=1, kind="stable")[:, :n]
     want = np.take_along_axis(every, order, axis=1)
@@ -79,7 +79,7 @@ def test_pearson_is_the_correlation_over_common_items(shift):
     seen = Interactions(SEEN.users, SEEN.items, SEEN.ratings + shift)
     every = brute("pearson", 4)
     rows = np.arange(USERS)
-    found, near = RawProfiles(seen, least_common=4).nearest_rows(rows, 79, measure="pearson")
+    found, near = RawProfiles(seen, least_common=4).nearest_rows(rows, 79, metric="pearson")
     np.testing.assert_allclose(near, -np.sort(-every, axis=1)[:, :79], atol=1e-6)
     told = found >= 0
     np.testing.assert_allclose(every[rows[:, None], found][told], near[told], atol=1e-6)
@@ -92,7 +92,7 @@ def test_pearson_needs_two_common_items_that_both_rated_differently():
     items = [1, 2, 3, 1, 9, 1, 2, 8, 1, 2, 3]
     ratings = [5, 1, 2, 5, 1, 4, 4, 1, 1, 5, 4]
     raw = RawProfiles(Interactions(users, items, ratings))
-    found, near = raw.nearest_rows([0], 3, measure="pearson")
+    found, near = raw.nearest_rows([0], 3, metric="pearson")
     assert found.tolist() == [[3, -1, -1]]  # 2 has one item in common, 3 rated both the same
     assert near[0, 0] == pytest.approx(np.corrcoef([5, 1, 2], [1, 5, 4])[0, 1])
 
@@ -105,14 +105,14 @@ def test_who_rates_all_common_items_alike_has_no_correlation_whatever_rounding_l
     flat, other = rng.random(200), rng.random(200)
     told = [np.r_[np.full(n, r), q] for n, r, q in zip(sizes, flat, other, strict=True)]
     raw = RawProfiles(Interactions(users, items, np.concatenate([rng.random(9), *told])))
-    assert (raw.nearest_rows([0], 5, measure="pearson")[0] == -1).all()
+    assert (raw.nearest_rows([0], 5, metric="pearson")[0] == -1).all()
 
 
 def test_a_repeated_pair_counts_once_with_its_last_rating():
     seen = Interactions([1, 1, 1, 2, 2], [7, 7, 8, 7, 7], [1, 5, 2, 3, 4])
     raw = RawProfiles(seen)
     assert raw.estimate_size().tolist() == [2, 1]
-    assert raw.nearest_rows([0], 1, measure="inner")[1].tolist() == [[1.0]]
+    assert raw.nearest_rows([0], 1, metric="inner")[1].tolist() == [[1.0]]
     assert raw.interactions.ratings.tolist() == [5, 2, 4]
     assert raw.interactions.items.tolist() == [7, 8, 7]
     assert raw.memberships([7, 8, 9, 7]).tolist() == [[1, 1, 0, 1], [1, 0, 0, 1]]
@@ -125,21 +125,21 @@ def test_users_with_nothing_in_common_are_no_neighbours():
     assert near.tolist() == [[1.0, -np.inf], [-np.inf, -np.inf]]
 
 
-@pytest.mark.parametrize("measure", ["cosine", "pearson"])
-def test_threads_tell_the_same(measure):
-    one = RAW.nearest_rows(np.arange(USERS)[::-1], 9, measure=measure)
-    many = RawProfiles(SEEN, threads=3).nearest_rows(np.arange(USERS)[::-1], 9, measure=measure)
+@pytest.mark.parametrize("metric", ["cosine", "pearson"])
+def test_threads_tell_the_same(metric):
+    one = RAW.nearest_rows(np.arange(USERS)[::-1], 9, metric=metric)
+    many = RawProfiles(SEEN, threads=3).nearest_rows(np.arange(USERS)[::-1], 9, metric=metric)
     np.testing.assert_array_equal(one[0], many[0])
     np.testing.assert_array_equal(one[1], many[1])
     assert RawProfiles(SEEN, threads=3).nearest_rows([], 4)[0].shape == (0, 4)
 
 
-@pytest.mark.parametrize("measure", ["cosine", "jaccard", "inner"])
-def test_a_guest_is_compared_like_a_user(measure):
+@pytest.mark.parametrize("metric", ["cosine", "jaccard", "inner"])
+def test_a_guest_is_compared_like_a_user(metric):
     guest = dict.fromkeys([3, 4, 5, 11, 999, 1000])  # the last two are nobody's, and count
-    want = [alike(guest, other, measure) for other in sets()]
+    want = [alike(guest, other, metric) for other in sets()]
     want = np.array([-np.inf if each is None else each for each in want])
-    found, near = RAW.nearest_to([3, 999, 4, 5, 11, 1000, 4], 20, measure=measure)
+    found, near = RAW.nearest_to([3, 999, 4, 5, 11, 1000, 4], 20, metric=metric)
     order = np.argsort(-want, kind="stable")[:20]
     assert found.tolist() == [order.tolist()]
     assert near.tolist() == [want[order].tolist()]
@@ -174,11 +174,11 @@ def test_what_cannot_be_asked_is_refused_in_a_sentence():
         (lambda: RawProfiles(SEEN, least_common=0), ValueError, "least_common must be"),
         (lambda: RawProfiles(SEEN, threads=0), ValueError, "threads must be"),
         (lambda: RAW.nearest_rows([0], 0), ValueError, "n must be"),
-        (lambda: RAW.nearest_rows([0], measure="dice"), ValueError, "measure must be one of"),
+        (lambda: RAW.nearest_rows([0], metric="dice"), ValueError, "metric must be one of"),
         (lambda: RAW.nearest_rows([3, 80]), ValueError, "position 1 is not"),
         (lambda: RAW.nearest_rows([-1]), ValueError, "rows must be from 0 to 79"),
         (lambda: RAW.nearest_rows([0.5]), TypeError, "whole numbers"),
-        (lambda: RAW.nearest_to([3], measure="pearson"), ValueError, "without ratings"),
+        (lambda: RAW.nearest_to([3], metric="pearson"), ValueError, "without ratings"),
     ):
         with pytest.raises(kind, match=words):
             ask()

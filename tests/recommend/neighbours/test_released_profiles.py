@@ -51,7 +51,7 @@ def test_lists_from_a_release_are_of_the_users_group():
     model = told()
     assert of_own_group(model.recommend(users, 8, exclude=TRAIN)[0], users) > 0.9
     assert of_own_group(model.similar_users(users, 8)[0] % GROUPS * EACH + 10, users) > 0.9
-    guest = model.recommend_fold_in(SHELF[:10], 8)[0]
+    guest = model.recommend_fold_in(SHELF[:10], n=8)[0]
     assert of_own_group(guest[None], np.zeros(1, int)) > 0.8
     assert not set(guest) & set(SHELF[:10])
 
@@ -92,7 +92,7 @@ def test_a_release_that_tells_nothing_scores_all_items_0():
     items, scores = model.recommend([4], 5)
     assert items.tolist() == [SHELF[:5].tolist()]
     assert scores.tolist() == [[0.0] * 5]
-    assert model.recommend_fold_in(SHELF[:2], 3)[1].tolist() == [0.0] * 3
+    assert model.recommend_fold_in(SHELF[:2], n=3)[1].tolist() == [0.0] * 3
     assert not model.similar_users(4)[0].size
 
 
@@ -110,8 +110,8 @@ def test_raw_profiles_promise_nothing_and_say_so():
 def test_what_was_learned_stays_until_the_next_fit():
     model = UserNeighbours(neighbours=5).fit(TRAIN)
     before = model.recommend(3)
-    model.set_params(neighbours=1, measure="no such measure")
-    with pytest.raises(ValueError, match="UserNeighbours: measure must be one of"):
+    model.set_params(neighbours=1, metric="no such metric")
+    with pytest.raises(ValueError, match="UserNeighbours: metric must be one of"):
         model.fit(TRAIN.filter([0, 1]))
     after = model.recommend(3)
     for one, other in zip(before, after, strict=True):
@@ -150,7 +150,7 @@ def test_profiles_and_catalogues_that_do_not_fit_are_refused():
         (lambda: UserNeighbours().fit(TRAIN.filter([])), ValueError, "at least one row"),
         (lambda: UserNeighbours().fit(RELEASE), ValueError, "catalogue must be given"),
         (lambda: UserNeighbours().fit(words, catalogue=[1]), TypeError, "catalogue holds integers"),
-        (lambda: told(measure="pearson"), ValueError, "measure must be cosine, jaccard or inner"),
+        (lambda: told(metric="pearson"), ValueError, "metric must be cosine, jaccard or inner"),
         (lambda: told(predicts="ratings"), ValueError, "predicts must be memberships"),
     ):
         with pytest.raises(kind, match=sentence):
@@ -159,7 +159,7 @@ def test_profiles_and_catalogues_that_do_not_fit_are_refused():
 
 def test_questions_that_do_not_fit_are_refused():
     model = UserNeighbours().fit(TRAIN, catalogue=SHELF)
-    pearson = UserNeighbours(measure="pearson").fit(TRAIN)
+    pearson = UserNeighbours(metric="pearson").fit(TRAIN)
     for ask, kind, sentence in (
         (lambda: model.recommend("ann"), TypeError, "users are text, but the model knows integers"),
         (lambda: model.recommend_fold_in(["tea"]), TypeError, "items are text"),

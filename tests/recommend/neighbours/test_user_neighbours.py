@@ -28,7 +28,7 @@ def world(seed=1):
     keys = np.unique(who * SHELF.size + what)
     who, what = np.divmod(rng.permutation(keys), SHELF.size)
     ratings = np.where(what // EACH == who % GROUPS, 4.0, 2.0) + rng.integers(0, 2, who.size)
-    return Interactions(who, SHELF[what], ratings).split(0.8, 0.2, seed=seed)
+    return Interactions(who, SHELF[what], ratings).split(0.8, 0.2, random_state=seed)
 
 
 TRAIN, TEST = world()
@@ -42,12 +42,12 @@ class Told:
         self.users_, self.matrix = users, matrix
         self.features = matrix if features is None else features  # what is compared
 
-    def nearest_rows(self, rows, n=10, *, measure="cosine"):
+    def nearest_rows(self, rows, n=10, *, metric="cosine"):
         alike = self.features[rows] @ self.features.T
-        if measure == "cosine":
+        if metric == "cosine":
             sizes = (self.features**2).sum(axis=1)
             alike = alike / np.sqrt(sizes[rows][:, None] * sizes)
-        elif measure == "jaccard":
+        elif metric == "jaccard":
             sizes = self.features.sum(axis=1)
             alike = alike / (sizes[rows][:, None] + sizes - alike)
         alike[np.arange(len(rows)), rows] = -np.inf
@@ -92,17 +92,15 @@ def test_the_four_steps_are_what_they_say(k, threshold, weighting):
         np.testing.assert_allclose(model.predict(int(user), SHELF), want, atol=1e-12)
 
 
-@pytest.mark.parametrize("measure", ["cosine", "jaccard", "inner"])
+@pytest.mark.parametrize("metric", ["cosine", "jaccard", "inner"])
 @pytest.mark.parametrize("shrink", [True, False])
 @pytest.mark.parametrize("block", [None, 500])
-def test_whatever_tells_memberships_goes_through_the_same_steps(
-    measure, shrink, block, monkeypatch
-):
-    raw = UserNeighbours(neighbours=8, measure=measure, shrink=shrink).fit(RAW, catalogue=SHELF)
+def test_whatever_tells_memberships_goes_through_the_same_steps(metric, shrink, block, monkeypatch):
+    raw = UserNeighbours(neighbours=8, metric=metric, shrink=shrink).fit(RAW, catalogue=SHELF)
     if block:  # so small that one user fills it
         monkeypatch.setattr(popularity_shrinkage, "BLOCK", block)
         monkeypatch.setattr(neighbours, "BLOCK", block)
-    told = UserNeighbours(neighbours=8, measure=measure, shrink=shrink)
+    told = UserNeighbours(neighbours=8, metric=metric, shrink=shrink)
     told.fit(EXACT, catalogue=SHELF)
     users = np.r_[RAW.users_, -5]
     for one, other in (
@@ -185,12 +183,12 @@ def test_who_has_no_neighbours_is_answered_by_the_mean_of_all():
         assert scores == pytest.approx([means[item] for item in items.tolist()])
         assert not model.similar_users(user)[0].size
     assert model.recommend_fold_in([])[0].tolist() == [6, 5, 7, 8]
-    assert model.recommend_fold_in([404], 1)[0].tolist() == [6]
+    assert model.recommend_fold_in([404], n=1)[0].tolist() == [6]
 
 
 def test_who_rates_the_other_way_round_is_no_neighbour():
     seen = Interactions([1, 1, 1, 2, 2, 2], [5, 6, 7, 5, 6, 8], [1, 4, 2, 5, 2, 3])
-    model = UserNeighbours(measure="pearson", shrink=False).fit(seen)
+    model = UserNeighbours(metric="pearson", shrink=False).fit(seen)
     assert model.similar_users(1) == (pytest.approx([2]), pytest.approx([-1]))
     assert model.predict(1, [5, 8]).tolist() == [1, 0.5]  # the mean of all, not of user 2
 
@@ -219,7 +217,7 @@ def test_what_is_excluded_filtered_or_below_the_minimum_is_not_told():
         assert one[0].tolist() == row[: left.size].tolist()
     cut = model.recommend(users, 60, exclude=TRAIN, filter=only, minimum=0.2)[1]
     np.testing.assert_array_equal(cut, np.where(scores >= 0.2, scores, -np.inf))
-    guest, told = model.recommend_fold_in(SHELF[:4], 60, filter=only, minimum=0.1)
+    guest, told = model.recommend_fold_in(SHELF[:4], n=60, filter=only, minimum=0.1)
     assert not set(SHELF[:4]) & set(guest)
     assert (told >= 0.1).all()
 
@@ -254,8 +252,8 @@ def test_a_pair_may_name_what_is_not_there():
 
 def test_an_estimate_above_1_weighs_no_more_than_1():
     found, near = np.array([[4, 2, 7]]), np.array([[5.0, 0.5, -0.5]])
-    told = {"threshold": None, "weighting": "similarity", "measure": "cosine"}
+    told = {"threshold": None, "weighting": "similarity", "metric": "cosine"}
     assert weighed(found, near, told)[1].tolist() == [[1 / 1.5, 0.5 / 1.5, 0.0]]
-    assert weighed(found, near, {**told, "measure": "inner"})[1].tolist() == [
+    assert weighed(found, near, {**told, "metric": "inner"})[1].tolist() == [
         [5 / 5.5, 0.5 / 5.5, 0]
     ]

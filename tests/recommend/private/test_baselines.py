@@ -11,8 +11,8 @@ from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.recommend.metrics.rating import rmse
 from sfumato.recommend.private.baselines import NoisyDescent, NoisyRatings, private_means
 
-WORLD = generate_world(users=200, items=100, ratings=8000, factors=2, seed=3).interactions
-TRAIN, TEST = WORLD.split(0.8, 0.2, seed=0)
+WORLD = generate_world(users=200, items=100, ratings=8000, factors=2, random_state=3).interactions
+TRAIN, TEST = WORLD.split(0.8, 0.2, random_state=0)
 LISTS = {"users": range(200), "catalogue": range(100)}
 MAKERS = {"descent": NoisyDescent, "ratings": NoisyRatings, "means": private_means}
 

@@ -15,7 +15,9 @@ from sfumato.recommend.private.inputs import Budget
 from support.hard_rows import INSIDE, ODD, nothing, same_outside, silent, with_row
 
 PEOPLE, THINGS = 300, 120
-WORLD = generate_world(users=PEOPLE, items=THINGS, ratings=12_000, factors=3, seed=2).interactions
+WORLD = generate_world(
+    users=PEOPLE, items=THINGS, ratings=12_000, factors=3, random_state=2
+).interactions
 LISTS = {"users": np.arange(PEOPLE), "catalogue": np.arange(THINGS)}
 USER_LEVEL = {"unit": "user", "covers": "joint", "per_user": 20}
 KINDS = [{}, {"covers": "joint"}, USER_LEVEL, {"factors": 4}, {"factors": 1}, {"rows": 400}]
@@ -265,7 +267,7 @@ def test_every_account_of_the_list_has_noise_whether_it_rated_or_not():
 
 def test_much_budget_finds_the_factors_of_a_world():
     # With a seeded source there is no chance in it.
-    train, test = WORLD.split(0.8, 0.2, seed=0)
+    train, test = WORLD.split(0.8, 0.2, random_state=0)
     errors = {}
     for factors in (1, 4):
         learned = fitted(train, epsilon=200, factors=factors)
@@ -275,7 +277,7 @@ def test_much_budget_finds_the_factors_of_a_world():
 
 @pytest.mark.parametrize("options", [{"covers": "joint"}, USER_LEVEL])
 def test_a_joint_file_holds_no_users_and_personal_copies_are_not_saved(options, tmp_path):
-    train, test = WORLD.split(0.8, 0.2, seed=0)
+    train, test = WORLD.split(0.8, 0.2, random_state=0)
     learned = fitted(train, **options)
     assert len(learned._accounts) == 0
     own = load(learned.to_bytes()).personal(train)
@@ -294,7 +296,7 @@ def test_a_personal_vector_is_of_that_users_ratings_alone():
 
 
 def test_rows_that_users_share_need_no_list_and_name_nobody():
-    train, test = WORLD.split(0.8, 0.2, seed=0)
+    train, test = WORLD.split(0.8, 0.2, random_state=0)
     learned = fitted(train, rows=2000, epsilon=50)
     assert len(learned._accounts.ids) == 0
     stranger = rmse(test.ratings, learned.predict(test.users + 10**6, test.items))

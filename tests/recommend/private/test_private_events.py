@@ -8,7 +8,7 @@ from sfumato.recommend.catalogue import Catalogue
 from sfumato.recommend.private.inputs import GRID, Accounts, accounts_of, bounded, events_of
 from support.hard_rows import silent
 
-WORLD = generate_world(users=50, items=30, ratings=600, seed=3).interactions
+WORLD = generate_world(users=50, items=30, ratings=600, random_state=3).interactions
 TEXTS = [WORLD.users.astype(str).tolist(), WORLD.items.astype(str).tolist()]
 SHELF = Catalogue(np.arange(30))
 BOUNDS = (1.0, 5.0)

@@ -8,7 +8,7 @@ from sfumato.privacy import Ledger, release
 from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.recommend import ModelFormatError, PrivateFactorization, load
 
-WORLD = generate_world(users=60, items=40, ratings=900, seed=1).interactions
+WORLD = generate_world(users=60, items=40, ratings=900, random_state=1).interactions
 LISTS = {"users": range(60), "catalogue": range(40)}
 USER_LEVEL = {"unit": "user", "covers": "joint", "per_user": 5}
 

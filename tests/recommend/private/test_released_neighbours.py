@@ -24,7 +24,7 @@ def world(users=3000, seed=1):
     items = of * EACH + rng.choice(EACH, who.size, p=popular / popular.sum())
     pairs = np.unique(np.stack([who, items], axis=1), axis=0)
     events = Interactions(pairs[:, 0], SHELF[pairs[:, 1]], np.ones(len(pairs)))
-    return events.split(0.8, 0.2, seed=seed)
+    return events.split(0.8, 0.2, random_state=seed)
 
 
 TRAIN, TEST = world()
@@ -103,7 +103,7 @@ def test_counts_are_unbiased_in_table_and_sketch():
 def test_lists_leave_out_what_a_user_has_and_what_is_filtered():
     model = fitted(4.0)
     users = np.unique(TEST.users)[:50]
-    items, scores = model.recommend(users, n=85, exclude=TRAIN)
+    items, scores = model.recommend(users, n=85, user_items=TRAIN)
     assert items.shape == scores.shape == (50, 85)
     assert (scores[:, :-1] >= scores[:, 1:]).all()
     for user, row, told in zip(users, items, scores, strict=True):
@@ -111,17 +111,17 @@ def test_lists_leave_out_what_a_user_has_and_what_is_filtered():
         left = row[told > -np.inf]
         assert not own & set(left.tolist())
         assert left.size == min(85, SHELF.size - len(own))
-        alone = model.recommend(int(user), n=85, exclude=TRAIN)
+        alone = model.recommend(int(user), n=85, user_items=TRAIN)
         assert alone[0].tolist() == left.tolist()
     only = (SHELF - 1000) // EACH == 2
-    few, values = model.recommend(users, n=40, exclude=TRAIN, filter=only)
+    few, values = model.recommend(users, n=40, user_items=TRAIN, filter=only)
     assert set(few[values > -np.inf].tolist()) <= set(SHELF[only].tolist())
     with pytest.raises(ValueError, match="filter must be a mask"):
-        model.recommend(users, exclude=TRAIN, filter=[True])
+        model.recommend(users, user_items=TRAIN, filter=[True])
     with pytest.raises(ValueError, match="different ids"):
-        model.recommend([1, 1], exclude=TRAIN)
+        model.recommend([1, 1], user_items=TRAIN)
     with pytest.raises(ValueError, match="n must be"):
-        model.recommend(users, n=0, exclude=TRAIN)
+        model.recommend(users, n=0, user_items=TRAIN)
 
 
 def test_a_guest_is_answered_as_a_user_and_a_stranger_by_popularity():
@@ -129,8 +129,8 @@ def test_a_guest_is_answered_as_a_user_and_a_stranger_by_popularity():
     user = int(TEST.users[0])
     own = TRAIN.items[TRAIN.users == user]
     guest = model.recommend_fold_in([*own, 999_999])
-    assert guest[0].tolist() == model.recommend(user, exclude=TRAIN)[0].tolist()
-    stranger, scores = model.recommend(-5, exclude=TRAIN)
+    assert guest[0].tolist() == model.recommend(user, user_items=TRAIN)[0].tolist()
+    stranger, scores = model.recommend(-5, user_items=TRAIN)
     assert stranger.tolist() == model.recommend_fold_in([])[0].tolist()
     popular = SHELF[np.argsort(-model.release_.counts(SHELF), kind="stable")][:10]
     assert stranger.tolist() == popular.tolist()

@@ -97,7 +97,7 @@ def test_every_bucket_together_gives_the_exact_answer(options):
     # With one hash a band and a bucket on either side, nothing near enough is left out.
     X, Q = vectors(300), vectors(9, seed=1)
     index = LshIndex(200, 1, probes=2, seed=3, **options).add(np.arange(300), X)
-    scores, ids = index.search(Q, k=5)
+    ids, scores = index.search(Q, n=5)
     true = true_scores(options["metric"], Q, X)
     assert np.array_equal(ids, np.argsort(-true, axis=1)[:, :5])
     assert scores == pytest.approx(-np.sort(-true, axis=1)[:, :5], rel=1e-5, abs=1e-5)
@@ -110,7 +110,7 @@ def test_probes_find_more_in_the_same_tables(options):
     recall = []
     for probes in (1, 4, 16, 64):
         index = LshIndex(8, 6, probes=probes, **options).add(np.arange(3000), X)
-        recall.append((index.search(Q, 1)[1][:, 0] == best).mean())
+        recall.append((index.search(Q, 1)[0][:, 0] == best).mean())
     assert recall == sorted(recall)
     assert recall[-1] >= recall[0] + 0.15
 
@@ -122,7 +122,7 @@ def test_near_duplicates_are_found_among_many(options):
     Q = X[::50] + 0.01 * vectors(100, 16, seed=1)
     index = LshIndex(16, 8, probes=8, **options).add(np.arange(5000), X)
     best = true_scores(options["metric"], Q, X).argmax(axis=1)
-    assert (index.search(Q, 1)[1][:, 0] == best).mean() >= 0.95
+    assert (index.search(Q, 1)[0][:, 0] == best).mean() >= 0.95
     assert index.candidates(Q)[1].size < 0.5 * 100 * 5000
 
 
@@ -146,12 +146,12 @@ def test_filter_and_without_leave_out_what_they_name():
     X, Q = vectors(120), vectors(6, seed=1)
     index = LshIndex(12, 1).add(np.arange(120) + 50, X)
     allowed = np.arange(120) % 2 == 0
-    ids = index.search(Q, 120, filter=allowed)[1]
+    ids = index.search(Q, 120, filter=allowed)[0]
     assert not (ids[ids >= 0] % 2).any()
-    every = index.search(Q, 120)[1]
+    every = index.search(Q, 120)[0]
     starts = np.array([0, 3, 3, 5, 5, 5, 5])
     without = np.array([every[0, 0], every[0, 1], 9999, every[2, 0], every[2, 3]])
-    left = index.search(Q, 120, without=(starts, without))[1]
+    left = index.search(Q, 120, without=(starts, without))[0]
     for q in range(6):
         mine = without[starts[q] : starts[q + 1]]
         expected = every[q][~np.isin(every[q], mine) & (every[q] >= 0)]
@@ -162,7 +162,7 @@ def test_a_mask_of_ids_is_a_filter():
     index = LshIndex(12, 1).add(np.arange(60) + 50, vectors(60)).remove([51, 70])
     mask = index.mask([50, 51, 52, 9999])
     assert index.ids[mask].tolist() == [50, 52]
-    found = index.search(vectors(5, seed=1), 3, filter=mask)[1]
+    found = index.search(vectors(5, seed=1), 3, filter=mask)[0]
     assert set(found.reshape(-1)) <= {50, 52, -1}
     assert index.dimension == 12
     assert (LshIndex().mask([1]).size, LshIndex().dimension) == (0, 0)
@@ -211,7 +211,7 @@ def test_an_answer_does_not_depend_on_other_queries():
 
 def test_an_empty_index_answers_with_padding():
     for index in (LshIndex(), LshIndex().fit(vectors(3)), LshIndex().add([], np.empty((0, 12)))):
-        scores, ids = index.search(vectors(2), 3)
+        ids, scores = index.search(vectors(2), 3)
         assert ids.tolist() == [[-1] * 3] * 2
         assert (scores == -np.inf).all()
         assert index.candidates(vectors(2))[0].tolist() == [0, 0, 0]
@@ -238,8 +238,8 @@ def test_bad_calls_raise_and_change_nothing():
         (lambda: index.add([5], np.zeros((1, 12))), ValueError, "zeros"),
         (lambda: index.remove([1, 9]), ValueError, "row 1"),
         (lambda: index.fit(vectors(3)), ValueError, "another index"),
-        (lambda: index.search(vectors(1), 0), ValueError, "k must be"),
-        (lambda: index.search(vectors(1), 2**40), ValueError, "smaller k"),
+        (lambda: index.search(vectors(1), 0), ValueError, "n must be"),
+        (lambda: index.search(vectors(1), 2**40), ValueError, "smaller n"),
         (lambda: index.search(vectors(1), 1, filter=[True]), ValueError, "mask with 2"),
         (lambda: index.search(vectors(1), 1, filter=[[1], [1, 2]]), ValueError, "mask with 2"),
         (lambda: index.search(vectors(1), 1, without=([0, 2], [1])), ValueError, "starts"),

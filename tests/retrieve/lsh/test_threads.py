@@ -16,7 +16,7 @@ def test_searches_beside_changes_give_true_scores_of_rows_that_are_there():
 
     def ask():
         while not stop.is_set():
-            scores, ids = index.search(VECTORS[:20], 5)
+            ids, scores = index.search(VECTORS[:20], 5)
             found = ids >= 0
             true = np.einsum("qd,qkd->qk", VECTORS[:20], VECTORS[ids])
             if not np.allclose(scores[found], true[found], atol=1e-4):

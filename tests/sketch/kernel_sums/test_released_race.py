@@ -217,7 +217,7 @@ def test_suggested_rows_have_the_least_error():
     for density, points, epsilon in ((0.01, 245_057, 1.0), (0.2, 10_000, 0.1), (1e-6, 10, 1.0)):
         rows = np.arange(1, 40_000)
         variance = (density * points) ** 2 / rows + 2 * rows / epsilon**2
-        best = Race.suggest_rows(density, points, epsilon, most=2**20)
+        best = Race.suggest_rows(density, points, epsilon, max_rows=2**20)
         assert variance[best - 1] == pytest.approx(variance.min(), rel=1e-3)
         assert best == math.ceil(density * points * epsilon / math.sqrt(2))
     # Gaussian noise of a mean does not grow with the rows: ten times as quiet hashing is enough.

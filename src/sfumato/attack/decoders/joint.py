@@ -14,7 +14,7 @@ from sfumato.attack.channels.factory import Channel, channel
 from sfumato.attack.decoders.gibbs_chains import Chain, r_hat
 from sfumato.attack.decoders.priors import Prior, believed
 from sfumato.attack.numerics import THREADS, Progress, in_blocks, sigmoid
-from sfumato.core.validation import one_of, whole
+from sfumato.core.validation import RANDOM_STATE, RandomState, one_of, random_seed, whole
 
 __all__ = ["Sampler", "SamplingPlan", "chain_agreement", "joint_decoder", "propagated"]
 
@@ -49,7 +49,7 @@ LIMITS = {
     "burn_in": whole(0, 2**40),
     "samples": whole(2, 2**40),
     "chains": whole(1, 2**20),
-    "random_state": whole(0),
+    "random_state": RANDOM_STATE,
 }
 
 
@@ -61,14 +61,14 @@ class SamplingPlan:
     burn_in: int
     samples: int
     chains: int
-    random_state: int
+    random_state: Any  # once checked, an int
 
     def checked(self, owner: str) -> "SamplingPlan":
         """The same, each in its plain type; ValueError where one is outside its limits."""
         given = {
             name: limit.check(owner, name, getattr(self, name)) for name, limit in LIMITS.items()
         }
-        return SamplingPlan(**given)
+        return SamplingPlan(**given | {"random_state": random_seed(owner, self.random_state)})
 
 
 class Sampler:
@@ -149,7 +149,7 @@ def joint_decoder(
     burn_in: int = 1000,
     samples: int = 19000,
     chains: int = 1,
-    random_state: int = 0,
+    random_state: RandomState = 0,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> np.ndarray:
@@ -212,7 +212,7 @@ def chain_agreement(
     burn_in: int = 1000,
     samples: int = 19000,
     chains: int = 4,
-    random_state: int = 0,
+    random_state: RandomState = 0,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> np.ndarray:

@@ -19,7 +19,15 @@ from sfumato.attack.membership.likelihood_ratio import (
     has_factors,
 )
 from sfumato.attack.membership.records import LEAST, Records, Sides, look
-from sfumato.core.validation import Limit, between, fraction, whole
+from sfumato.core.validation import (
+    RANDOM_STATE,
+    Limit,
+    RandomState,
+    between,
+    fraction,
+    random_seed,
+    whole,
+)
 from sfumato.data.interactions import Interactions
 
 __all__ = [
@@ -191,7 +199,7 @@ LIMITS: dict[str, Limit] = {
     "confidence": fraction,
     "delta": between(0, 1),
     "shadows": whole(3, 64),
-    "random_state": whole(0, 2**32 - 1),
+    "random_state": RANDOM_STATE,
 }
 Score = Callable[[Records], np.ndarray]
 Scores = dict[str, tuple[str, Score]]  # by name: what the attacker knows, and the score
@@ -264,7 +272,7 @@ def membership_inference(
     sample: int = 100_000,
     confidence: float = 0.95,
     delta: float = 0,
-    random_state: int = 0,
+    random_state: RandomState = 0,
 ) -> MembershipInference:
     """Guess which ratings a model learned from, by every attack we know, and count.
 
@@ -275,7 +283,7 @@ def membership_inference(
     train, what it learned from, and test, at least 40 ratings each; make, a function that gives an
     untrained model like it: then `shadows` of them, from 3 to 64, are trained on all rows but a
     part; sample, the most rows of each side, half of which teach the attacks; delta, at which
-    epsilon is bounded; random_state, of the sample.
+    epsilon is bounded; random_state, of the sample, an int, a numpy Generator or None.
 
     >>> import numpy as np
     >>> draws = np.random.default_rng(0)
@@ -311,7 +319,7 @@ def inferred(
     owner: str, model: Any, train: Any, test: Any, make: Any, settings: dict[str, Any]
 ) -> tuple[Sides, MembershipInference]:
     """The rows that were looked at, and what the attacks told about them."""
-    seed = settings["random_state"]
+    seed = random_seed(owner, settings["random_state"])
     sides = look(owner, model, train, test, settings["sample"], np.random.default_rng(seed))
     scores = dict(_scores(model, train, test, sides.halves()[0]))
     if make is not None:

@@ -13,6 +13,7 @@ from sfumato.attack.membership.divergence import KLDivergence, kl_divergence
 from sfumato.attack.membership.inference import MembershipInference, checked_settings, inferred
 from sfumato.attack.membership.records import Quarter, Sides, quarters
 from sfumato.attack.report.html import AUDIENCE, write
+from sfumato.core.validation import RandomState
 from sfumato.data.interactions import Interactions
 from sfumato.privacy.statement import PrivacyStatement
 
@@ -100,7 +101,7 @@ def audit_model(
     shadows: int = 8,
     sample: int = 100_000,
     confidence: float = 0.95,
-    random_state: int = 0,
+    random_state: RandomState = 0,
 ) -> ModelAudit:
     """Measure what a model gives away about the ratings it learned from.
 

@@ -9,7 +9,7 @@ from typing import Any
 from sfumato.attack.profile_audit.epsilon_choice import LARGEST, EpsilonChoice, Progress, chosen
 from sfumato.attack.profile_audit.scenario import POPULARITY, AttackSettings, Point, Scenario
 from sfumato.attack.report.html import AUDIENCE, write
-from sfumato.core.validation import positive
+from sfumato.core.validation import RandomState, positive, renamed_arguments
 from sfumato.data.interactions import Interactions
 
 __all__ = ["ProfileAudit", "audit_profiles"]
@@ -131,6 +131,7 @@ class ProfileAudit:
         return f"ProfileAudit of {self.mechanism['kind']} ({AUDIENCE}): {self.sentence}"
 
 
+@renamed_arguments(k="n")
 def audit_profiles(
     interactions: Interactions,
     mechanism: Any,
@@ -139,8 +140,8 @@ def audit_profiles(
     max_recovery: float | None = None,
     known: float = 0.6,
     sample: int | None = None,
-    k: int = 10,
-    random_state: int = 0,
+    n: int = 10,
+    random_state: RandomState = 0,
     progress: Progress | None = None,
 ) -> ProfileAudit:
     """Measure what an attacker recovers of profiles that a mechanism releases.
@@ -154,7 +155,7 @@ def audit_profiles(
     raw data, which no release's guarantee covers), which is then looked at in place of the
     mechanism's own, None to choose none; known, the share of users whose raw profiles the attacker
     knows; sample, the most users who are attacked, by default 200, fewer (20 or more) where users x
-    items would exceed 2**22; k, nearest neighbours to find again; random_state, of the split, the
+    items would exceed 2**22; n, nearest neighbours to find again; random_state, of the split, the
     noise and the attacks; progress, None or a callback (done, total).
 
     >>> from sfumato.data import generate_world
@@ -166,7 +167,7 @@ def audit_profiles(
 
     Thesis 3.5; privacy and utility as there.
     """
-    scene = Scenario(OWNER, interactions, mechanism, AttackSettings(known, sample, k, random_state))
+    scene = Scenario(OWNER, interactions, mechanism, AttackSettings(known, sample, n, random_state))
     own, choice = scene.own_epsilon, None
     if max_recovery is not None:
         choice = chosen(OWNER, scene, max_recovery, LARGEST, progress)
@@ -185,7 +186,7 @@ def audit_profiles(
         },
         candidates=int(scene.candidates.size),
         mean_size=scene.mean_size,
-        neighbours=scene.k,
+        neighbours=scene.n,
         random_state=scene.settings.random_state,
         choice=choice,
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato.attack.profile_audit.scenario import AttackSettings, Point, Scenario
 from sfumato.attack.report.html import AUDIENCE
-from sfumato.core.validation import fraction, positive
+from sfumato.core.validation import RandomState, fraction, positive, renamed_arguments
 from sfumato.data.interactions import Interactions
 
 __all__ = ["LARGEST", "EpsilonChoice", "Progress", "choose_epsilon", "chosen"]
@@ -92,6 +92,7 @@ class EpsilonChoice:
         return f"EpsilonChoice ({AUDIENCE}): {self.sentence}"
 
 
+@renamed_arguments(k="n")
 def choose_epsilon(
     interactions: Interactions,
     mechanism: Any,
@@ -100,8 +101,8 @@ def choose_epsilon(
     largest: float = LARGEST,
     known: float = 0.6,
     sample: int | None = None,
-    k: int = 10,
-    random_state: int = 0,
+    n: int = 10,
+    random_state: RandomState = 0,
     progress: Progress | None = None,
 ) -> EpsilonChoice:
     """The largest epsilon at which the best attack recovers at most a share of typical profiles.
@@ -123,7 +124,7 @@ def choose_epsilon(
     >>> found.low <= found.epsilon <= found.high
     True
     """
-    scene = Scenario(OWNER, interactions, mechanism, AttackSettings(known, sample, k, random_state))
+    scene = Scenario(OWNER, interactions, mechanism, AttackSettings(known, sample, n, random_state))
     return chosen(OWNER, scene, max_recovery, largest, progress)
 
 

@@ -4,6 +4,7 @@ How many of each user's nearest neighbours a release finds: what it is still use
 """
 
 import math
+import warnings
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -17,7 +18,7 @@ from sfumato.attack.profile_audit.ground_truth import (
     size_prior,
     truth_matrix,
 )
-from sfumato.core.validation import one_of, whole
+from sfumato.core.validation import one_of, renamed_arguments, whole
 from sfumato.data.interactions import Interactions
 
 __all__ = [
@@ -32,7 +33,7 @@ __all__ = [
     "truth_matrix",
 ]
 
-MEASURES = one_of(("cosine", "jaccard", "inner"))
+METRICS = one_of(("cosine", "jaccard", "inner"))
 K = whole(1, 2**20)
 
 
@@ -40,62 +41,69 @@ K = whole(1, 2**20)
 class NeighbourRecall:
     """The share of true nearest neighbours that a release finds.
 
-    recall: the mean over users; error: its standard error; chance: what k users picked at random
-    would get; k; users, how many; recalls, of every user, not in `to_dict`.
+    recall: the mean over users; error: its standard error; chance: what n users picked at random
+    would get; n; users, how many; recalls, of every user, not in `to_dict`.
     """
 
     recall: float
     error: float
     chance: float
-    k: int
+    n: int
     users: int
     recalls: np.ndarray = field(repr=False, compare=False)
 
+    @property
+    def k(self) -> int:
+        """The old name of `n`."""
+        warnings.warn("NeighbourRecall: k is now called n.", DeprecationWarning, stacklevel=2)
+        return self.n
+
     def to_dict(self) -> dict[str, Any]:
-        """The figures as plain JSON values."""
-        names = ("recall", "error", "chance", "k", "users")
-        return {name: getattr(self, name) for name in names}
+        """The figures as plain JSON values; n is called k, as reports do."""
+        names = ("recall", "error", "chance", "n", "users")
+        return {"k" if name == "n" else name: getattr(self, name) for name in names}
 
 
+@renamed_arguments(k="n", measure="metric")
 def neighbour_recall(
-    released: Any, interactions: Interactions, k: int = 10, measure: str = "cosine"
+    released: Any, interactions: Interactions, n: int = 10, metric: str = "cosine"
 ) -> NeighbourRecall:
-    """How many of each user's k nearest on raw profiles are among the k nearest of the release.
+    """How many of each user's n nearest on raw profiles are among the n nearest of the release.
 
-    Guarantee: a user who is as near as the k-th nearest is as right as that one, but no more of
+    Guarantee: a user who is as near as the n-th nearest is as right as that one, but no more of
     them than there are places left. The standard error takes users as independent, though they are
     each other's neighbours.
     Parameters: released, profiles whose `nearest_rows` is asked; interactions, the raw profiles;
-    k, below the number of users; measure, "cosine", "jaccard" or "inner", for both. A place that
+    n, below the number of users; metric, "cosine", "jaccard" or "inner", for both. A place that
     the release leaves open, as at epsilon 0, finds nobody.
 
     >>> from types import SimpleNamespace
     >>> had = Interactions([1, 1, 2, 2, 3], ["tea", "rum", "tea", "rum", "ale"], [1] * 5)
     >>> mixed = SimpleNamespace(
     ...     users_=np.array([1, 2, 3]),
-    ...     nearest_rows=lambda rows, n, *, measure: (np.array([[1], [2], [0]]), None))
-    >>> told = neighbour_recall(mixed, had, k=1)
+    ...     nearest_rows=lambda rows, n, *, metric: (np.array([[1], [2], [0]]), None))
+    >>> told = neighbour_recall(mixed, had, n=1)
     >>> round(told.recall, 3), round(told.chance, 3)  # both others are as far from the third
     (0.667, 0.667)
 
-    Thesis 3.5.4, with k = 10.
+    Thesis 3.5.4, with n = 10.
     """
     owner = "neighbour_recall"
     users = np.asarray(released.users_)
-    k = whole(1, max(users.size - 1, 1)).check(owner, "k", k)
-    measure = MEASURES.check(owner, "measure", measure)
+    n = whole(1, max(users.size - 1, 1)).check(owner, "n", n)
+    metric = METRICS.check(owner, "metric", metric)
     if users.size < 2:
         raise ValueError(f"{owner}: released must hold at least 2 users.")
-    true = _Similarity(_matrix(interactions, users), measure)
+    true = _Similarity(_matrix(interactions, users), metric)
     recalls, chances = np.empty(users.size), np.empty(users.size)
     step = max(1, CELLS // users.size)
     for start in range(0, users.size, step):
         rows = np.arange(start, min(start + step, users.size))
-        found = np.asarray(released.nearest_rows(rows, k, measure=measure)[0])
-        recalls[rows], chances[rows] = _recalls(true.of(rows), found, rows, k)
+        found = np.asarray(released.nearest_rows(rows, n, metric=metric)[0])
+        recalls[rows], chances[rows] = _recalls(true.of(rows), found, rows, n)
     error = float(recalls.std(ddof=1)) / math.sqrt(recalls.size)
     return NeighbourRecall(
-        float(recalls.mean()), error, float(chances.mean()), k, users.size, recalls
+        float(recalls.mean()), error, float(chances.mean()), n, users.size, recalls
     )
 
 
@@ -114,18 +122,18 @@ class _Similarity:
     fraction, so that ties are ties; a root would make some of them differ.
     """
 
-    def __init__(self, matrix: Any, measure: str) -> None:
-        self._matrix, self._measure = matrix, measure
+    def __init__(self, matrix: Any, metric: str) -> None:
+        self._matrix, self._metric = matrix, metric
         self._turned = matrix.T.tocsr()
         self._sizes = np.asarray(matrix.sum(axis=1)).ravel()
 
     def of(self, rows: np.ndarray) -> np.ndarray:
         """The similarity of these rows to all."""
         common = (self._matrix[rows] @ self._turned).toarray()
-        if self._measure == "inner":
+        if self._metric == "inner":
             return np.asarray(common)
         own, other = self._sizes[rows, None], self._sizes[None]
-        if self._measure == "cosine":
+        if self._metric == "cosine":
             return np.asarray(common**2 / np.maximum(own * other, 1))
         return np.asarray(common / np.maximum(own + other - common, 1))
 

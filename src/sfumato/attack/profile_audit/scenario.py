@@ -26,7 +26,7 @@ from sfumato.attack.profile_audit.ground_truth import (
     truth_matrix,
 )
 from sfumato.core.ids import places
-from sfumato.core.validation import fraction, optional, positive, whole
+from sfumato.core.validation import fraction, optional, positive, random_seed, whole
 from sfumato.data.interactions import Interactions
 from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.profile import ReleasedProfiles
@@ -230,16 +230,16 @@ class AttackSettings:
 
     known: float
     sample: int | None
-    k: int
-    random_state: int
+    n: int
+    random_state: Any  # once checked, an int
 
     def checked(self, owner: str) -> "AttackSettings":
         """The settings in plain types, or ValueError naming what is wrong."""
         return AttackSettings(
             fraction.check(owner, "known", self.known),
             optional(whole(2, 2**31)).check(owner, "sample", self.sample),
-            whole(1, 2**20).check(owner, "k", self.k),
-            whole(0, 2**63 - 1).check(owner, "random_state", self.random_state),
+            whole(1, 2**20).check(owner, "n", self.n),
+            random_seed(owner, self.random_state),
         )
 
     def attacked(self, items: int) -> int:
@@ -271,7 +271,7 @@ class Scenario:
         known = interactions.filter(np.isin(coded.user_codes, order[: self.known_users]))
         self.rows = interactions.filter(np.isin(coded.user_codes, attacked))
         self.users, self.candidates = coded.user_ids[attacked], coded.item_ids
-        self.k = min(self.settings.k, self.users.size - 1)
+        self.n = min(self.settings.n, self.users.size - 1)
         self._attacker = Attacker.who_knows(known, self.candidates)
         self.learned = self._attacker.learned
         self._points: dict[float, Point] = {}
@@ -326,7 +326,7 @@ class Scenario:
 
     def _point(self, epsilon: float, seen: ReleasedProfiles, found: list[Any]) -> Point:
         size = max(round(self.mean_size), 1)
-        near = neighbour_recall(seen, self.rows, self.k)
+        near = neighbour_recall(seen, self.rows, self.n)
         about_item, about_each = profile_information(seen, size)
         names = list(found[0])
         granted = {name: [part[name][0] for part in found] for name in names}
@@ -360,7 +360,7 @@ class Scenario:
         if users.size < self.users.size:
             coded = rows.coded()
             rows = rows.filter((places(coded.user_ids, users) >= 0)[coded.user_codes])
-        source = InsecureSeededSource(self.settings.random_state + first)
+        source = InsecureSeededSource((self.settings.random_state + first) % 2**64)
         released: ReleasedProfiles = mechanism.release(rows, users=users, source=source)
         return released
 

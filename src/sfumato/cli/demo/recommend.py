@@ -39,8 +39,10 @@ EPSILON, DELTA = 8.0, 1e-6
 
 def models(console: Console, ratings: int = 400_000) -> list[dict[str, Any]]:
     """Fit, measure and attack each model; print the table and return its rows."""
-    world = generate_world(users=ratings // 100, items=1500, ratings=ratings, bounds=BOUNDS, seed=7)
-    train, _, test = world.interactions.split(0.8, 0.1, 0.1, seed=0)
+    world = generate_world(
+        users=ratings // 100, items=1500, ratings=ratings, bounds=BOUNDS, random_state=7
+    )
+    train, _, test = world.interactions.split(0.8, 0.1, 0.1, random_state=0)
     console.print(
         f"[bold cyan]Which recommender, and what does it give away?[/]  {len(train):,} generated "
         "ratings, stars 1 to 5"
@@ -123,7 +125,9 @@ NAMES = ("release", "one item", "whole profile", "neighbours found", "popularity
 
 def profiles(console: Console, users: int = 600) -> list[dict[str, Any]]:
     """Release and attack profiles; print the table and return its rows."""
-    world = generate_world(users=users, items=800, ratings=ITEMS * users, bounds=(1, 5), seed=7)
+    world = generate_world(
+        users=users, items=800, ratings=ITEMS * users, bounds=(1, 5), random_state=7
+    )
     had = world.interactions
     console.print(
         f"[bold cyan]What does a private profile hide?[/]  {users} generated users, about {ITEMS} "

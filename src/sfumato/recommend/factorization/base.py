@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     pass
 
 from sfumato.core.ids import distinct, ids_of, is_one, kind_of
-from sfumato.core.validation import one_of, whole
+from sfumato.core.validation import keyword_only, one_of, whole
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.recommend import sgd_dense as pairs
 from sfumato.recommend.base import BOUNDS, OPTIONAL_BOUNDS, Estimator, NotFittedError
@@ -160,8 +160,8 @@ class Factorization(Estimator, in_files=False):
 
         A score is the prediction before it is cut to the bounds, since cutting would tie the best;
         equal ones stand in the catalogue's order. A column of users gets two arrays of shape
-        (users, n), with score -inf (and item -1 or "") where fewer are left; one single id gets two
-        arrays of what is left.
+        (users, n), with score -inf (and item -1 or None) where fewer are left; one single id gets
+        two arrays of what is left.
         Parameters: users, a column or one id; n, from 1 up; exclude, Interactions whose items the
         user who stands beside them does not get (they are used and not kept); filter, a boolean
         mask over `catalogue_`.
@@ -202,12 +202,13 @@ class Factorization(Estimator, in_files=False):
         n = COUNT.check(type(self).__name__, "n", n)
         return parts(self, user, item, n)
 
+    @keyword_only("n")
     def recommend_fold_in(
         self,
         items: Any,
         ratings: Any = None,
-        n: int = 10,
         *,
+        n: int = 10,
         filter: Any = None,
         ridge: float | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:

@@ -27,7 +27,7 @@ class SketchedFactors(Factorization):
 
     >>> from sfumato.data import generate_world
     >>> from sfumato.recommend import PrivateFactorization
-    >>> world = generate_world(users=60, items=40, ratings=900, seed=1).interactions
+    >>> world = generate_world(users=60, items=40, ratings=900, random_state=1).interactions
     >>> model = PrivateFactorization(epsilon=8, delta=1e-6, bounds=(1, 5))
     >>> model = model.fit(world, users=range(60), catalogue=range(40))
     >>> small = SketchedFactors(cells=4096).fit(model)

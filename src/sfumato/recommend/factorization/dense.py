@@ -7,6 +7,7 @@ import numpy as np
 from numpy.random import Generator
 
 from sfumato.core.storage import Cells
+from sfumato.core.validation import RandomState
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.recommend import sgd_dense as factor_dense
@@ -30,7 +31,8 @@ class DenseFactorization(Descent):
     regularization, lambda; clip, the loss (r - prediction)**2 / 2 above which a rating
     is left out in that epoch; noise, the temperature of Langevin dynamics (1 samples the posterior
     of ratings with variance 1); threads, which share the tables without locks, so that two runs
-    differ; bounds, (low, high) of ratings, or None for those of the data; random_state.
+    differ; bounds, (low, high) of ratings, or None for those of the data; random_state, an int,
+    a numpy Generator or None.
 
     >>> from sfumato.data import Interactions
     >>> seen = Interactions(users=[1, 1, 2, 2], items=[10, 20, 10, 30], ratings=[5, 1, 4, 2])
@@ -60,7 +62,7 @@ class DenseFactorization(Descent):
         noise: float | None = None,
         threads: int = 1,
         bounds: tuple[float, float] | None = None,
-        random_state: int = 0,
+        random_state: RandomState = 0,
     ) -> None:
         self.factors, self.epochs, self.learning_rate, self.decay = (
             factors,
@@ -78,7 +80,7 @@ class DenseFactorization(Descent):
         """
         self._check_fitted()
         wanted = self.LIMITS["factors"].check(type(self).__name__, "factors", factors)
-        random = np.random.default_rng([self.random_state, wanted])
+        random = np.random.default_rng([self._check()["random_state"], wanted])
         tables = [_resized(_rows(table, self._factors), wanted, random) for table in self._tables()]
         self.factors = self._factors = wanted
         (self._user_table, self._item_table) = tables

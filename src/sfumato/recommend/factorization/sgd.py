@@ -18,7 +18,17 @@ import numpy as np
 from numpy.random import Generator
 
 from sfumato.core.ids import kind_of
-from sfumato.core.validation import Limit, between, flag, optional, positive, whole
+from sfumato.core.validation import (
+    RANDOM_STATE,
+    Limit,
+    RandomState,
+    between,
+    flag,
+    optional,
+    positive,
+    random_seed,
+    whole,
+)
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.recommend import sgd_dense as shuffle
 from sfumato.recommend.base import OPTIONAL_BOUNDS
@@ -144,7 +154,7 @@ class Descent(Factorization, in_files=False):
         "noise": optional(positive),
         "threads": whole(1, 256),
         "bounds": OPTIONAL_BOUNDS,
-        "random_state": whole(0),
+        "random_state": RANDOM_STATE,
     }
     STREAM: ClassVar[dict[str, str]] = {"bounds": "the scale of ratings"}  # what no batch tells
     clip: float | None
@@ -153,6 +163,8 @@ class Descent(Factorization, in_files=False):
     scale_: float  # of ratings: their width over that of five stars
     seen_: int  # ratings learned from
     hides_: bool  # whether all of them were clipped or noised
+    random_state: RandomState
+    _seed: int  # what random_state gave when learning began
 
     @property
     def privacy_label(self) -> Literal["none", "measured", "proved"]:
@@ -175,7 +187,7 @@ class Descent(Factorization, in_files=False):
         catalogue, what may be recommended, or the items of train; progress, called as
         progress(done, epochs, valid_rmse or None).
         """
-        plain = self._check()
+        plain = self._check() | {"random_state": self._new_seed()}
         self._check_train(train)
         self._check_enough(train)
         fresh = self._fresh(plain, train, catalogue)
@@ -211,7 +223,7 @@ class Descent(Factorization, in_files=False):
         diverges leaves the model as it was: while it runs, it takes as much memory again as the
         numbers that it changes, at most as all of them. Ctrl-C waits for its end.
         """
-        plain = self._check()
+        plain = self._check() | {"random_state": self._new_seed()}
         self._check_train(batch, "batch")
         known = "seen_" in self.__dict__
         if not known:
@@ -236,7 +248,17 @@ class Descent(Factorization, in_files=False):
         fresh.catalogue_ = self._catalogue_of(train, catalogue)
         fresh.user_kind_ = kind_of(train.users)
         fresh.history_, fresh.seen_, fresh.hides_ = [], 0, True
+        fresh._seed = plain["random_state"]
         return fresh
+
+    def _check(self) -> dict[str, Any]:
+        plain = super()._check()
+        if not isinstance(plain["random_state"], int):  # a file holds the number that was drawn
+            plain["random_state"] = self.__dict__.get("_seed", 0)
+        return plain
+
+    def _new_seed(self) -> int:
+        return random_seed(type(self).__name__, self.random_state)
 
     def _adopt(self, fresh: Self) -> Self:
         self.__dict__.update(fresh.__dict__)

@@ -14,7 +14,7 @@ from numpy.random import Generator
 
 from sfumato.core.hashing import hash_column
 from sfumato.core.storage import Cells
-from sfumato.core.validation import checked, one_of, optional, positive, whole
+from sfumato.core.validation import RandomState, checked, one_of, optional, positive, whole
 from sfumato.data.interactions import Interactions, item_seed
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.recommend import sgd_sketch_block as factor_block
@@ -231,7 +231,7 @@ class SketchFactorization(Descent):
         threads: int = 1,
         bounds: tuple[float, float] | None = None,
         seed: int = 0,
-        random_state: int = 0,
+        random_state: RandomState = 0,
     ) -> None:
         self.factors, self.depth, self.space_gain, self.cells = factors, depth, space_gain, cells
         self.layout, self.readout, self.active, self.seed = layout, readout, active, seed

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.recommend.metrics.ranking import as_column, filled
+from sfumato.recommend.metrics.ranking import as_column, filled, listed_column
 
 __all__ = ["coverage", "diversity", "novelty"]
 
@@ -17,7 +17,7 @@ def coverage(recommended: Any, catalogue: Any, *, scores: Any = None) -> float:
     """The share of the catalogue that is in some list.
 
     Parameters: recommended, users x places; catalogue, the ids that could be; scores, whose -inf
-    (or a mask, whose False) says that a place is empty; without them item -1 or "" says so.
+    (or a mask, whose False) says that a place is empty; without them item -1 or None says so.
 
     >>> coverage([[1, 2], [2, 3]], [1, 2, 3, 4])
     0.75
@@ -89,7 +89,7 @@ def _places(
     column = as_column(owner, ids, name)
     if not len(column) or pc.count_distinct(column).as_py() != len(column):
         raise ValueError(f"{owner}: {name} must be different ids, at least one.")
-    listed = as_column(owner, np.asarray(recommended), "recommended")
+    listed = listed_column(owner, recommended, told, column)
     if listed.type != column.type:
         raise TypeError(f"{owner}: {name} and recommended must both be whole numbers or texts.")
     found: pa.Array = pc.index_in(listed, value_set=column)

@@ -4,8 +4,8 @@ All take the same parameters. recommended: items, users x places, best first, no
 row. relevant: the items that were right, a pair of columns (row of recommended, item), or
 Interactions together with `users`, the user of each row; a pair told twice counts once, users who
 have no list are left out. scores: the scores of the items, whose -inf says that a place is empty,
-or a mask of the places that are not; without it a place is empty if its item is -1 or "", with
-which `recommend` fills lists (where that is an item of the catalogue, give scores).
+or a mask of the places that are not; without it a place is empty if its item is -1 or None, with
+which `recommend` fills lists (where -1 is an item of the catalogue, give scores).
 A user without a relevant item is left out of every mean, since nothing could be right; one with
 relevant items and an empty list counts 0. Where no user is left the answer is NaN.
 
@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.core.ids import NO_ID
 from sfumato.data import as_ids
 
 __all__ = [
@@ -28,6 +27,7 @@ __all__ = [
     "average_precision",
     "filled",
     "hit_rate",
+    "listed_column",
     "map_at_k",
     "matched",
     "mrr",
@@ -72,7 +72,7 @@ def matched(
     rows, items = _pairs(owner, relevant, users, told.shape[0])
     worth = None if gains is None else _worth(owner, gains, len(items))
     known = rows >= 0
-    codes, wanted, distinct = _coded(owner, recommended, items)
+    codes, wanted, distinct = _coded(owner, recommended, items, told)
     _refuse_repeats(owner, codes, told)
     keys = np.arange(told.shape[0])[:, None] * distinct + codes
     right = rows[known] * distinct + wanted[known]
@@ -92,7 +92,8 @@ def matched(
 def filled(owner: str, recommended: Any, scores: Any) -> np.ndarray:
     """The mask of the places that hold an item: whose score is above -inf, whatever its id.
 
-    Without scores, those whose id is not that of no item (-1 or ""), with which `recommend` fills.
+    Without scores, those whose id is not that of no item, -1 or None, with which `recommend` fills,
+    nor "", with which it filled before. None is never an item.
     """
     shape = np.shape(recommended)
     if len(shape) != 2 or 0 in shape:
@@ -100,17 +101,18 @@ def filled(owner: str, recommended: Any, scores: Any) -> np.ndarray:
             f"{owner}: recommended must be an array of users x places, neither of them 0, not of "
             f"shape {shape}; one user's list is a row of its own: items[None]."
         )
+    ids = np.asarray(recommended)
+    there = np.asarray(np.not_equal(ids, None) if ids.dtype == object else True, np.bool_)
     if scores is None:
-        ids = np.asarray(recommended)
-        return np.asarray(ids != NO_ID["integers" if ids.dtype.kind in "iu" else "text"])
+        return np.asarray((ids != (-1 if ids.dtype.kind in "iu" else "")) & there)
     told = np.asarray(scores)
     if told.shape != shape:
         raise ValueError(f"{owner}: scores must have the shape of recommended, {shape}.")
     if told.dtype == np.bool_:
-        return told
+        return told & there
     if np.isnan(told).any():
         raise ValueError(f"{owner}: scores must not be NaN; -inf says that there is no item.")
-    return np.asarray(told > -np.inf)
+    return np.asarray((told > -np.inf) & there)
 
 
 def as_column(owner: str, ids: Any, name: str) -> pa.Array:
@@ -118,6 +120,18 @@ def as_column(owner: str, ids: Any, name: str) -> pa.Array:
     flat = ids.reshape(-1) if isinstance(ids, np.ndarray) else ids
     column = as_ids(flat, f"{owner}: {name}")
     return pa.array(column) if isinstance(column, np.ndarray) else column.combine_chunks()
+
+
+def listed_column(owner: str, recommended: Any, told: np.ndarray, like: pa.Array) -> pa.Array:
+    """The listed items as one Arrow column; an empty place holds some id, whichever.
+
+    Parameters: told, the mask of the places that hold an item; like, ids of the same kind.
+    """
+    ids = np.asarray(recommended)
+    if ids.dtype == object and not told.all():
+        some = ids[told][0] if told.any() else like[0].as_py() if len(like) else ""
+        ids = np.where(told, ids, some)
+    return as_column(owner, ids, "recommended")
 
 
 def _pairs(owner: str, relevant: Any, users: Any, size: int) -> tuple[np.ndarray, pa.Array]:
@@ -156,9 +170,11 @@ def _worth(owner: str, gains: Any, size: int) -> np.ndarray:
     return worth
 
 
-def _coded(owner: str, recommended: Any, items: pa.Array) -> tuple[np.ndarray, np.ndarray, int]:
+def _coded(
+    owner: str, recommended: Any, items: pa.Array, told: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, int]:
     """Both sets of items as numbers, the same for the same item, and how many there are."""
-    lists = as_column(owner, np.asarray(recommended), "recommended")
+    lists = listed_column(owner, recommended, told, items)
     _same_kind(owner, "items", lists, items)
     both = pa.chunked_array([lists, items.cast(lists.type)]).combine_chunks().dictionary_encode()
     codes = both.indices.to_numpy().astype(np.int64)

@@ -1,5 +1,6 @@
 """How good a recommender is: errors of ratings, quality of ranked lists, and both of a model."""
 
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -120,10 +121,10 @@ def evaluate(
     where n is given also all of `ranked` on lists of that many items for every user of the test
     set, `coverage`, and `places`, how many items that is. For the curator: it is computed from raw
     data and is no part of a release.
-    Parameters: model, with predict(users, items) and, for lists, recommend(users, n, exclude=) and
-    catalogue_; test, Interactions, not empty; n, from 1 up, or None; exclude, the interactions that
-    are not to be recommended again, usually the training set; relevant_from, the rating from which
-    on an item of the test set was right; None, all of them.
+    Parameters: model, with predict(users, items) and, for lists, recommend(users, n, exclude=), or
+    user_items= in place of exclude, and catalogue_; test, Interactions, not empty; n, from 1 up, or
+    None; exclude, the interactions that are not to be recommended again, usually the training set;
+    relevant_from, the rating from which on an item of the test set was right; None, all of them.
     """
     if not len(test):
         raise ValueError("evaluate: test must have at least one row.")
@@ -142,7 +143,9 @@ def _lists(
     model: Any, test: Any, n: int, exclude: Any, relevant_from: float | None
 ) -> dict[str, float]:
     coded = test.coded()
-    items, scores = model.recommend(coded.user_ids, n, exclude=exclude)
+    # What a user had is what neighbour releases recommend from, and what others leave out.
+    own = "user_items" if "user_items" in signature(model.recommend).parameters else "exclude"
+    items, scores = model.recommend(coded.user_ids, n, **{own: exclude})
     least = -np.inf if relevant_from is None else relevant_from
     right = np.asarray(test.ratings >= least)
     told = ranked(items, (coded.user_codes[right], test.items[right]), scores=scores)

@@ -38,7 +38,7 @@ def neighbours(profiles: Profiles, rows: np.ndarray, told: dict[str, Any]) -> Ne
     found, near = np.full((rows.size, count), -1, np.int64), np.full((rows.size, count), -np.inf)
     there = rows >= 0
     if there.any():
-        asked = profiles.nearest_rows(rows[there], count, measure=told["measure"])
+        asked = profiles.nearest_rows(rows[there], count, metric=told["metric"])
         found[there], near[there] = asked
     return weighed(found, near, told)
 
@@ -49,7 +49,7 @@ def weighed(found: np.ndarray, near: np.ndarray, told: dict[str, Any]) -> Near:
     with np.errstate(invalid="ignore"):  # NaN is nobody's similarity
         chosen = (found >= 0) & (near > 0) & (near >= least) & (near < np.inf)
     # Noise puts estimates of cosine and Jaccard above 1, which nobody's similarity is.
-    alike = near if told["measure"] == "inner" else np.minimum(near, 1.0)
+    alike = near if told["metric"] == "inner" else np.minimum(near, 1.0)
     weights = np.where(chosen, alike if told["weighting"] == "similarity" else 1.0, 0.0)
     sums = weights.sum(axis=1, keepdims=True)
     return np.where(chosen, found, -1), np.divide(weights, sums, out=weights, where=sums > 0)
@@ -72,7 +72,7 @@ def checked_profiles(owner: str, profiles: Any, told: dict[str, Any]) -> Any:
         raise ValueError(f"{owner}: train must have at least one profile, not 0.")
     if not isinstance(profiles, RawProfiles):
         for name, raw, other in (
-            ("measure", "pearson", "cosine, jaccard or inner"),
+            ("metric", "pearson", "cosine, jaccard or inner"),
             ("predicts", "ratings", "memberships"),
         ):
             if told[name] == raw:
@@ -103,7 +103,7 @@ def shelf_of(owner: str, profiles: Any, catalogue: Any) -> Catalogue:
 
 
 def nearest_to(
-    profiles: Any, items: np.ndarray, n: int, measure: str
+    profiles: Any, items: np.ndarray, n: int, metric: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """The rows most like somebody who has these items, (1, n), and how alike they are.
 
@@ -111,24 +111,24 @@ def nearest_to(
     sum of their memberships, and the rest follows from `estimate_size`.
     """
     if items.size and hasattr(profiles, "nearest_to"):
-        found, near = profiles.nearest_to(items, n, measure=measure)
+        found, near = profiles.nearest_to(items, n, metric=metric)
         return np.asarray(found), np.asarray(near)
     places, scores = np.full((1, n), -1, np.int64), np.full((1, n), -np.inf)
     if items.size:
-        largest.largest(_alike(profiles, unique(items), measure)[None], places, scores)
+        largest.largest(_alike(profiles, unique(items), metric)[None], places, scores)
     return places, scores
 
 
-def _alike(profiles: Any, items: np.ndarray, measure: str) -> np.ndarray:
+def _alike(profiles: Any, items: np.ndarray, metric: str) -> np.ndarray:
     rows = np.arange(len(profiles.users_))
     common = np.zeros(rows.size)
     for part in parts(rows, max(1, BLOCK // items.size)):
         common[part] = memberships(profiles, items, part).sum(axis=1)
-    if measure == "inner":
+    if metric == "inner":
         return common
     # Noise may put a size near 0, which would make everything alike.
     sizes = np.maximum(np.nan_to_num(profiles.estimate_size(), nan=1.0), 1.0)
-    if measure == "jaccard":
+    if metric == "jaccard":
         alike = common / np.maximum(sizes + items.size - common, 1.0)
     else:
         alike = common / np.sqrt(sizes * items.size)

@@ -6,16 +6,16 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from sfumato.core.ids import ids_of, unique
-from sfumato.core.validation import one_of, whole
+from sfumato.core.validation import one_of, renamed_arguments, whole
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.recommend import cooccurrence as overlaps
 from sfumato.recommend.catalogue import SortedCatalogue
 
-__all__ = ["MEASURES", "Profiles", "RawProfiles"]
+__all__ = ["METRICS", "Profiles", "RawProfiles"]
 
 CODES = {"cosine": overlaps.COSINE, "jaccard": overlaps.JACCARD, "inner": overlaps.INNER}
-MEASURES = (*CODES, "pearson")
-MEASURE = one_of(MEASURES)
+METRICS = (*CODES, "pearson")
+METRIC = one_of(METRICS)
 COMMON = whole(1, 2**31 - 1)
 THREADS = whole(1, 256)
 PLACES = whole(1, 2**31 - 1)
@@ -36,7 +36,7 @@ class Profiles(Protocol):
     @property
     def users_(self) -> np.ndarray: ...
 
-    def nearest_rows(self, rows: Any, n: int = 10, *, measure: str = "cosine") -> Near: ...
+    def nearest_rows(self, rows: Any, n: int = 10, *, metric: str = "cosine") -> Near: ...
 
     def memberships(self, items: Any, rows: Any = None) -> np.ndarray: ...
 
@@ -123,28 +123,30 @@ class RawProfiles:
         """How many items each user has; exact here."""
         return self._sizes.astype(np.float64)
 
-    def nearest_rows(self, rows: Any, n: int = 10, *, measure: str = "cosine") -> Near:
+    @renamed_arguments(measure="metric")
+    def nearest_rows(self, rows: Any, n: int = 10, *, metric: str = "cosine") -> Near:
         """The n other rows most like each of these, and how alike they are; -1 and -inf for none.
 
-        Parameters: rows, a column of row numbers; n, from 1 up; measure, one of the four.
+        Parameters: rows, a column of row numbers; n, from 1 up; metric, one of the four.
         """
         asked = self._checked(rows)
         mine = _Queries(self._starts, self._items, self._centred)
-        return self._nearest(mine, asked, asked, n, measure)
+        return self._nearest(mine, asked, asked, n, metric)
 
-    def nearest_to(self, items: Any, n: int = 10, *, measure: str = "cosine") -> Near:
+    @renamed_arguments(measure="metric")
+    def nearest_to(self, items: Any, n: int = 10, *, metric: str = "cosine") -> Near:
         """As `nearest_rows`, one row of answers, for somebody who has these items.
 
         Items that no user has count in the size of the profile, and are in nobody's else.
         """
-        if measure == "pearson":
-            raise ValueError(f"RawProfiles: measure must be one of {tuple(CODES)} without ratings.")
+        if metric == "pearson":
+            raise ValueError(f"RawProfiles: metric must be one of {tuple(CODES)} without ratings.")
         ids = unique(ids_of(items, "items"))
         codes = self._known.places(ids)
         # The code after the last stands for all items that no user has: its list is empty.
         codes = np.where(codes < 0, self.items_.size, codes).astype(np.int32)
         guest = _Queries(np.array([0, codes.size]), codes, np.zeros(codes.size))
-        return self._nearest(guest, np.zeros(1, np.int64), np.full(1, -1), n, measure)
+        return self._nearest(guest, np.zeros(1, np.int64), np.full(1, -1), n, metric)
 
     def memberships(self, items: Any, rows: Any = None) -> np.ndarray:
         """1 where the row has the item, else 0: float64, rows x items."""
@@ -172,17 +174,17 @@ class RawProfiles:
         return out[:, back]
 
     def _nearest(
-        self, queries: "_Queries", rows: np.ndarray, own: np.ndarray, n: int, measure: str
+        self, queries: "_Queries", rows: np.ndarray, own: np.ndarray, n: int, metric: str
     ) -> Near:
         """The best of each query, found by threads that share out the queries."""
-        measure = MEASURE.check("RawProfiles", "measure", measure)
+        metric = METRIC.check("RawProfiles", "metric", metric)
         n = PLACES.check("RawProfiles", "n", n)
         found = np.full((rows.size, n), -1, np.int64)
         near = np.full((rows.size, n), -np.inf)
 
         def part(start: int) -> None:
             here = slice(start, start + step)
-            asked = queries, rows[here], own[here], measure
+            asked = queries, rows[here], own[here], metric
             self._find(*asked, found[here], near[here])
 
         step = max(1, -(-rows.size // self.threads))
@@ -198,17 +200,17 @@ class RawProfiles:
         queries: "_Queries",
         rows: np.ndarray,
         own: np.ndarray,
-        measure: str,
+        metric: str,
         found: np.ndarray,
         near: np.ndarray,
     ) -> None:
-        if measure == "pearson":
+        if metric == "pearson":
             index, sums = (self._ends, self._holders, self._told), np.zeros((len(self), 8))
             asked = *queries, rows, own, self.least_common
             overlaps.correlated(*index, *asked, sums, found, near)
         else:
             index = self._ends, self._holders, self._sizes
-            sets = *queries[:2], rows, own, CODES[measure], self.least_common
+            sets = *queries[:2], rows, own, CODES[metric], self.least_common
             overlaps.nearest(*index, *sets, found, near)
 
     def _checked(self, rows: Any) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Neighbours: what users who are alike have, from raw profiles and from released ones alike."""
 
 import math
+import warnings
 from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
@@ -8,7 +9,17 @@ import numpy as np
 
 from sfumato.core.deprecation import renamed_method
 from sfumato.core.ids import distinct, is_one, kind_of
-from sfumato.core.validation import Limit, between, flag, number, one_of, optional, whole
+from sfumato.core.validation import (
+    Limit,
+    between,
+    flag,
+    keyword_only,
+    number,
+    one_of,
+    optional,
+    renamed_arguments,
+    whole,
+)
 from sfumato.data.interactions import Interactions
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.recommend.base import Label, NotFittedError, Parameters, label_of
@@ -28,7 +39,7 @@ from sfumato.recommend.neighbours.popularity_shrinkage import (
     spaced,
     weighted_memberships,
 )
-from sfumato.recommend.neighbours.profiles import MEASURES, Profiles, RawProfiles
+from sfumato.recommend.neighbours.profiles import METRICS, Profiles, RawProfiles
 from sfumato.recommend.ranking import (
     barred,
     best,
@@ -59,7 +70,7 @@ class UserNeighbours(Parameters):
     Whoever has no neighbours, or is not in the profiles, is answered by the mean of all profiles; a
     release whose noise hides everything scores all items 0.
     Parameters: neighbours, at most, None for all; threshold, the least similarity of a neighbour;
-    measure, cosine, jaccard or inner, and pearson of raw ratings; weighting, of neighbours: by
+    metric, cosine, jaccard or inner, and pearson of raw ratings; weighting, of neighbours: by
     "similarity" or "equal"; shrink, whether scores are drawn towards the mean of all profiles by
     as much as neighbours vary by chance and noise (else noisy ones are taken at their word);
     predicts, "memberships" or, from raw profiles, "ratings"; threads, that compare raw profiles.
@@ -78,7 +89,7 @@ class UserNeighbours(Parameters):
     LIMITS: ClassVar[dict[str, Limit]] = {
         "neighbours": optional(COUNT),
         "threshold": optional(between(-1, math.inf)),
-        "measure": one_of(MEASURES),
+        "metric": one_of(METRICS),
         "weighting": one_of(("similarity", "equal")),
         "shrink": flag,
         "predicts": one_of(("memberships", "ratings")),
@@ -88,20 +99,32 @@ class UserNeighbours(Parameters):
     catalogue_: Catalogue
     crowd_: PopularityPrior
 
+    @renamed_arguments(measure="metric")
     def __init__(
         self,
         *,
         neighbours: int | None = 50,
         threshold: float | None = None,
-        measure: str = "cosine",
+        metric: str = "cosine",
         weighting: str = "similarity",
         shrink: bool = True,
         predicts: str = "memberships",
         threads: int = 1,
     ) -> None:
         self.neighbours, self.threshold = neighbours, threshold
-        self.measure, self.weighting, self.shrink = measure, weighting, shrink
+        self.metric, self.weighting, self.shrink = metric, weighting, shrink
         self.predicts, self.threads = predicts, threads
+
+    @renamed_arguments(measure="metric")
+    def set_params(self, **params: Any) -> Self:
+        """Change parameters; the next `fit` checks and uses them, what was learned stays."""
+        return super().set_params(**params)
+
+    @property
+    def measure(self) -> str:
+        """The old name of `metric`."""
+        warnings.warn("UserNeighbours: measure is now metric.", DeprecationWarning, stacklevel=2)
+        return self.metric
 
     def fit(self, train: Any, *, catalogue: Any = None) -> Self:
         """Take over profiles and look at what neighbours are worth; nothing else is learned.
@@ -158,8 +181,8 @@ class UserNeighbours(Parameters):
         """The n best items of the catalogue for each user, and their scores, best first.
 
         Equal scores stand in the catalogue's order. A column of users gets two arrays of shape
-        (users, n), with score -inf (and item -1 or "") where fewer are left; one single id gets two
-        arrays of what is left.
+        (users, n), with score -inf (and item -1 or None) where fewer are left; one single id gets
+        two arrays of what is left.
         Parameters: users, a column or one id; n, from 1 up; exclude, Interactions whose items the
         user beside them does not get (also on raw profiles: own items are not left out unasked);
         filter, a boolean mask over `catalogue_`; minimum, the least score that is told.
@@ -175,8 +198,9 @@ class UserNeighbours(Parameters):
             found[part], scores[part] = best(told, n, minimum)
         return listing(self.catalogue_, found, scores, is_one(users))
 
+    @keyword_only("n")
     def recommend_fold_in(
-        self, items: Any, n: int = 10, *, filter: Any = None, minimum: float | None = None
+        self, items: Any, *, n: int = 10, filter: Any = None, minimum: float | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """The n best items for somebody who has these, which are not listed again; none is kept.
 
@@ -187,8 +211,8 @@ class UserNeighbours(Parameters):
         n, minimum = _asked_for(n, minimum)
         what = fitting("UserNeighbours", "items", items, self.catalogue_.kind)
         allowed = check_filter("UserNeighbours", filter, self.catalogue_)
-        count, measure = most(self.profiles_, self._told), self._told["measure"]
-        near, weights = weighed(*nearest_to(self.profiles_, what, count, measure), self._told)
+        count, metric = most(self.profiles_, self._told), self._told["metric"]
+        near, weights = weighed(*nearest_to(self.profiles_, what, count, metric), self._told)
         seen = listed(what, self.catalogue_)
         told = barred(self._scores(near, weights), allowed, seen, slice(0, 1))
         return listing(self.catalogue_, *best(told, n, minimum), True)
@@ -207,7 +231,7 @@ class UserNeighbours(Parameters):
         rows = self._known.places(who)
         found, near = np.full((who.size, n), -1, np.int64), np.full((who.size, n), -np.inf)
         there = rows >= 0
-        asked = self.profiles_.nearest_rows(rows[there], n, measure=self._told["measure"])
+        asked = self.profiles_.nearest_rows(rows[there], n, metric=self._told["metric"])
         found[there], near[there] = asked
         return listing(self._known, found, near, is_one(users))
 

@@ -194,7 +194,7 @@ class PrivateFactorization(PrivateFile):
     start and of the sample of a user's ratings.
 
     >>> from sfumato.data import generate_world
-    >>> world = generate_world(users=60, items=40, ratings=900, seed=1).interactions
+    >>> world = generate_world(users=60, items=40, ratings=900, random_state=1).interactions
     >>> model = PrivateFactorization(epsilon=8, delta=1e-6, bounds=(1, 5))
     >>> model.fit(world, users=range(60), catalogue=range(40)).predict(3, [1, 2]).shape
     (2,)

@@ -11,7 +11,16 @@ import numpy as np
 
 from sfumato.core.deprecation import renamed_method
 from sfumato.core.ids import places_by_text, texts
-from sfumato.core.validation import DELTA, Limit, one_of, optional, positive, whole
+from sfumato.core.validation import (
+    DELTA,
+    Limit,
+    keyword_only,
+    one_of,
+    optional,
+    positive,
+    renamed_arguments,
+    whole,
+)
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.recommend import cooccurrence as kernels
 from sfumato.privacy.accounting.calibration import gaussian_sigma_l2
@@ -238,17 +247,19 @@ class PrivateNeighbours(Parameters):
         """Bytes of the release, the catalogue included."""
         return self._released().nbytes
 
+    @renamed_arguments(exclude="user_items")
     def recommend(
-        self, users: Any, n: int = 10, *, exclude: Any, filter: Any = None
+        self, users: Any, n: int = 10, *, user_items: Any, filter: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """As `ReleasedNeighbours.recommend`: from the users' own items, told in `exclude`."""
-        return self._released().recommend(users, n, exclude=exclude, filter=filter)
+        """As `ReleasedNeighbours.recommend`: from the users' own items, `user_items`."""
+        return self._released().recommend(users, n, user_items=user_items, filter=filter)
 
+    @keyword_only("n")
     def recommend_fold_in(
-        self, items: Any, n: int = 10, *, filter: Any = None
+        self, items: Any, *, n: int = 10, filter: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """As `ReleasedNeighbours.recommend_fold_in`."""
-        return self._released().recommend_fold_in(items, n, filter=filter)
+        return self._released().recommend_fold_in(items, n=n, filter=filter)
 
     recommend_guest = renamed_method("recommend_guest", "recommend_fold_in")
 

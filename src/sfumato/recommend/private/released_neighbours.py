@@ -17,7 +17,15 @@ from sfumato.core.file_format import packed_file
 from sfumato.core.hashing import hash_column
 from sfumato.core.ids import ids_of, is_one
 from sfumato.core.storage import Cells
-from sfumato.core.validation import flag, one_of, positive, whole
+from sfumato.core.validation import (
+    flag,
+    keyword_only,
+    one_of,
+    positive,
+    renamed_arguments,
+    whole,
+)
+from sfumato.data.interactions import Interactions
 from sfumato.kernels.sketch import counters
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.noise.distribution import LAWS, NoiseLaw
@@ -196,8 +204,8 @@ class ReleasedNeighbours(Release):
         """The items most often had together with each item, beyond what popularity explains.
 
         For a column of items arrays of items x n: ids, and weights above 0; a place without a
-        neighbour that stands out of the noise has weight -inf and id -1 or "". For one item columns
-        of what there is.
+        neighbour that stands out of the noise has weight -inf and id -1 or None. For one item
+        columns of what there is.
         """
         near, places = self._near, self._places(items)
         n = N.check("ReleasedNeighbours", "n", n)
@@ -209,28 +217,36 @@ class ReleasedNeighbours(Release):
         weights[:, :most] = np.where(strong > 0, strong, -np.inf)
         return self._answer(found, weights, is_one(items))
 
+    @renamed_arguments(exclude="user_items")
     def recommend(
-        self, users: Any, n: int = 10, *, exclude: Any, filter: Any = None
+        self, users: Any, n: int = 10, *, user_items: Any, filter: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """The n best items of each user, from the user's own items, which are not listed again.
 
-        Parameters: users, a column of ids, or one; n, from 1 up; exclude, Interactions that hold
+        Parameters: users, a column of ids, or one; n, from 1 up; user_items, Interactions that hold
         the users' own items (asked for each time, never kept; ratings play no part), a user who has
         none there gets the most popular; filter, a mask over the catalogue. For a column arrays of
-        users x n, a place without an item having score -inf and item -1 or ""; for one user columns
-        of what is left.
+        users x n, a place without an item having score -inf and item -1 or None; for one user
+        columns of what is left.
         """
+        if not isinstance(user_items, Interactions):
+            kind = type(user_items).__name__
+            raise TypeError(
+                f"ReleasedNeighbours: user_items must be Interactions of the users' own items, not "
+                f"{kind}."
+            )
         asked = ids_of(users, "users")
-        rows = Catalogue(asked).places(exclude.users) if asked.size else np.empty(0, np.int64)
+        rows = Catalogue(asked).places(user_items.users) if asked.size else np.empty(0, np.int64)
         if asked.size and len(Catalogue(asked)) != asked.size:
             raise ValueError("ReleasedNeighbours: users must be different ids.")
-        items = self.catalogue_.places(exclude.items)
+        items = self.catalogue_.places(user_items.items)
         known = (rows >= 0) & (items >= 0)
         found, scores = self._best(rows[known], items[known], asked.size, n, filter)
         return self._answer(found, scores, is_one(users))
 
+    @keyword_only("n")
     def recommend_fold_in(
-        self, items: Any, n: int = 10, *, filter: Any = None
+        self, items: Any, *, n: int = 10, filter: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """The n best items for somebody who has these, which are not listed again."""
         places = self.catalogue_.places(items)

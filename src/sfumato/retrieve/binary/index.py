@@ -164,6 +164,8 @@ class BinaryIndex:
     ) -> tuple[np.ndarray, np.ndarray]:
         """The k best vectors of each query: scores, float32, and ids, int64, best first.
 
+        The order of the answers and the name `k` are those of faiss, whose indexes this one stands
+        in for; everything else in Sfumato takes `n` and answers (ids, scores).
         A matrix of queries gets arrays of shape (queries, k), one vector of shape (dimension,) gets
         two of shape (k,). Where fewer than k are left, the score is -inf and the id -1; so is all
         of an index that is empty. Every score estimates (or is) the cosine or inner product.
@@ -184,7 +186,7 @@ class BinaryIndex:
         one = is_vector(Q)
         queries = matrix(OWNER, np.asarray(Q)[None] if one else Q, now and now.fitted.dimension)
         check_vectors(OWNER, self.metric, queries)
-        check_answers(OWNER, len(queries), k)
+        check_answers(OWNER, len(queries), "k", k)
         alive = allowed_bits(OWNER, filter, held)
         if now is None:
             scores, ids = padding(len(queries), k)

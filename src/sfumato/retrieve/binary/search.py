@@ -53,12 +53,12 @@ def search(
     return scores, ids
 
 
-def check_answers(owner: str, queries: int, k: int) -> None:
+def check_answers(owner: str, queries: int, name: str, number: int) -> None:
     """Raise ValueError where the answers alone would take gigabytes."""
-    if queries * k > MOST:
+    if queries * number > MOST:
         raise ValueError(
-            f"{owner}: k times the number of queries must be at most 2**28, not {k} * {queries}; "
-            "take a smaller k, or ask fewer queries at a time."
+            f"{owner}: {name} times the number of queries must be at most 2**28, not {number} * "
+            f"{queries}; take a smaller {name}, or ask fewer queries at a time."
         )
 
 

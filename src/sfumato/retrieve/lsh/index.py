@@ -6,7 +6,16 @@ from typing import Any, Self
 
 import numpy as np
 
-from sfumato.core.validation import flag, fraction, number, one_of, optional, positive, whole
+from sfumato.core.validation import (
+    flag,
+    fraction,
+    number,
+    one_of,
+    optional,
+    positive,
+    renamed_arguments,
+    whole,
+)
 from sfumato.retrieve.binary import store as known
 from sfumato.retrieve.binary.search import check_answers, padding
 from sfumato.retrieve.lsh.amplification import bands_and_rows, candidate_probability
@@ -56,7 +65,7 @@ class LshIndex:
     are at most 2**26.
 
     >>> index = LshIndex(bands=8, rows=2).add([7, 3, 5], [[1, 0], [0, 1], [1, 0.1]])
-    >>> scores, ids = index.search([[2, 0]], k=2)
+    >>> ids, scores = index.search([[2, 0]], n=2)
     >>> ids, scores.round(3)
     (array([[7, 5]]), array([[1.   , 0.995]], dtype=float32))
 
@@ -227,33 +236,34 @@ class LshIndex:
         wanted[rows[rows >= 0]] = True
         return np.asarray(wanted[now.rows()])
 
+    @renamed_arguments(k="n")
     def search(
         self,
         Q: Any,
-        k: int = 10,
+        n: int = 10,
         *,
         filter: Any = None,
         without: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The k best candidates of each query: scores, float32, and ids, int64, best first.
+        """The n best candidates of each query: ids, int64, and scores, float32, best first.
 
         Scores are true cosines, inner products or minus distances. A matrix of queries gets arrays
-        of shape (queries, k), one vector two of shape (k,); where fewer candidates are left, the
-        score is -inf and the id -1.
-        Parameters: Q, queries; k, from 1 up, times queries at most 2**28; filter, a boolean mask
+        of shape (queries, n), one vector two of shape (n,); where fewer candidates are left, the
+        id is -1 and the score -inf. `BinaryIndex.search` answers in the order of faiss instead.
+        Parameters: Q, queries; n, from 1 up, times queries at most 2**28; filter, a boolean mask
         over `ids`, as `mask` makes; without, ids that query q does not get, as (starts, ids) in the
         form of `candidates`; unknown ones are passed over.
         """
-        k, now, one = COUNT.check(OWNER, "k", k), self._now, is_vector(Q)
+        n, now, one = COUNT.check(OWNER, "n", n), self._now, is_vector(Q)
         queries = self._matrix(np.asarray(Q)[None] if one else Q, now)
-        check_answers(OWNER, len(queries), k)
+        check_answers(OWNER, len(queries), "n", n)
         if not self.keep_vectors:
             raise ValueError(f"{OWNER}: no vectors are kept to be scored; use candidates.")
         if now is None:
-            scores, found = padding(len(queries), k)
+            scores, found = padding(len(queries), n)
         else:
-            scores, found = self._search(now, queries, k, filter, without)
-        return (scores[0], found[0]) if one else (scores, found)
+            scores, found = self._search(now, queries, n, filter, without)
+        return (found[0], scores[0]) if one else (found, scores)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index, without removed rows, to a file that is complete or not there."""
@@ -274,13 +284,13 @@ class LshIndex:
         return index
 
     def _search(
-        self, now: Tabled, queries: np.ndarray, k: int, filter: Any, without: Any
+        self, now: Tabled, queries: np.ndarray, n: int, filter: Any, without: Any
     ) -> tuple[np.ndarray, np.ndarray]:
         assert now.vectors is not None
         asked, lines = self._asked(now, queries, filter), self.metric == "euclidean"
         if without is not None:
             asked = asked._replace(without=Without.of(OWNER, now, len(queries), without))
-        scores, rows = best(now.buckets, asked, now.vectors, k, euclidean=lines)
+        scores, rows = best(now.buckets, asked, now.vectors, n, euclidean=lines)
         return scores, np.where(rows >= 0, now.ids[rows], -1) if now.count else rows
 
     def _asked(self, now: Tabled, queries: np.ndarray, filter: Any) -> Asked:

@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.core.arrays import real_weights, whole_weights
 from sfumato.core.hashing import BLOCK, KeyColumn, hash_column
 from sfumato.core.storage import Cells
-from sfumato.core.validation import fraction, one_of, whole
+from sfumato.core.validation import fraction, one_of, renamed_arguments, whole
 from sfumato.kernels.sketch import counters
 from sfumato.privacy.release import ReleaseOptions, ReleaseTerms
 from sfumato.sketch.base import (
@@ -74,19 +74,20 @@ class ReleasedCountSketch(NoisyTable):
                 part[:] = self._median(hashes)
         return out
 
-    def heavy_hitters(self, k: int, candidates: Any = None) -> tuple[list[Any], np.ndarray]:
-        """The k candidates of the largest weight, whatever its sign, and their estimates by median.
+    @renamed_arguments(k="n")
+    def heavy_hitters(self, n: int, candidates: Any = None) -> tuple[list[Any], np.ndarray]:
+        """The n candidates of the largest weight, whatever its sign, and their estimates by median.
 
-        Parameters: k, how many; candidates, a public column of keys to choose among, such as the
+        Parameters: n, how many; candidates, a public column of keys to choose among, such as the
         catalogue: which keys occurred is not released.
         """
-        k = whole(1).check("ReleasedCountSketch", "k", k)
+        n = whole(1).check("ReleasedCountSketch", "n", n)
         if candidates is None:
             raise ValueError(
                 "ReleasedCountSketch: a release remembers no keys; give candidates, a public "
                 "column of keys to choose among."
             )
-        return largest(k, KeyColumn(candidates), self.seed, self._median)
+        return largest(n, KeyColumn(candidates), self.seed, self._median)
 
     def error_bound(self, confidence: float = 0.99) -> float:
         """What an estimate may be off by, with this probability for each key.
@@ -236,22 +237,23 @@ class CountSketch(KeyedSketch):
                 out[rows] = self._median(hashes)
         return out
 
-    def heavy_hitters(self, k: int, candidates: Any = None) -> tuple[list[Any], np.ndarray]:
-        """The k keys of the largest weight, whatever its sign, and their estimates, largest first.
+    @renamed_arguments(k="n")
+    def heavy_hitters(self, n: int, candidates: Any = None) -> tuple[list[Any], np.ndarray]:
+        """The n keys of the largest weight, whatever its sign, and their estimates, largest first.
 
         They are found and estimated by the median of the rows even where `combine` is the mean: one
         huge key that shares a cell would lift any other into a list by means.
-        Parameters: k, how many; candidates, a column of keys to choose among; without it the keys
+        Parameters: n, how many; candidates, a column of keys to choose among; without it the keys
         that the sketch tracked.
         """
-        k = whole(1).check("CountSketch", "k", k)
+        n = whole(1).check("CountSketch", "n", n)
         if candidates is not None:
-            return largest(k, self._key_column(candidates), self.seed, self._median)
+            return largest(n, self._key_column(candidates), self.seed, self._median)
         if not self.track:
-            raise ValueError("CountSketch: track is 0; build it with track=k or give candidates.")
+            raise ValueError("CountSketch: track is 0; build it with track=n or give candidates.")
         tracked = self._candidates()
         value = self._median(tracked.hashes)
-        best = np.argsort(-np.abs(value), kind="stable")[:k]
+        best = np.argsort(-np.abs(value), kind="stable")[:n]
         return [shown(tracked.names[i]) for i in best], value[best]
 
     def error_bound(self, confidence: float = 0.99) -> float:

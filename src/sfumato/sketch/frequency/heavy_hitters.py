@@ -70,12 +70,12 @@ class Candidates:
 
 
 def largest(
-    k: int, column: KeyColumn, seed: int, estimate: Estimate
+    n: int, column: KeyColumn, seed: int, estimate: Estimate
 ) -> tuple[list[Any], np.ndarray]:
-    """The k keys of a column with the largest estimates in size, each once, and the estimates."""
+    """The n keys of a column with the largest estimates in size, each once, and the estimates."""
     hashes, rows = np.unique(hash_column(column, seed), return_index=True)
     value = estimate(hashes)
-    best = np.argsort(-np.abs(value), kind="stable")[:k]
+    best = np.argsort(-np.abs(value), kind="stable")[:n]
     return [_readable(key) for key in column.take(rows[best])], value[best]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.core.arrays import whole_weights
 from sfumato.core.bounds import weighed_points
 from sfumato.core.storage import Cells
-from sfumato.core.validation import between, fraction, positive, whole
+from sfumato.core.validation import between, fraction, positive, renamed_arguments, whole
 from sfumato.privacy.release import ReleaseOptions, ReleaseTerms
 from sfumato.sketch.base import Sketch, bounded_weight, check_heaviest, heaviest
 from sfumato.sketch.kernel_sums.noisy_cells import NoisyCells, Reach, planned_cells
@@ -168,8 +168,9 @@ class Race(RaceTable, Sketch):
         self._allocate()
 
     @staticmethod
+    @renamed_arguments(most="max_rows")
     def suggest_rows(
-        density: float, points: int, epsilon: float, delta: float = 0.0, *, most: int = 4096
+        density: float, points: int, epsilon: float, delta: float = 0.0, *, max_rows: int = 4096
     ) -> int:
         """The rows that make the error of a release least, from public guesses alone.
 
@@ -178,7 +179,7 @@ class Race(RaceTable, Sketch):
         mean does not grow with R: then so many that hashing adds a tenth to it.
         Parameters: density, from 0 to 1, a guess of the mean of sqrt(k(x, q)) over points x at a
         usual query; points, a guess of how many there are; f~ is their product; epsilon and delta,
-        of the release; most, the largest answer.
+        of the release; max_rows, the largest answer.
 
         >>> Race.suggest_rows(0.01, 245_057, epsilon=1)
         1733
@@ -190,7 +191,7 @@ class Race(RaceTable, Sketch):
         spread *= whole(1).check(owner, "points", points)
         epsilon = positive.check(owner, "epsilon", epsilon)
         delta = between(0, 1).check(owner, "delta", delta)
-        return best_rows(spread, epsilon, delta, whole(1, 2**20).check(owner, "most", most))
+        return best_rows(spread, epsilon, delta, whole(1, 2**20).check(owner, "max_rows", max_rows))
 
     def update(self, points: Any, weights: Any = None, *, clip: int | None = None) -> Self:
         """Count every point, by its whole weight or by one.

@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.core.bounds import Box
 from sfumato.core.storage import Cells
-from sfumato.core.validation import DELTA, fraction, positive, whole
+from sfumato.core.validation import DELTA, fraction, positive, renamed_arguments, whole
 from sfumato.kernels.sketch import kernel_sums as slices
 from sfumato.privacy.release import ReleaseOptions, ReleaseTerms
 from sfumato.sketch.base import bounded_weight
@@ -126,6 +126,7 @@ class KernelSlices(WeighedPoints, SliceAnswers):
         self._allocate()
 
     @staticmethod
+    @renamed_arguments(most="max_rows")
     def suggest_rows(
         density: float,
         points: int,
@@ -133,17 +134,17 @@ class KernelSlices(WeighedPoints, SliceAnswers):
         delta: float = 0.0,
         *,
         dimension: int,
-        most: int = 2048,
+        max_rows: int = 2048,
     ) -> int:
         """The rows that make the error of a release about least, from public guesses alone.
 
         It is the R with the least sum of the variance of the noise, 2 R / epsilon**2 at delta 0,
         and a guess of that of the directions: (4 f / R)**2 on a spiral (up to three dimensions),
         and beyond (f / 2)**2 / R, whose factor differs with data and dimension; f is the sum at a
-        usual query. With a delta the noise of an estimate does not grow with R: then `most`.
+        usual query. With a delta the noise of an estimate does not grow with R: then `max_rows`.
         Parameters: density, a guess of the mean of the kernel at a usual query, from 0 to 1;
         points, a guess of how many there are; epsilon and delta, of the release; dimension, of the
-        points; most, the largest answer.
+        points; max_rows, the largest answer.
 
         >>> KernelSlices.suggest_rows(0.03, 245_057, epsilon=0.1, dimension=3)
         205
@@ -151,14 +152,14 @@ class KernelSlices(WeighedPoints, SliceAnswers):
         owner = "KernelSlices.suggest_rows"
         usual = fraction.check(owner, "density", density) * whole(1).check(owner, "points", points)
         heard = usual * positive.check(owner, "epsilon", epsilon)
-        most = whole(1, 2**20).check(owner, "most", most)
+        max_rows = whole(1, 2**20).check(owner, "max_rows", max_rows)
         if DELTA.check(owner, "delta", delta):
-            return most
+            return max_rows
         if whole(1).check(owner, "dimension", dimension) <= 3:
             best = (4 * heard) ** (2 / 3)
         else:
             best = heard / math.sqrt(8)
-        return int(max(1, min(most, round(best))))
+        return int(max(1, min(max_rows, round(best))))
 
     def release(
         self,
