@@ -6,6 +6,7 @@ array([1])
 """
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 from sfumato import _moved
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
         data,
         density,
         engine,
+        errors,
         privacy,
         profile,
         recommend,
@@ -33,7 +35,9 @@ __all__ = [
     "data",
     "density",
     "engine",
+    "errors",
     "hashing",
+    "load",
     "privacy",
     "profile",
     "recommend",
@@ -43,6 +47,46 @@ __all__ = [
 ]
 
 _moved.install()
+
+
+def load(source: str | os.PathLike[str] | bytes | bytearray | memoryview) -> Any:
+    """Whatever a file of ours holds; only the room that it comes from is imported.
+
+    Parameters
+    ----------
+    source : path or bytes
+        A file, or all of its bytes, that `save`, `to_bytes` or a command wrote.
+
+    Returns
+    -------
+    object
+        The sketch, release, released profiles, model, index, estimator, share, answer, privacy
+        statement, or the counts or parameters of telemetry: the same that the `load` or
+        `from_bytes` of its own room returns. An index in a file is mapped, not read, once its
+        checksums hold.
+
+    Raises
+    ------
+    sfumato.errors.FormatError
+        The content is not a whole, intact file of ours that this version can read. It is also
+        raised for what needs more than a path: a ledger, which `sfumato.privacy.Ledger` opens, and
+        reports of telemetry, which are read with their parameters.
+    OSError
+        The path names no file, or a folder, device or pipe, of which nothing is read.
+
+    Notes
+    -----
+    **Guarantee.** Nothing is unpickled, and no code but Sfumato's is imported or run. Files of a
+    class of your own are read once its module is imported.
+
+    Examples
+    --------
+    >>> import sfumato
+    >>> data = sfumato.sketch.CountMin(64).update(["tea", "tea"]).to_bytes()
+    >>> sfumato.load(data).estimate(["tea"])
+    array([2])
+    """
+    return importlib.import_module("sfumato.core.storage").load_any(source)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,9 @@
 """Every loader meets damaged files, resealed: it answers or raises its format error, quickly."""
 
+import contextlib
 import errno
 import os
+import random
 import resource
 import subprocess
 import sys
@@ -11,11 +13,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import sfumato
 from sfumato import density, recommend, retrieve, sketch, telemetry
 from sfumato.core import file_format as form
+from sfumato.core import storage
 from sfumato.core.file_format import SketchFormatError as Flawed
 from sfumato.core.file_format import checksum, pack
 from sfumato.density import SketchRegressor
+from sfumato.errors import FormatError
+from sfumato.privacy import Ledger
 from sfumato.privacy.mechanisms.base import Answer
 from sfumato.sketch import CountMin, KernelSlices, SketchFormatError, load
 from support import file_damage, stored_files
@@ -66,6 +72,122 @@ def test_every_kind_that_can_be_written_has_an_example(examples):
 def test_every_example_loads(examples):
     for loader, data in listed(examples):
         stored_files.LOADERS[loader][0](data)
+
+
+# Loaders whose files tell nothing of themselves, or need more than a path.
+NOT_LOADED = {"reports", "params.csv", "counts.csv", "map.csv", "reports.csv"}
+
+
+def same(one, other):
+    """Whether two things that were loaded are the same, down to every cell."""
+    assert type(one) is type(other)
+    if hasattr(one, "to_bytes"):
+        return one.to_bytes() == other.to_bytes()
+    if not hasattr(one, "save"):
+        return one == other
+    return stored_files._saved(one) == stored_files._saved(other)
+
+
+def test_one_load_reads_every_example_as_its_room_does(examples, tmp_path):
+    path = tmp_path / "file"
+    for loader, data in listed(examples):
+        path.write_bytes(data)
+        if loader in NOT_LOADED:
+            for source in (data, path, str(path)):
+                with pytest.raises(FormatError) as told:
+                    sfumato.load(source)
+                assert type(told.value) is FormatError
+                assert "\n" not in str(told.value)
+            continue
+        expected = stored_files.LOADERS[loader][0](data)
+        for source in (data, bytearray(data), memoryview(data), path, str(path)):
+            assert same(sfumato.load(source), expected), (loader, type(source))
+
+
+def test_one_load_raises_nothing_but_the_format_error(examples):
+    made = listed(examples)
+    for number in range(2000):
+        case = random.Random(number)
+        try:
+            data = file_damage.damaged(case.choice(made), case)
+        except ValueError:  # what JSON or Python refuses to write
+            continue
+        with contextlib.suppress(FormatError):
+            sfumato.load(data)
+
+
+ROOMS = """
+import sys, sfumato
+sfumato.load(sys.argv[1])
+rooms = "attack cli data density engine privacy profile recommend retrieve sketch telemetry"
+print(*[room for room in rooms.split() if "sfumato." + room in sys.modules])
+"""
+
+
+def test_one_load_finds_and_imports_the_room_of_each_kind(examples, tmp_path):
+    # One file of every module that is imported for its files, each in a process of its own.
+    made = listed(examples)
+    path = tmp_path / "file"
+    homes = {"sfumato.sketch": "CountMin", "sfumato.retrieve": "BinaryIndex"}
+    homes |= {home: kind for kind, home in storage.HOMES.items()}
+    for home, kind in homes.items():
+        packed = (data for _, data in made if f'{{"kind": "{kind}"'.encode() in data[:40])
+        path.write_bytes(next(packed))
+        done = subprocess.run(
+            [sys.executable, "-c", ROOMS, str(path)], capture_output=True, text=True, check=True
+        )
+        room, rooms = home.split(".")[1], set(done.stdout.split())
+        assert room in rooms
+        later = {"profile", "recommend", "telemetry", "density"} - {room}
+        assert not rooms & {*later, "attack", "cli"}, (kind, rooms)
+
+
+def test_every_kind_has_its_home():
+    stored_files.import_all()
+    for registry in storage.REGISTRIES:
+        for kind, made in registry.items():
+            if made.__module__.startswith("sfumato.") and kind not in storage.HOMES:
+                assert made.__module__.startswith("sfumato.sketch."), kind
+
+
+def test_one_load_refuses_what_is_no_file_of_ours(tmp_path):
+    for wrong in (3, None, ["a"]):
+        with pytest.raises(FormatError, match="load: a path or bytes are expected, not "):
+            sfumato.load(wrong)
+    for junk in (b"", b"S", b"SFUM", b"a,b\n1,2\n", b"PK\3\4" * 9, b'{"a": 1}', b"{"):
+        (tmp_path / "junk").write_bytes(junk)
+        for source in (junk, tmp_path / "junk"):
+            with pytest.raises(FormatError):
+                sfumato.load(source)
+    with pytest.raises(FileNotFoundError):
+        sfumato.load(tmp_path / "nothing")
+    with pytest.raises(IsADirectoryError):
+        sfumato.load(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    for irregular in (tmp_path / "pipe", "/dev/zero"):
+        with pytest.raises(OSError, match="is not a regular file"):
+            sfumato.load(irregular)
+
+
+def test_one_load_names_what_opens_a_ledger(tmp_path):
+    Ledger(tmp_path / "ledger").create("views", epsilon=1)
+    with pytest.raises(FormatError, match=r"is a ledger; open it with .*Ledger\(path\)"):
+        sfumato.load(tmp_path / "ledger")
+
+
+def test_one_load_reads_a_class_of_the_caller():
+    data = CountMin(64).update([1]).to_bytes()
+    other = resealed(data, lambda header: header.update(kind="HomeMadeMin"))
+    with pytest.raises(FormatError, match="hold a 'HomeMadeMin', which nothing that is imported"):
+        sfumato.load(other)
+
+    class HomeMadeMin(CountMin):
+        pass
+
+    try:
+        assert type(sfumato.load(other)) is HomeMadeMin
+    finally:
+        del storage.Stored.KINDS["HomeMadeMin"]
 
 
 def test_damaged_files_are_refused_by_the_format_error_in_time_and_memory(examples):

@@ -14,6 +14,7 @@ ROOT = Path(sfumato.__file__).parent
 # Rooms of one rank do not import each other.
 ORDER = [
     {"_moved"},
+    {"errors"},
     {"kernels"},
     {"core"},
     {"data"},

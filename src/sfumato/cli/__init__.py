@@ -8,31 +8,38 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from sfumato import errors
 from sfumato.cli import audit, budget, density, index, models, profiles, sketch, telemetry
 from sfumato.cli import models as tuning
 from sfumato.cli.options import Json
 
 __all__ = ["app", "main"]
 
-# What a sentence of the library asks for is an option here.
+# What the library asks for is an option here, by the owner of a parameter ("": any) and its name.
 HINTS = {
-    "is null": "--skip-nulls leaves such rows out.",
-    "weights must be whole numbers, not": "A count-sketch takes others with --set cells=real.",
-    "holds a heavier event": "That is --set weight=W.",
-    "give candidates": "That is --among FILE.",
-    "ledger and dataset go together": "They are --ledger and --dataset.",
-    "on_error='skip'": "That is --skip-bad.",
-    "give users=": "That is --user-column.",
-    "give items=": "That is --item-column.",
-    "give ratings=": "That is --rating-column.",
-    "give delimiter=": "That is --delimiter.",
-    "keep_vectors=True": "That is --keep-vectors, when it is built.",
-    "rerank must be": "Without: --rerank none.",
-    "encoder must be None": "That is --encoder.",
-    "reports are in both": "Give each file once, or files of reports in place of such counts.",
-    "let one category stand": "Or telemetry params --scheme subset-selection --other makes it.",
-    "other=True makes one": "That is telemetry params --other.",
-    "With own=True": "Make a .json of it: sfumato telemetry params FILE --own -o params.json",
+    ("", "dataset"): "They are --ledger and --dataset.",
+    ("", "ledger"): "They are --ledger and --dataset.",
+    ("", "other"): "That is telemetry params --other.",
+    ("", "weight"): "That is --set weight=W.",
+    ("", "weights"): "A count-sketch takes others with --set cells=real.",
+    ("BinaryIndex", "encoder"): "That is --encoder.",
+    ("BinaryIndex", "keep_vectors"): "That is --keep-vectors, when it is built.",
+    ("BinaryIndex", "rerank"): "Without: --rerank none.",
+    ("CountSketch", "candidates"): "That is --among FILE.",
+    ("ReleasedCountSketch", "candidates"): "That is --among FILE.",
+    ("read_interactions", "delimiter"): "That is --delimiter.",
+    ("read_interactions", "items"): "That is --item-column.",
+    ("read_interactions", "on_error"): "That is --skip-bad.",
+    ("read_interactions", "ratings"): "That is --rating-column.",
+    ("read_interactions", "users"): "That is --user-column.",
+    ("read_params_csv", "own"): "Make a .json of it: sfumato telemetry params FILE --own -o "
+    "params.json",
+    ("values", "categories"): "Or telemetry params --scheme subset-selection --other makes it.",
+}
+CLASS_HINTS: dict[type[errors.SfumatoError], str] = {
+    errors.NullValueError: "--skip-nulls leaves such rows out.",
+    errors.DuplicateReportsError: "Give each file once, or files of reports in place of such "
+    "counts.",
 }
 EXPECTED = (ValueError, TypeError, OSError, MemoryError)
 
@@ -81,8 +88,15 @@ def _sentence(error: Any) -> str:
         told = "there is not enough memory; make the sketch smaller with --set."
     else:
         told = str(error) or type(error).__name__
-    hints = [hint for words, hint in HINTS.items() if words in told]
-    return " ".join(" ".join([told, *hints, *getattr(error, "__notes__", [])]).split())
+    return " ".join(" ".join([told, _hint(error), *getattr(error, "__notes__", [])]).split())
+
+
+def _hint(error: Any) -> str:
+    """What mends an error of the library on the command line; "" for most."""
+    if isinstance(error, errors.ParameterError | errors.ParameterTypeError):
+        own = HINTS.get((error.owner, error.parameter))
+        return own or HINTS.get(("", error.parameter), "")
+    return next((hint for kind, hint in CLASS_HINTS.items() if isinstance(error, kind)), "")
 
 
 app = typer.Typer(
@@ -124,16 +138,38 @@ def inspect(file: Annotated[Path, typer.Argument()], json: Json = False) -> None
     from sfumato.cli import printing
     from sfumato.data.files import beginning
 
-    begin = beginning(file).lstrip()
-    if begin.startswith(b"SQLite"):
+    if not beginning(file).lstrip().startswith((b"SQLite", b"{")):
+        printing.check_kind(file, "sketch, model, release, index, answer or ledger")
+    from sfumato.core.storage import content_of
+
+    content = content_of(file)
+    if content == "ledger":
         budget.show(file, None, json)
-        return
-    if begin.startswith(b"{"):
-        if not telemetry.shown(file, json):
-            printing.answer(file, json)
-        return
-    printing.check_kind(file, "sketch, model, release, index, answer or ledger")
-    if not any(room.shown(file, json) for room in (telemetry, index, density, models)):
+    elif content in ("parameters", "reports"):
+        telemetry.show(content, file, json)
+    elif content == "json":
+        printing.answer(file, json)
+    elif content == "index":
+        index.show(file, json)
+    else:
+        _inspect_packed(file, json)
+
+
+def _inspect_packed(file: Path, json: bool) -> None:
+    """Say what a file with our magic holds; one that is damaged is refused as a sketch is."""
+    from sfumato.core.file_format import kind_of_file
+    from sfumato.core.storage import class_of
+
+    bases = {base.__name__ for base in getattr(class_of(kind_of_file(file)), "__mro__", ())}
+    if "Counts" in bases:
+        telemetry.show("counts", file, json)
+    elif "KernelEstimator" in bases:
+        density.show(file, json)
+    elif "NoisyShare" in bases:
+        density.show_share(file, json)
+    elif "Estimator" in bases:
+        models.show(file, json)
+    else:
         sketch.info(file, json)
 
 

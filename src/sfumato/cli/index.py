@@ -8,7 +8,7 @@ import typer
 
 from sfumato.cli.options import Force, Json, Quiet, check_output
 
-__all__ = ["app", "shown"]
+__all__ = ["app", "show"]
 
 # Written out, so that --help need not load the encoders; a test compares them.
 ENCODERS = "anti_sparse, learned, optimal, project_and_sign, qolsh, tight_frame"
@@ -143,15 +143,11 @@ def search(
     )
 
 
-def shown(file: Path, json: bool) -> bool:
-    """Say what an index in a file is; False where the file holds something else."""
+def show(file: Path, json: bool) -> None:
+    """Say what the index in a file is."""
     from sfumato.cli import printing
-    from sfumato.retrieve import holds_index
 
-    if not file.is_file() or not holds_index(file):
-        return False
     printing.document(_told(_any(file), file), json)
-    return True
 
 
 def _fill(index: Any, ids: Any, rows: Any, *, hidden: bool) -> None:

@@ -102,20 +102,15 @@ def fit(
         raise SystemExit(130)
 
 
-def shown(file: Path, json: bool) -> bool:
-    """Say what a model in a file is; False where the file holds something else."""
+def show(file: Path, json: bool) -> None:
+    """Say what the model in a file is."""
     from sfumato.cli import model_options, printing
-    from sfumato.core.file_format import kind_of_file
     from sfumato.recommend import load
-    from sfumato.recommend.base import Estimator
 
-    if kind_of_file(file) not in Estimator.KINDS:
-        return False
     model = load(file)
     printing.document(model_options.told(model, file), json)
     if model.statement is not None:
         printing.promise(model.statement, json)
-    return True
 
 
 def evaluate(

@@ -243,16 +243,18 @@ def _load(file: Path) -> Any:
 
     check_kind(file, "sketch")
     import sfumato.profile  # noqa: F401, so that released profiles are known too
+    from sfumato.core.file_format import kind_of_file
+    from sfumato.core.storage import Stored
     from sfumato.sketch import SketchFormatError, load
 
+    kind = kind_of_file(file)
+    if kind and kind not in Stored.KINDS:
+        raise SketchFormatError(
+            f"{file}: holds a {kind}, no sketch of keys; sfumato inspect tells about it."
+        )
     try:
         return load(file)
     except SketchFormatError as error:
-        if "the bytes hold a" in str(error):
-            kind = str(error).split("'")[1]
-            raise SketchFormatError(
-                f"{file}: holds a {kind}, no sketch of keys; sfumato inspect tells about it."
-            ) from None
         raise SketchFormatError(f"{file}: {error}") from None
 
 

@@ -17,6 +17,7 @@ from sfumato.core.ids import plain_numbers
 from sfumato.core.integer_columns import clipped_column
 from sfumato.core.row_values import TEXTS, numbers_of
 from sfumato.core.validation import whole
+from sfumato.errors import NullValueError, ParameterTypeError
 
 __all__ = [
     "LARGEST",
@@ -105,7 +106,7 @@ def _from_lists(owner: str, array: Any) -> np.ndarray:
         raise TypeError(f"{owner}: an Arrow column of lists is expected, not {kind}.")
     if array.null_count:
         at = array.is_null().index(True).as_py()
-        raise ValueError(f"{owner}: row {at} is null; drop or fill nulls first.")
+        raise NullValueError(f"{owner}: row {at} is null; drop or fill nulls first.")
     lengths = np.unique(np.asarray(array.value_lengths()))
     if lengths.size > 1:
         raise ValueError(f"{owner}: rows must all be equally long, not {lengths[0]}, {lengths[1]}.")
@@ -278,7 +279,8 @@ def whole_weights(
     if column is None:
         return None
     if column.dtype.kind not in "iu":
-        raise TypeError(f"{owner}: weights must be whole numbers, not {column.dtype}.")
+        wanted = f"must be whole numbers, not {column.dtype}."
+        raise ParameterTypeError.of(owner, "weights", wanted)
     outside = (column < low) | (column >= 2**31)
     if outside.any():
         at = int(outside.argmax())
@@ -323,7 +325,7 @@ def _column(owner: str, weights: Any, size: int) -> np.ndarray | None:
     if isinstance(weights, pa.Array | pa.ChunkedArray):
         if weights.null_count:
             at = weights.is_null().index(True).as_py()
-            raise ValueError(f"{owner}: weights must be numbers; row {at} is null.")
+            raise NullValueError(f"{owner}: weights must be numbers; row {at} is null.")
         weights = weights.to_numpy(zero_copy_only=False)
     column = plain_numbers(weights)
     if size == column.size == 0:

@@ -7,6 +7,7 @@ import numpy as np
 
 from sfumato.core.arrays import LARGEST, WEIGHT, matrix_of, private_points, whole_weights
 from sfumato.core.ids import plain_numbers
+from sfumato.errors import ParameterError
 
 __all__ = ["BOUNDS", "Box", "Pair", "points", "weighed_points"]
 
@@ -174,10 +175,8 @@ def _refuse_pairs(owner: str, name: str, value: Any) -> None:
     if len(sides) != 2 or (isinstance(sides, list) and all(isinstance(s, tuple) for s in sides)):
         lows, highs = ([side[end] for side in sides] for end in (0, 1))
         shown = f"({lows}, {highs})" if len(sides) <= SHOWN else "([low, ...], [high, ...])"
-        raise ValueError(
-            f"{owner}: {name} must be {WANTED}, and looks like a pair for each column. Give the "
-            f"lows first: {shown}."
-        )
+        problem = f"must be {WANTED}, and looks like a pair for each column. Give the lows first: "
+        raise ParameterError.of(owner, name, f"{problem}{shown}.")
 
 
 def _is_pair(side: Any) -> bool:
@@ -186,5 +185,5 @@ def _is_pair(side: Any) -> bool:
     return isinstance(side, list | tuple) and len(side) == 2 and all(map(np.isscalar, side))
 
 
-def _refuse(owner: str, name: str, value: Any) -> ValueError:
-    return ValueError(f"{owner}: {name} must be {WANTED}, not {value!r:.80}.")
+def _refuse(owner: str, name: str, value: Any) -> ParameterError:
+    return ParameterError.of(owner, name, f"must be {WANTED}, not {value!r:.80}.")

@@ -24,30 +24,37 @@ import secrets
 import stat
 import time
 from collections.abc import Iterator
-from io import BufferedWriter, FileIO
+from io import BufferedWriter, BytesIO, FileIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from sfumato.core.hashing import hash_column
 from sfumato.core.validation import whole
+from sfumato.errors import FormatError, ModelFormatError, SketchFormatError
 from sfumato.kernels.lanes import aligned
 
 __all__ = [
+    "MODEL",
     "NUMBERS",
+    "SKETCH",
     "Packed",
     "SketchFormatError",
+    "Wording",
     "checksum",
     "damaged",
     "json_object",
+    "kind_in",
     "kind_of_file",
     "pack",
     "packed_file",
+    "packed_source",
     "read_small",
     "regular",
     "remove_stale",
+    "unreadable_version",
     "write_whole",
     "written_whole",
 ]
@@ -58,14 +65,29 @@ BUFFER = 1 << 16  # bytes of a file that are written at a time
 LENGTH, MOST_AXES, KIND_LIMIT = whole(0, 2**48), 8, 100
 NUMBERS = re.compile(r"[<|][biuf][1248]")  # dtypes of the arrays of our files
 DEPTH = 32  # of lists and objects in a header
-DAMAGED = "the sketch is cut off or damaged: its checksum does not hold."
+DAMAGED = "the {} is cut off or damaged: its checksum does not hold."
 PART = re.compile(r"\.sfumato-([0-9a-f]{8})-([0-9]{1,10})-[0-9a-f]{8}\.part")
 STALE = 86_400.0  # seconds after which nobody, on whatever machine, still writes a temporary file
 _SWEPT: set[Path] = set()
 
 
-class SketchFormatError(ValueError):
-    """The bytes are not a whole, intact sketch that this version can read."""
+class Wording(NamedTuple):
+    """How errors speak of bytes that cannot be read: their class, what was wanted, who wanted it.
+
+    Sketches and models share one format, and a reader is told of what is in hand.
+    """
+
+    error: type[FormatError]
+    content: str
+    lead: str = ""
+
+    def flaw(self, sentence: str) -> FormatError:
+        """The error of a sentence in which {} stands for the content."""
+        return self.error(self.lead + sentence.format(self.content))
+
+
+SKETCH = Wording(SketchFormatError, "sketch")
+MODEL = Wording(ModelFormatError, "model", "model: ")
 
 
 def pack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
@@ -136,19 +158,19 @@ class Packed:
     parameters: dict[str, Any]
     state: dict[str, Any]
 
-    def __init__(self, data: Any) -> None:
+    def __init__(self, data: Any, wording: Wording = SKETCH) -> None:
         try:
             self._view = memoryview(data).cast("B")
         except TypeError:
-            raise SketchFormatError("a sketch is read from bytes.") from None
-        length = _header_length(self._view[:16], len(self._view))
+            raise wording.flaw("a {} is read from bytes.") from None
+        length = _header_length(self._view[:16], len(self._view), wording)
         if checksum(self._view[:-8]) != self._view[-8:]:
-            raise SketchFormatError(DAMAGED)
+            raise wording.flaw(DAMAGED)
         self._start = 16 + length
-        header = _header(self._view[16 : self._start])
-        self._listed = _listed(header)
+        header = _header(self._view[16 : self._start], wording)
+        self._listed = _listed(header, wording)
         if _end(self._listed, self._start) != len(self._view) - 8:
-            raise SketchFormatError("the header is damaged: its arrays do not fill the bytes.")
+            raise wording.flaw("the header is damaged: its arrays do not fill the bytes.")
         self.kind, self.version = header["kind"], header["version"]
         self.parameters, self.state = header["parameters"], header["state"]
 
@@ -171,20 +193,20 @@ class Packed:
         return array
 
 
-def _header_length(lead: Any, size: int) -> int:
+def _header_length(lead: Any, size: int, wording: Wording) -> int:
     """How long the header is, once the first bytes can be those of a file of this size."""
     if size < 24 or len(lead) < 16 or lead[:4] != MAGIC:
-        raise SketchFormatError("not a sketch: the magic bytes are missing or cut off.")
+        raise wording.flaw("not a {}: the magic bytes are missing or cut off.")
     form = int.from_bytes(lead[4:8], "little")
     if form != FORMAT:
-        raise SketchFormatError(f"format {form} cannot be read, only {FORMAT}.")
+        raise wording.flaw(f"format {form} cannot be read, only {FORMAT}.")
     length = int.from_bytes(lead[8:16], "little")
     if length > min(HEADER_LIMIT, size - 24):
-        raise SketchFormatError(DAMAGED)
+        raise wording.flaw(DAMAGED)
     return length
 
 
-def _header(text: Any) -> dict[str, Any]:
+def _header(text: Any, wording: Wording) -> dict[str, Any]:
     """The fields of a header, each of its own type."""
     try:
         header = json_object(bytes(text))
@@ -193,11 +215,11 @@ def _header(text: Any) -> dict[str, Any]:
             if not isinstance(header[name], kind) or (kind is str and len(header[name]) > 100):
                 raise ValueError(f"{name} is wrong.")
     except (ValueError, KeyError):
-        raise SketchFormatError("the header is damaged.") from None
+        raise wording.flaw("the header is damaged.") from None
     return header
 
 
-def _listed(header: dict[str, Any]) -> list[tuple[str, str, list[int]]]:
+def _listed(header: dict[str, Any], wording: Wording) -> list[tuple[str, str, list[int]]]:
     """Name, dtype and shape of each array; plain numbers only, and of a size that can be."""
     listed = []
     try:
@@ -211,7 +233,7 @@ def _listed(header: dict[str, Any]) -> list[tuple[str, str, list[int]]]:
                 raise ValueError
             listed.append((name, dtype, lengths))
     except (ValueError, TypeError):
-        raise SketchFormatError("the header is damaged.") from None
+        raise wording.flaw("the header is damaged.") from None
     return listed
 
 
@@ -247,31 +269,57 @@ def kind_of_file(path: str | os.PathLike[str]) -> str:
     """What kind of thing a file holds by its header; "" where it is none of ours, or not whole."""
     try:
         with regular(path) as (file, size):
-            return str(_fitting_header(file, size)[1]["kind"])
+            return str(_fitting_header(file, size, SKETCH)[1]["kind"])
     except SketchFormatError:
         return ""
 
 
-def _fitting_header(file: BinaryIO, size: int) -> tuple[bytes, dict[str, Any]]:
+def kind_in(data: Any) -> str:
+    """What kind of thing bytes hold by their header; "" where they are none of ours, or cut."""
+    try:
+        view = memoryview(data).cast("B")
+        begin = BytesIO(view[: 16 + HEADER_LIMIT])
+        return str(_fitting_header(begin, len(view), SKETCH)[1]["kind"])
+    except (TypeError, SketchFormatError):
+        return ""
+
+
+def _fitting_header(file: BinaryIO, size: int, wording: Wording) -> tuple[bytes, dict[str, Any]]:
     """The first bytes of a file, header included, once they declare as many as there are."""
     lead = file.read(16)
-    text = file.read(_header_length(lead, size))
-    header = _header(text)
-    if _end(_listed(header), 16 + len(text)) != size - 8:
-        raise SketchFormatError(DAMAGED)
+    text = file.read(_header_length(lead, size, wording))
+    header = _header(text, wording)
+    if _end(_listed(header, wording), 16 + len(text)) != size - 8:
+        raise wording.flaw(DAMAGED)
     return lead + text, header
 
 
-def packed_file(path: str | os.PathLike[str]) -> memoryview:
+def packed_file(path: str | os.PathLike[str], wording: Wording = SKETCH) -> memoryview:
     """The bytes of a file, once its first ones declare as many as there are.
 
-    Raises SketchFormatError for anything else, of which no more than a header is read.
+    Raises the format error of the wording for anything else, of which no more than a header is
+    read.
     """
     with regular(path) as (file, size):
-        begin = _fitting_header(file, size)[0]
+        begin = _fitting_header(file, size, wording)[0]
         data = bytearray(begin)
         data += file.read(size - len(begin))
     return memoryview(data)
+
+
+def packed_source(source: Any, wording: Wording = SKETCH) -> Any:
+    """The bytes of a file where a path is given, else what is given."""
+    if isinstance(source, str | os.PathLike):
+        return packed_file(source, wording)
+    return source
+
+
+def unreadable_version(kind: str, found: Any, known: int, remedy: str) -> str:
+    """The sentence on a file of another version; remedy: how to make the file anew."""
+    return (
+        f"{kind}: version {found} of the format cannot be read, only {known}; use the sfumato that "
+        f"wrote it, or {remedy}."
+    )
 
 
 def read_small(path: str | os.PathLike[str], limit: int, what: str) -> bytes:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from sfumato.core.canonical_keys import canonical_key, digits, plain_rows, without_point
 from sfumato.core.validation import whole
+from sfumato.errors import NullValueError
 from sfumato.kernels import hash as kernels
 
 __all__ = ["BLOCK", "MISSING", "PLAIN", "KeyColumn", "canonical_key", "hash_column", "plain_rows"]
@@ -387,7 +388,7 @@ def _typed(chunk: pa.Array, name: str, row: int) -> Any:
     kind = chunk.type
     if chunk.null_count:
         row += chunk.is_null().index(True).as_py()
-        raise ValueError(f"{name}: row {row} is null (type {kind}); drop or fill nulls first.")
+        raise NullValueError(f"{name}: row {row} is null (type {kind}); drop or fill nulls first.")
     if pa.types.is_integer(kind):
         return _integers(chunk)
     if isinstance(chunk, pa.DictionaryArray) or any(test(kind) for test in (*TEXT, *LARGE, *VIEW)):

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from sfumato.core.hashing import KeyColumn, canonical_key
 from sfumato.core.storage import Cells
+from sfumato.errors import NullValueError
 from sfumato.kernels.hash_tables import code
 
 __all__ = [
@@ -168,7 +169,7 @@ def _without_nulls(values: Any, name: str) -> np.ndarray:
     arrow = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.chunked_array(values)
     if arrow.null_count:
         row = arrow.is_null().index(True).as_py()
-        raise ValueError(f"{name}: row {row} is null; drop or fill nulls first.")
+        raise NullValueError(f"{name}: row {row} is null; drop or fill nulls first.")
     if pa.types.is_decimal(arrow.type):
         arrow = arrow.cast(pa.float64())
     whole = arrow.combine_chunks() if isinstance(arrow, pa.ChunkedArray) else arrow

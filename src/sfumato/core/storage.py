@@ -1,19 +1,23 @@
 """What is kept in files: declared parameters, declared cells, and bytes, == and repr from those."""
 
+import importlib
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, get_type_hints
+from typing import Any, ClassVar, Literal, Self, TypeVar, get_type_hints
 
 import numpy as np
 
 from sfumato.core import file_format
-from sfumato.core.file_format import SketchFormatError
+from sfumato.core.file_format import SKETCH, Packed, Wording
 from sfumato.core.validation import Limit, whole
+from sfumato.errors import FormatError
 
-__all__ = ["Cells", "Stored", "load"]
+__all__ = ["REGISTRIES", "Cells", "Stored", "class_of", "content_of", "load", "load_any", "read"]
 
+T = TypeVar("T")
 TOTAL = whole(-(2**63), 2**63 - 1)
 
 
@@ -83,22 +87,10 @@ class Stored:
     @classmethod
     def from_bytes(cls, data: Any) -> Self:
         """The sketch in these bytes; SketchFormatError when they are not a whole, intact one."""
-        packed = file_format.Packed(data)
-        kind = Stored.KINDS.get(packed.kind)
-        if kind is None or not issubclass(kind, cls):
-            raise SketchFormatError(f"{cls.__name__}: the bytes hold a {packed.kind!r}.")
-        if packed.version != kind.version and not kind._reads(packed):
-            raise SketchFormatError(
-                f"{packed.kind}: version {packed.version} of the format cannot be read, only "
-                f"{kind.version}; use the sfumato that wrote it, or make it anew from its data."
-            )
-        sketch: Self = kind.__new__(kind)
-        with file_format.damaged(packed.kind):
-            sketch._restore(packed)
-        return sketch
+        return read(data, cls, Stored.KINDS.get, _restored, "make it anew from its data")
 
     @classmethod
-    def _reads(cls, packed: "file_format.Packed") -> bool:
+    def _reads(cls, packed: Packed) -> bool:
         """Whether a file of another version is read; a subclass may bring it up to date here."""
         return False
 
@@ -162,7 +154,7 @@ class Stored:
     def _arrays(self) -> dict[str, np.ndarray]:
         return {name: getattr(self, name) for name in self._layout()}
 
-    def _restore(self, packed: "file_format.Packed") -> None:
+    def _restore(self, packed: Packed) -> None:
         self._set_parameters(**packed.parameters)
         for name, start in self._scalars.items():
             value = packed.state[name]
@@ -177,6 +169,52 @@ class Stored:
         """Raise ValueError where cells read from a file break what the kernels rely on."""
 
 
+def read(
+    data: Any,
+    wanted: type[T],
+    find: Callable[[str], type[Any] | None],
+    restore: Callable[[type[Any], Packed], T],
+    remedy: str,
+    wording: Wording = SKETCH,
+) -> T:
+    """What bytes hold, once they are whole and of a wanted class and a version that can be read.
+
+    Parameters
+    ----------
+    data : bytes-like
+        The whole file.
+    wanted : type
+        The class, or a base of all that will do.
+    find : callable
+        The class of a kind, None for one that is not known.
+    restore : callable
+        Makes the object, of its class and the bytes; whatever it raises is damage.
+    remedy : str
+        How a file of another version can be made anew, for the sentence.
+    wording : Wording, default=SKETCH
+        The format error, and what its sentences call the content.
+    """
+    packed = Packed(data, wording)
+    kind: Any = find(packed.kind)
+    if kind is None or not issubclass(kind, wanted):
+        raise wording.error(f"{wanted.__name__}: the bytes hold a {packed.kind!r}.")
+    if packed.version != kind.version and not _brought_up_to_date(kind, packed):
+        found = (packed.kind, packed.version, kind.version)
+        raise wording.error(file_format.unreadable_version(*found, remedy))
+    with file_format.damaged(packed.kind, wording.error):
+        return restore(kind, packed)
+
+
+def _brought_up_to_date(kind: type[Any], packed: Packed) -> bool:
+    return issubclass(kind, Stored) and kind._reads(packed)
+
+
+def _restored(kind: type[Any], packed: Packed) -> Any:
+    sketch = object.__new__(kind)
+    sketch._restore(packed)
+    return sketch
+
+
 def load(source: Any) -> Any:
     """Any sketch or release, from its bytes or from a file's path.
 
@@ -184,6 +222,124 @@ def load(source: Any) -> Any:
     >>> load(CountMin(64).update([1, 1, 2]).to_bytes()).estimate([1])
     array([2])
     """
+    return Stored.from_bytes(file_format.packed_source(source))
+
+
+# The classes whose files have our magic, by kind: every room adds its own when it is imported.
+REGISTRIES: list[Mapping[str, type[Any]]] = [Stored.KINDS]
+# What registers a kind, imported when a file of it is met; sfumato.sketch for all others.
+HOMES = {
+    kind: f"sfumato.{module}"
+    for module, kinds in {
+        "density.anomaly": "SketchAnomalyDetector",
+        "density.classify.classifier": "SketchClassifier",
+        "density.classify.kernel_classes": "ReleasedClassKernels",
+        "density.classify.naive_bayes": "ClassColumns ReleasedClassColumns",
+        "density.graph": "NodeDensity",
+        "density.kde": "SketchDensity SketchSampler",
+        "density.noise_shares": "NoisyShare",
+        "density.projection_histograms": "ReleasedSliceTable SliceTable",
+        "density.regress.regressor": "SketchRegressor",
+        "profile": "ReleasedBlip ReleasedJlt ReleasedMinima ReleasedSigns",
+        "recommend": "DenseFactorization PrivateFactorization ReleasedNeighbours "
+        "SketchFactorization SketchedFactors",
+    }.items()
+    for kind in kinds.split()
+} | {"telemetry counts": "sfumato.telemetry"}
+MAGICS = {file_format.MAGIC: "packed", b"SFIX": "index", b"SQLite": "ledger"}
+JSON_LIMIT = 1 << 26  # bytes of an answer, a statement or parameters
+
+
+def class_of(kind: str) -> type[Any] | None:
+    """The class that reads files of a kind, imported now if it was not before; None: unknown."""
+    found = next((each[kind] for each in REGISTRIES if kind in each), None)
+    if found is None:
+        importlib.import_module(HOMES.get(kind, "sfumato.sketch"))
+        found = next((each[kind] for each in REGISTRIES if kind in each), None)
+    return found
+
+
+def content_of(source: Any) -> str:
+    """What a path or bytes hold by their first bytes; "" where they are nothing of ours.
+
+    One of ``"packed"`` (sketches, releases, models, counts: all of our magic), ``"index"``,
+    ``"ledger"``, ``"reports"``, ``"parameters"`` and ``"json"`` (perhaps an answer or statement).
+    It may still be damaged. A folder, device or pipe is refused by an OSError.
+    """
+    begin = _beginning(source)
+    content = next((content for magic, content in MAGICS.items() if begin.startswith(magic)), "")
+    if content:
+        return content
+    begin = begin.lstrip()
+    if re.match(rb'\{\s*"v"\s*:', begin):
+        return "reports"
+    if begin.startswith(b"{"):
+        return "parameters" if b'"sfumato telemetry parameters"' in begin else "json"
+    return ""
+
+
+def _beginning(source: Any) -> bytes:
     if isinstance(source, str | os.PathLike):
-        source = file_format.packed_file(source)
-    return Stored.from_bytes(source)
+        with file_format.regular(source) as (file, _):
+            return file.read(256)
+    try:
+        return bytes(memoryview(source).cast("B")[:256])
+    except TypeError:
+        given = type(source).__name__
+        raise FormatError(f"load: a path or bytes are expected, not {given}.") from None
+
+
+def load_any(source: Any) -> Any:
+    """What `sfumato.load` returns, which documents it."""
+    content = content_of(source)
+    if content == "packed":
+        return _load_packed(source)
+    if content == "index":
+        return importlib.import_module("sfumato.retrieve").load(source)
+    if content in ("json", "parameters"):
+        return _load_json(source, content)
+    name = source if isinstance(source, str | os.PathLike) else "load"
+    raise FormatError(f"{name}: {NOT_LOADED[content]}")
+
+
+NOT_LOADED = {
+    "": "not a file of ours: the magic bytes are missing or cut off.",
+    "ledger": "is a ledger; open it with sfumato.privacy.Ledger(path).",
+    "reports": "holds reports of telemetry; read them with sfumato.telemetry.read_reports(path, "
+    "params), which needs their parameters.",
+}
+
+
+def _load_packed(source: Any) -> Any:
+    data = file_format.packed_source(source)
+    kind = file_format.kind_in(data)
+    found = class_of(kind)
+    if found is None:
+        Packed(data)  # raises where they are damaged
+        raise FormatError(
+            f"load: the bytes hold a {kind!r}, which nothing that is imported reads; import the "
+            "module of its class first."
+        )
+    return found.from_bytes(data)
+
+
+def _load_json(source: Any, content: str) -> Any:
+    """Parameters of telemetry, an answer or a statement; FormatError for any other JSON."""
+    if isinstance(source, str | os.PathLike):
+        source = file_format.read_small(source, JSON_LIMIT, "answers or parameters")
+    data = bytes(source)
+    try:
+        told = file_format.json_object(data)
+        if content == "parameters":
+            return importlib.import_module("sfumato.telemetry").read_scheme(data)
+        if "value" in told:
+            answers = importlib.import_module("sfumato.privacy.mechanisms.base")
+            return answers.Answer.from_bytes(data)
+        if "mechanism" in told:
+            statements = importlib.import_module("sfumato.privacy.statement")
+            return statements.PrivacyStatement.from_json(data)
+    except FormatError:
+        raise
+    except ValueError as error:
+        raise FormatError(f"load: damaged content: {error!s:.500}") from None
+    raise FormatError("load: the JSON is no answer, statement or parameters of ours.")

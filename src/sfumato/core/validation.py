@@ -16,6 +16,8 @@ from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
+from sfumato.errors import ParameterError
+
 __all__ = [
     "DELTA",
     "RANDOM_STATE",
@@ -46,7 +48,7 @@ _NO_NUMBER = (bool, np.bool_, str, bytes)  # though float() takes them
 
 
 class Limit(Protocol):
-    """A declared limit: `check` returns the value in its plain type or raises ValueError."""
+    """A declared limit: `check` returns the value in its plain type or raises ParameterError."""
 
     def check(self, owner: str, name: str, value: Any) -> Any: ...
 
@@ -60,8 +62,8 @@ def checked(record: Any, limits: Mapping[str, Limit]) -> None:
         object.__setattr__(record, name, value)
 
 
-def _refuse(owner: str, name: str, wanted: str, value: Any) -> ValueError:
-    return ValueError(f"{owner}: {name} must be {wanted}, not {value!r:.200}.")
+def _refuse(owner: str, name: str, wanted: str, value: Any) -> ParameterError:
+    return ParameterError.of(owner, name, f"must be {wanted}, not {value!r:.200}.")
 
 
 @dataclass(frozen=True)

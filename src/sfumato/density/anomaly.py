@@ -21,6 +21,7 @@ from sfumato.density.projection_histograms import (
     planned_slices,
 )
 from sfumato.density.single_sketch import SingleSketch
+from sfumato.errors import ParameterError
 from sfumato.privacy.noise.distribution import NoiseLaw
 from sfumato.privacy.release import Release
 
@@ -38,7 +39,7 @@ class _Contamination:
         number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
         if not number or not 0 < value <= 0.5:
             wanted = "'auto' or a number above 0 up to 0.5"
-            raise ValueError(f"{owner}: {name} must be {wanted}, not {value!r}.")
+            raise ParameterError.of(owner, name, f"must be {wanted}, not {value!r}.")
         return float(value)
 
     def bad(self) -> list[Any]:

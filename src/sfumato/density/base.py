@@ -14,13 +14,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 from sklearn.utils.validation import validate_data
 
 from sfumato.core.arrays import LARGEST, private_points
 from sfumato.core.bounds import BOUNDS, Box, Pair
 from sfumato.core.file_format import packed_file
 from sfumato.core.ids import plain_numbers
+from sfumato.core.storage import REGISTRIES
 from sfumato.core.validation import (
     DELTA,
     RANDOM_STATE,
@@ -33,10 +34,19 @@ from sfumato.core.validation import (
 )
 from sfumato.density import serialization
 from sfumato.density.backends import TYPES, Setting, choose, make
+from sfumato.errors import NotFittedError, ParameterError, ParameterTypeError
 from sfumato.privacy.random_source import Source
 from sfumato.sketch.kernel_sums.radial_kernels import KERNEL
 
-__all__ = ["BACKENDS", "LIMITS", "KernelEstimator", "naming", "noise_from", "why_unreadable"]
+__all__ = [
+    "BACKENDS",
+    "LIMITS",
+    "EstimatorNotFittedError",
+    "KernelEstimator",
+    "naming",
+    "noise_from",
+    "why_unreadable",
+]
 
 BACKENDS = ("race", "grid", "slices", "fourier")
 
@@ -86,7 +96,13 @@ def naming(owner: str, inner: str) -> Iterator[None]:
         if error.args and str(error.args[0]).startswith(f"{inner}: "):
             said = str(error.args[0]).removeprefix(f"{inner}: ")
             error.args = (f"{owner}: {said}", *error.args[1:])
+            if isinstance(error, ParameterError | ParameterTypeError):
+                error.owner = owner
         raise
+
+
+class EstimatorNotFittedError(NotFittedError, SklearnNotFittedError):  # type: ignore[misc]
+    """An estimator was asked before it learned anything; scikit-learn's error as well."""
 
 
 SENTENCES = {
@@ -382,7 +398,7 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _check_fitted(self) -> None:
         if not self._parts():
-            raise NotFittedError(f"{self._owner}: not fitted yet; call fit first.")
+            raise EstimatorNotFittedError(f"{self._owner}: not fitted yet; call fit first.")
 
     def _parts(self) -> dict[str, Any]:
         """The sketches or releases that the estimator holds, by name; empty before fit."""
@@ -433,6 +449,9 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """The estimator in a file; SketchFormatError when it is not a whole, intact one."""
         return cls.from_bytes(packed_file(path))
+
+
+REGISTRIES.append(KernelEstimator.KINDS)
 
 
 def _bounds_of(owner: str, points: np.ndarray, bandwidth: float) -> Pair:

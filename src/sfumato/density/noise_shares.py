@@ -19,7 +19,7 @@ import numpy as np
 
 from sfumato.core.arrays import WEIGHT
 from sfumato.core.file_format import Packed, SketchFormatError, damaged, pack
-from sfumato.core.storage import Cells, Stored
+from sfumato.core.storage import REGISTRIES, Cells, Stored
 from sfumato.core.validation import DELTA, Limit, checked, one_of, optional, positive, whole
 from sfumato.privacy.accounting.losses import RELATIONS, Approximate, Loss, Pure
 from sfumato.privacy.noise.discrete import PARTIES, gaussian_gap
@@ -122,6 +122,7 @@ class NoisyShare:
         return type(self).from_bytes, (self.to_bytes(),)
 
 
+REGISTRIES.append({"NoisyShare": NoisyShare})
 SPARE = 1e-8  # of epsilon and delta, for the gap between Gaussian shares and Gaussian noise
 
 

@@ -5,16 +5,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from sfumato.core.file_format import (
-    Packed,
-    SketchFormatError,
-    damaged,
-    kind_of_file,
-    pack,
-    packed_file,
-    write_whole,
-)
+from sfumato.core.file_format import Packed, kind_of_file, pack, packed_source, write_whole
 from sfumato.core.storage import Cells, Stored
+from sfumato.core.storage import read as read_packed
+from sfumato.errors import SketchFormatError
 from sfumato.privacy.release import Release
 
 if TYPE_CHECKING:
@@ -63,17 +57,14 @@ def to_bytes(model: "KernelEstimator") -> bytes:
 
 def read(data: Any, wanted: type[E]) -> E:
     """The estimator of the wanted class in these bytes; SketchFormatError where there is none."""
-    packed = Packed(data)
-    kind = _class_of(packed.kind)
-    if kind is None or not issubclass(kind, wanted):
-        raise SketchFormatError(f"{_reader(wanted)}: the bytes hold a {_what(packed.kind)}.")
-    if packed.version != kind.version:
-        raise SketchFormatError(
-            f"{packed.kind}: version {packed.version} of the format cannot be read, only "
-            f"{kind.version}; use the sfumato that wrote it, or fit the estimator anew."
-        )
-    with damaged(packed.kind):
-        return _restored(kind, packed)
+
+    def find(name: str) -> type[Any]:
+        kind = _class_of(name)
+        if kind is None or not issubclass(kind, wanted):
+            raise SketchFormatError(f"{_reader(wanted)}: the bytes hold a {_what(name)}.")
+        return kind
+
+    return read_packed(data, wanted, find, _restored, "fit the estimator anew")
 
 
 def _reader(wanted: type[Any]) -> str:
@@ -143,6 +134,4 @@ def load(source: Any) -> Any:
     """Any estimator of this room, from its bytes or from a file's path."""
     from sfumato.density.base import KernelEstimator
 
-    if isinstance(source, str | os.PathLike):
-        source = packed_file(source)
-    return KernelEstimator.from_bytes(source)
+    return KernelEstimator.from_bytes(packed_source(source))

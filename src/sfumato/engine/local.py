@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from sfumato.core.validation import whole
 from sfumato.data import Batches, Piece, Reading, read_batches
+from sfumato.errors import NullValueError
 from sfumato.sketch import Sketch
 
 __all__ = ["Crew", "Engine", "Progress", "S", "lacks", "map_merge"]
@@ -128,12 +129,14 @@ class Crew:
         try:
             self._step(sketch, batch)
         except ValueError as error:
-            # A sketch knows the row only within its batch; a step may also take nulls.
-            null = _first_null(batch) if "null" in str(error) else None
+            # A sketch knows the row only within its batch; a step may also take nulls. Arrow, and a
+            # step of the caller's own, say only in words that a null was in the way.
+            missing = isinstance(error, NullValueError) or "null" in str(error)
+            null = _first_null(batch) if missing else None
             if null is None:
                 raise
             told = f"{name}: row {row + 1 + null[0]}: column {null[1]!r} is null"
-            raise ValueError(f"{told}; skip nulls or fill them first.") from error
+            raise NullValueError(f"{told}; skip nulls or fill them first.") from error
 
     def _next_piece(self) -> "_Open | None":
         """A piece that nobody reads yet, else one that somebody reads and has not finished."""

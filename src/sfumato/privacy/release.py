@@ -14,6 +14,7 @@ import numpy as np
 from sfumato.core.file_format import Packed
 from sfumato.core.storage import Stored
 from sfumato.core.validation import between, one_of, positive, whole
+from sfumato.errors import ParameterError
 from sfumato.privacy.accounting.losses import RELATIONS, Loss
 from sfumato.privacy.random_source import Source, SystemSource, stated
 from sfumato.privacy.statement import UNITS, PrivacyStatement
@@ -25,7 +26,9 @@ def paid_by(owner: str, options: Mapping[str, Any]) -> tuple[Any, str]:
     """The ledger, given or at a path that is there, and its data set; (None, "") if nobody pays."""
     ledger, dataset = options.get("ledger"), options.get("dataset") or ""
     if (ledger is None) != (dataset == ""):
-        raise ValueError(f"{owner}: ledger and dataset go together; give both or neither.")
+        missing = "ledger" if ledger is None else "dataset"
+        sentence = f"{owner}: ledger and dataset go together; give both or neither."
+        raise ParameterError(sentence, owner=owner, parameter=missing)
     release_id = options.get("release_id")
     if release_id is not None and (ledger is None or not isinstance(release_id, str)):
         raise ValueError(f"{owner}: release_id must be a text, and needs a ledger to look in.")

@@ -4,34 +4,29 @@ The bytes of a model: class, version, parameters, learned state, catalogue; noth
 Parameters with declared limits, stored as given: scikit-learn's habits, in one place.
 """
 
-import contextlib
+import math
 import os
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 
 from sfumato.core.file_format import (
+    MODEL,
     Packed,
-    SketchFormatError,
-    damaged,
+    kind_in,
     pack,
     packed_file,
+    packed_source,
     write_whole,
 )
-from sfumato.recommend.catalogue import Catalogue
-
-if TYPE_CHECKING:
-    pass
-import math
-from pathlib import Path
-from typing import ClassVar, Literal, Self
-
 from sfumato.core.ids import kind_of
-from sfumato.core.storage import Cells
+from sfumato.core.storage import REGISTRIES, Cells, read
 from sfumato.core.validation import Limit, optional
 from sfumato.data.interactions import Interactions
+from sfumato.errors import ModelFormatError, NotFittedError, ParameterError
 from sfumato.privacy.statement import PrivacyStatement
+from sfumato.recommend.catalogue import Catalogue
 
 __all__ = [
     "BOUNDS",
@@ -53,10 +48,6 @@ __all__ = [
 M = TypeVar("M", bound="Estimator")
 
 
-class ModelFormatError(ValueError):
-    """The bytes are not a whole, intact model that this version can read."""
-
-
 def to_bytes(model: "Estimator") -> bytes:
     """The model as bytes with magic, version, parameters, state, catalogue and checksum."""
     header = {
@@ -76,33 +67,12 @@ def to_bytes(model: "Estimator") -> bytes:
 
 def read_model(data: Any, wanted: type[M], kinds: dict[str, type[Any]]) -> M:
     """The model of the wanted class in these bytes; ModelFormatError where there is none."""
-    with _as_model():
-        packed = Packed(data)
-    kind = kinds.get(packed.kind)
-    if kind is None or not issubclass(kind, wanted):
-        raise ModelFormatError(f"{wanted.__name__}: the bytes hold a {packed.kind!r}.")
-    if packed.version != kind.version:
-        raise ModelFormatError(
-            f"{packed.kind}: version {packed.version} of the format cannot be read, only "
-            f"{kind.version}; use the sfumato that wrote it, or fit the model anew."
-        )
-    with damaged(packed.kind, ModelFormatError):
-        return _restored(kind, packed)
-
-
-@contextlib.contextmanager
-def _as_model() -> Iterator[None]:
-    """Sketches and models share one format, but the reader holds a model in hand."""
-    try:
-        yield
-    except SketchFormatError as error:
-        raise ModelFormatError(f"model: {error}".replace("sketch", "model")) from None
+    return read(data, wanted, kinds.get, _restored, "fit the model anew", MODEL)
 
 
 def model_file(path: str | os.PathLike[str]) -> memoryview:
     """The bytes of a model's file; ModelFormatError for one that is none, or not whole."""
-    with _as_model():
-        return packed_file(path)
+    return packed_file(path, MODEL)
 
 
 def _restored(kind: type[M], packed: Packed) -> M:
@@ -117,14 +87,6 @@ def _restored(kind: type[M], packed: Packed) -> M:
     return model
 
 
-def kind_in(data: Any) -> str:
-    """What kind of thing the bytes hold, "" where they are damaged."""
-    try:
-        return Packed(data).kind
-    except SketchFormatError:
-        return ""
-
-
 def load(source: Any) -> Any:
     """Any model or released neighbours, from a path or bytes; ModelFormatError for anything else.
 
@@ -135,10 +97,9 @@ def load(source: Any) -> Any:
     >>> load(data).predict(1, 10)
     array([5.])
     """
-
-    if isinstance(source, str | os.PathLike):
-        source = model_file(source)
+    source = packed_source(source, MODEL)
     if kind_in(source) == "ReleasedNeighbours":
+        Packed(source, MODEL)  # damage of a whole file is told as that of a model
         from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
 
         return ReleasedNeighbours.from_bytes(source)
@@ -183,10 +144,6 @@ Label = Literal["none", "measured", "proved"]
 SCALARS = ("mean_", "low_", "high_")
 
 
-class NotFittedError(ValueError):
-    """The model was asked before it learned anything."""
-
-
 class _RatingBoundsLimit:
     def check(self, owner: str, name: str, value: Any) -> tuple[float, float]:
         try:
@@ -195,7 +152,7 @@ class _RatingBoundsLimit:
             low = high = math.nan
         if not (-math.inf < low < high < math.inf and 0 < (high - low) / 2 < math.inf):
             wanted = "a pair of finite numbers (low, high), half their range finite and above 0"
-            raise ValueError(f"{owner}: {name} must be {wanted}, not {value!r}.")
+            raise ParameterError.of(owner, name, f"must be {wanted}, not {value!r}.")
         return low, high
 
     def bad(self) -> list[Any]:
@@ -352,3 +309,6 @@ class Estimator(Parameters):
             setattr(self, name, value)
         if self.low_ > self.high_:
             raise ValueError("low_ must not be above high_.")
+
+
+REGISTRIES.append(Estimator.KINDS)

@@ -10,6 +10,7 @@ import numpy as np
 from sfumato.core.ids import places
 from sfumato.core.validation import one_of, optional, whole
 from sfumato.data.interactions import Interactions
+from sfumato.errors import StaleIndexError
 from sfumato.kernels.retrieve import rerank
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.recommend.ranking import ExcludedItems, Shelf
@@ -217,10 +218,6 @@ LIMITS: dict[str, Any] = {
     "probes": whole(1, 4096),
     "seed": SEED,
 }
-
-
-class StaleIndexError(ValueError):
-    """The model has learned since the index was made, so their answers would not agree."""
 
 
 class Ranking(Protocol):

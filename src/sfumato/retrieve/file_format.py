@@ -20,23 +20,22 @@ import numpy as np
 
 from sfumato.core.file_format import (
     NUMBERS,
-    SketchFormatError,
     checksum,
     json_object,
     regular,
+    unreadable_version,
     written_whole,
 )
 from sfumato.core.validation import whole
+from sfumato.errors import IndexFormatError
+from sfumato.kernels.lanes import aligned
 
-__all__ = ["IndexFormatError", "expect", "opened", "read_header", "write"]
+__all__ = ["IndexFormatError", "Source", "expect", "opened", "read_header", "write"]
 
 MAGIC, FORMAT, HEADER_LIMIT, EDGE, START = b"SFIX", 1, 1 << 20, 64, 24
 LENGTH, LARGEST, MOST_AXES = whole(0, 2**48), 2**48, 8
 SHORT = "the file is cut off or damaged: {}."
-
-
-class IndexFormatError(SketchFormatError):
-    """The file is not a whole, intact index that this version can read."""
+Source = str | os.PathLike[str] | bytes | bytearray | memoryview
 
 
 class _Listed(NamedTuple):
@@ -76,16 +75,14 @@ def expect(header: dict[str, Any], kind: str, version: int) -> None:
     if found[0] != kind:
         raise IndexFormatError(f"{kind}: the file holds a {found[0]!r}.")
     if found[1] != version:
-        raise IndexFormatError(
-            f"{kind}: version {found[1]} of the format cannot be read, only {version}; use the "
-            "sfumato that wrote it, or build the index anew from its vectors."
-        )
+        remedy = "build the index anew from its vectors"
+        raise IndexFormatError(unreadable_version(kind, found[1], version, remedy))
 
 
-def opened(
-    path: str | os.PathLike[str], *, check: bool = True
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def opened(path: Source, *, check: bool = True) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The header and the arrays of a file, read-only and mapped: only what is used gets read.
+
+    Bytes in place of a path are copied.
 
     Guarantee: the header's checksum, the length and every place hold; with `check` also the
     checksum of every array, for which the whole file is read once.
@@ -111,7 +108,7 @@ def opened(
     }
 
 
-def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_header(path: Source) -> dict[str, Any]:
     """What the header of a file says, its checksum verified; the arrays are not looked at."""
     return _header(_mapped(path))[0]
 
@@ -120,16 +117,31 @@ def _bytes(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
-def _mapped(path: str | os.PathLike[str]) -> np.ndarray:
+def _mapped(path: Source) -> np.ndarray:
+    if not isinstance(path, str | os.PathLike):
+        return _copied(path)
     with regular(path) as (file, _):
-        head = file.read(START)
-        if head[:4] == b"SFUM":
-            raise IndexFormatError("not an index: the file holds a sketch, a model or a release.")
-        if head[:4] != MAGIC[: len(head)] or not head:
-            raise IndexFormatError("not an index: the magic bytes are missing.")
-        if len(head) < START:
-            raise IndexFormatError(SHORT.format("it ends within its first bytes"))
+        _check_head(file.read(START))
         return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+
+
+def _copied(data: bytes | bytearray | memoryview) -> np.ndarray:
+    """Bytes where their arrays begin as those of a mapped file do, read-only as well."""
+    given = memoryview(data).cast("B")
+    _check_head(bytes(given[:START]))
+    view: np.ndarray = aligned((len(given),), np.uint8)
+    view[:] = np.frombuffer(given, np.uint8)
+    view.flags.writeable = False
+    return view
+
+
+def _check_head(head: bytes) -> None:
+    if head[:4] == b"SFUM":
+        raise IndexFormatError("not an index: the file holds a sketch, a model or a release.")
+    if head[:4] != MAGIC[: len(head)] or not head:
+        raise IndexFormatError("not an index: the magic bytes are missing.")
+    if len(head) < START:
+        raise IndexFormatError(SHORT.format("it ends within its first bytes"))
 
 
 def _header(view: np.ndarray) -> tuple[dict[str, Any], int]:

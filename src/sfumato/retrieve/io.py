@@ -4,17 +4,18 @@ import os
 
 from sfumato.core.file_format import regular
 from sfumato.retrieve.binary.index import BinaryIndex
-from sfumato.retrieve.file_format import MAGIC, IndexFormatError, read_header
+from sfumato.retrieve.file_format import MAGIC, IndexFormatError, Source, read_header
 from sfumato.retrieve.lsh.index import LshIndex
 
 __all__ = ["holds_index", "load"]
 
 
-def load(path: str | os.PathLike[str], *, check: bool = True) -> BinaryIndex | LshIndex:
+def load(path: Source, *, check: bool = True) -> BinaryIndex | LshIndex:
     """The index in a file, mapped and not read; IndexFormatError where it is no whole, intact one.
 
-    Parameters: path; check, whether every checksum is verified, which reads the file once. A file
-    from somebody else should be checked: what is wrong in it might otherwise crash the process.
+    Parameters: path, or the bytes of a file, which are copied; check, whether every checksum is
+    verified, which reads the file once. A file from somebody else should be checked: what is wrong
+    in it might otherwise crash the process.
     """
     kind = read_header(path).get("kind")
     if kind == "LshIndex":

@@ -58,7 +58,7 @@ def save(
 
 
 def restored(
-    path: str | os.PathLike[str], build: Callable[..., T], *, check: bool
+    path: file_format.Source, build: Callable[..., T], *, check: bool
 ) -> tuple[T, Fitted, Held]:
     """The index that `build` makes of its parameters, what was learned, and the rows, mapped."""
     header, arrays = file_format.opened(path, check=check)
@@ -145,7 +145,7 @@ def save_lsh(path: str | os.PathLike[str], parameters: dict[str, Any], now: Tabl
 
 
 def restored_lsh(
-    path: str | os.PathLike[str], make: Callable[..., Index], *, check: bool
+    path: file_format.Source, make: Callable[..., Index], *, check: bool
 ) -> tuple[Index, Tabled]:
     """The index that `make` makes of the parameters, and its rows, mapped.
 

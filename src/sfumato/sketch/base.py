@@ -17,6 +17,7 @@ from sfumato.core.file_format import Packed
 from sfumato.core.hashing import KeyColumn
 from sfumato.core.storage import TOTAL, Cells, Stored, load
 from sfumato.core.validation import whole
+from sfumato.errors import ParameterError
 from sfumato.kernels.lanes import aligned
 
 __all__ = [
@@ -246,11 +247,12 @@ def bounded_weight(owner: str, weight: int, most: int) -> int:
     weight = WEIGHT.check(owner, "weight", weight)
     if most > weight:
         # How heavy it is stays untold: the sentence may end up in a log.
-        raise ValueError(
-            f"{owner}: weight is {weight}, but the sketch holds a heavier event; give what is "
-            "publicly known to bound every event (do not search for it: that would tell), or clip "
-            "the weights before they are counted."
+        problem = (
+            f"is {weight}, but the sketch holds a heavier event; give what is publicly known to "
+            "bound every event (do not search for it: that would tell), or clip the weights before "
+            "they are counted."
         )
+        raise ParameterError.of(owner, "weight", problem)
     return weight
 
 

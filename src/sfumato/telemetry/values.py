@@ -14,6 +14,7 @@ import pyarrow as pa
 from sfumato.core.hashing import KeyColumn
 from sfumato.core.ids import coded_integers
 from sfumato.core.row_values import plain_column
+from sfumato.errors import NullValueError
 
 __all__ = [
     "NO_VALUE",
@@ -192,7 +193,7 @@ def _arrow_numbers(column: Any, name: str) -> np.ndarray:
         raise TypeError(f"{name}: a column of numbers is expected, of one type.") from None
     if arrow.null_count:
         row = arrow.is_null().index(True).as_py()
-        raise ValueError(f"{name}: row {row} is null; drop or fill nulls first.")
+        raise NullValueError(f"{name}: row {row} is null; drop or fill nulls first.")
     if pa.types.is_null(arrow.type):
         return np.empty(0)
     return np.asarray(arrow.to_numpy(zero_copy_only=False)) if len(arrow) else np.empty(0)

@@ -9,7 +9,7 @@ from sfumato.cli.density import query as density_ask
 from sfumato.cli.density import query as density_draw
 from sfumato.cli.density.files import load, told
 
-__all__ = ["app", "shown"]
+__all__ = ["app", "show", "show_share"]
 
 app = typer.Typer(
     help="One summary of a table, private with --epsilon: density, class, number, anomaly, rows.",
@@ -25,15 +25,30 @@ app.command()(density_draw.modes)
 app.command()(density_draw.sample)
 
 
-def shown(file: Path, json: bool) -> bool:
-    """Say what a model of `density build` in a file is; False where it holds something else."""
+def show(file: Path, json: bool) -> None:
+    """Say what the model of `density build` in a file is."""
     from sfumato.cli import printing
-    from sfumato.density.serialization import holds_model
 
-    if not holds_model(file):
-        return False
     model = load(file)
     printing.document(told(model, file, json), json)
     if hasattr(model, "statement_"):
         printing.promise(model.statement_, json)
-    return True
+
+
+def show_share(file: Path, json: bool) -> None:
+    """Say what one party's share of a secure sum in a file is, without its numbers."""
+    import sfumato
+    from sfumato.cli import printing
+
+    share = sfumato.load(file)
+    content = {
+        "file": str(file),
+        "kind": "NoisyShare",
+        "of": share.kind,
+        "terms": share.terms,
+        "parties": ", ".join(map(str, share.members)),
+        "masked": share.masked,
+        "file_bytes": file.stat().st_size,
+    }
+    printing.document(content, json)
+    printing.promise("A share is not private: it is for a secure sum only.", True)

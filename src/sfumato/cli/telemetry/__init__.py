@@ -11,7 +11,7 @@ from sfumato.cli.telemetry import params as telemetry_plan
 from sfumato.cli.telemetry import report_files
 from sfumato.cli.telemetry import reports as telemetry_reports
 
-__all__ = ["app", "shown"]
+__all__ = ["app", "show"]
 
 app = typer.Typer(
     help="Count what many people have in common, from reports that hide what each has.",
@@ -26,19 +26,15 @@ app.command()(telemetry_associate.associate)
 app.command()(telemetry_plan.plan)
 
 
-def shown(file: Path, json: bool) -> bool:
-    """Say what parameters, counts or reports in a file are; False where it holds something else."""
+def show(content: str, file: Path, json: bool) -> None:
+    """Say what the parameters, counts or reports in a file are."""
     from sfumato.cli import printing
 
-    if report_files.holds_parameters(file):
+    if content == "parameters":
         scheme = report_files.scheme(file)
         printing.document(telemetry_params.told(scheme, file, json), json)
         telemetry_params.promise(scheme, json)
-        return True
-    if report_files.holds_counts(file):
+    elif content == "counts":
         telemetry_reports.show_counts(report_files.counts(file), file, json)
-        return True
-    if (fingerprint := report_files.reported(file)) is not None:
-        telemetry_reports.show_reports(fingerprint, file, json)
-        return True
-    return False
+    else:
+        telemetry_reports.show_reports(report_files.reported(file) or "", file, json)

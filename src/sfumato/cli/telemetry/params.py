@@ -201,6 +201,7 @@ def _made(options: dict[str, Any]) -> Any:
 
 
 def _rappor(given: dict[str, Any]) -> Any:
+    from sfumato.errors import ParameterError
     from sfumato.telemetry import Rappor
 
     permanent, one = given.pop("epsilon", None), given.pop("epsilon_one", None)
@@ -213,9 +214,11 @@ def _rappor(given: dict[str, Any]) -> Any:
     _refuse(given, ["p", "q"], "with --epsilon, which chooses them")
     try:
         return Rappor.for_epsilon(permanent, one, **given)
-    except ValueError as error:  # which names the parameters of the library
-        told = str(error).replace("Rappor: permanent ", f"{COMMAND}: --epsilon ")
-        raise ValueError(told.replace("Rappor: one ", f"{COMMAND}: --epsilon-one ")) from None
+    except ParameterError as error:
+        option = {"permanent": "--epsilon", "one": "--epsilon-one"}.get(error.parameter)
+        if option is None:
+            raise
+        raise error.renamed(COMMAND, option) from None
 
 
 def _domain(options: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,6 @@ __all__ = [
     "check_reports",
     "collected",
     "counts",
-    "holds_counts",
     "holds_parameters",
     "in_order",
     "is_counts",
@@ -39,27 +38,22 @@ Parameters = Annotated[
 ]
 LARGEST = 1 << 26  # bytes of a file of parameters
 MAGIC = b"SFUM"  # of all files of ours that are not text
-PARAMETERS, COUNTS = b'"sfumato telemetry parameters"', b'{"kind": "telemetry counts"'
 
 
 def holds_parameters(file: Path) -> bool:
     """Whether a file begins as parameters do; they may still be wrong."""
-    begin = _begin(file).lstrip()
-    return begin.startswith(b"{") and PARAMETERS in begin
+    from sfumato.core.storage import content_of
 
-
-def holds_counts(file: Path) -> bool:
-    """Whether a file begins as counts do; it may still be damaged."""
-    begin = _begin(file)
-    return begin.startswith(MAGIC) and COUNTS in begin
+    return file.is_file() and content_of(file) == "parameters"
 
 
 def reported(file: Path) -> str | None:
     """The fingerprint in the first line of a file of reports, "" if cut off; None in others."""
-    begin = _begin(file).lstrip()
-    if not re.match(rb'\{\s*"v"\s*:', begin):
+    from sfumato.core.storage import content_of
+
+    if not file.is_file() or content_of(file) != "reports":
         return None
-    named = re.search(rb'"params"\s*:\s*"([0-9a-f]{16})"', begin)
+    named = re.search(rb'"params"\s*:\s*"([0-9a-f]{16})"', _begin(file))
     return named[1].decode() if named else ""
 
 

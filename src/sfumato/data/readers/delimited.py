@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from sfumato.data.readers.base import FirstLine, Reading
 from sfumato.data.readers.text_files import BUFFER, connected, plain_errors
+from sfumato.errors import ParameterError
 
 __all__ = [
     "BROKEN",
@@ -85,8 +86,10 @@ def sniffed(
         raise ValueError(f"{path}: is empty; lines with user, item and rating are needed.")
     delimiter = _delimiter(start, rows) if delimiter is None else delimiter
     if not delimiter:
-        raise ValueError(
-            f"{path}: line 1: no delimiter stands between three fields or more; give delimiter=."
+        raise ParameterError(
+            f"{path}: line 1: no delimiter stands between three fields or more; give delimiter=.",
+            owner="read_interactions",
+            parameter="delimiter",
         )
     first = next(_rows(start, delimiter))
     # A line of ratings holds at least one number, a line of names none.

@@ -25,6 +25,7 @@ from sfumato.data.interactions import Interactions
 from sfumato.data.readers import text_files
 from sfumato.data.readers.base import ReadingReport, listed, missing_column
 from sfumato.data.readers.delimited import BROKEN, FIELDS, QUOTE, Dialect, Rejects, sniffed
+from sfumato.errors import ParameterError
 
 __all__ = [
     "REMEDY",
@@ -110,7 +111,8 @@ def _guessed(name: str, names: Sequence[str], role: str) -> int | None:
     if role == "times":
         return None
     there = listed(names) if any(names) else f"there are {len(names)} columns without names"
-    raise ValueError(f"{name}: cannot tell the column of {role}; give {role}=; {there}.")
+    sentence = f"{name}: cannot tell the column of {role}; give {role}=; {there}."
+    raise ParameterError(sentence, owner=OWNER, parameter=role)
 
 
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
@@ -278,9 +280,11 @@ def times_told(asked: Asked, skip: bool) -> Asked:
     """The columns asked for, with times only where they were told."""
     times = False if asked["times"] is None else asked["times"]
     if skip and times is not False:
-        raise ValueError(
+        raise ParameterError(
             f"{OWNER}: times do not go with on_error='skip' and guess=False, nor with "
-            "invalid='drop': the first one decides how the others are written; give times=False."
+            "invalid='drop': the first one decides how the others are written; give times=False.",
+            owner=OWNER,
+            parameter="on_error",
         )
     return {**asked, "times": times}
 
@@ -298,9 +302,11 @@ def need_roles(path: Path, asked: Asked, skip: bool) -> None:
     """Raise where a key of one JSON object could decide which column of the others is read."""
     missing = [role for role in ROLES[:3] if asked[role] is None]
     if skip and missing:
-        raise ValueError(
+        raise ParameterError(
             f"{path}: give {', '.join(f'{role}=' for role in missing)}: any row of JSON may have "
-            "other columns, so that none is guessed where bad rows are skipped."
+            "other columns, so that none is guessed where bad rows are skipped.",
+            owner=OWNER,
+            parameter=missing[0],
         )
 
 

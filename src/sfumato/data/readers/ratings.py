@@ -18,10 +18,12 @@ from sfumato.data.readers import delimited, rating_columns, text_files
 from sfumato.data.readers.base import ReadingReport, of_the_machine
 from sfumato.data.readers.batches import are_paths, matches, read_batches
 from sfumato.data.readers.rating_columns import ROLES, Asked, Gathered, joined_ids, places_of
+from sfumato.errors import ParameterError
 
 __all__ = ["ReadingReport", "read_interactions"]
 
 OWNER = "read_interactions"
+SKIP = "correct it, or on_error='skip'"  # the remedy that the reader itself has
 ENCODING = optional(one_of(("utf-8", "latin-1", "utf-16")))
 ON_ERROR = one_of(("raise", "skip"))
 DUPLICATES = one_of(("last", "keep"))
@@ -204,7 +206,7 @@ def _stop_at_line(
     dialect: delimited.Dialect,
     fault: tuple[int, str] | None,
     rejects: delimited.Rejects,
-    remedy: str = "correct it, or on_error='skip'",
+    remedy: str = SKIP,
 ) -> None:
     faults = [
         (delimited.line_of_reject(path, dialect, line), reason) for line, reason in rejects[:1]
@@ -215,13 +217,17 @@ def _stop_at_line(
     if faults:
         # Of two in one line the reject is right: it moved the rows after it up by one.
         line, reason = min(faults, key=lambda fault: fault[0])
-        raise ValueError(f"{path}: line {line}: {reason}; {remedy}.")
+        sentence = f"{path}: line {line}: {reason}; {remedy}."
+        if remedy == SKIP:
+            raise ParameterError(sentence, owner=OWNER, parameter="on_error")
+        raise ValueError(sentence)
 
 
 def _stop_at_row(name: str, part: Gathered) -> None:
     if part.fault:
         row, reason = part.fault
-        raise ValueError(f"{name}: row {row} (from 0): {reason}; correct it, or on_error='skip'.")
+        sentence = f"{name}: row {row} (from 0): {reason}; {SKIP}."
+        raise ParameterError(sentence, owner=OWNER, parameter="on_error")
 
 
 def _is_json(path: Path) -> bool:

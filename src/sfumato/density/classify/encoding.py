@@ -14,6 +14,7 @@ import pyarrow as pa
 from sfumato.core.bounds import Pair
 from sfumato.core.row_values import cells_of, number_of, numbers_of
 from sfumato.core.validation import whole
+from sfumato.errors import ParameterError
 
 __all__ = [
     "COLUMNS",
@@ -36,7 +37,7 @@ class _Levels:
 
     def check(self, owner: str, name: str, value: Any) -> tuple[int, ...]:
         if not isinstance(value, tuple | list) or not value:
-            raise ValueError(f"{owner}: {name} must be whole numbers, one per column.")
+            raise ParameterError.of(owner, name, "must be whole numbers, one per column.")
         return tuple(whole(0, 2**20).check(owner, name, one) for one in value)
 
     def bad(self) -> list[Any]:
@@ -53,10 +54,8 @@ class _Columns:
         if value is None:
             return None
         if isinstance(value, str) or not np.iterable(value):
-            raise ValueError(
-                f"{owner}: {name} must be None or a list of columns, by number or name, not "
-                f"{value!r}."
-            )
+            problem = f"must be None or a list of columns, by number or name, not {value!r}."
+            raise ParameterError.of(owner, name, problem)
         return tuple(
             str(one) if isinstance(one, str) else whole(0).check(owner, name, one) for one in value
         )
@@ -168,15 +167,15 @@ class _Labels:
     """Classes as a tuple of plain numbers or texts."""
 
     def check(self, owner: str, name: str, value: Any) -> tuple[Any, ...]:
-        wanted = f"{owner}: {name} must be a list of classes, whole numbers or texts, none twice"
+        wanted = "must be a list of classes, whole numbers or texts, none twice"
         if isinstance(value, str | bytes) or not np.iterable(value):
-            raise ValueError(f"{wanted}, not {value!r}.")
+            raise ParameterError.of(owner, name, f"{wanted}, not {value!r}.")
         given = [one.item() if isinstance(one, np.generic) else one for one in value]
         plain = all(isinstance(one, bool | int | float | str) and one == one for one in given)
         if not given or not plain or len({type(one) for one in given}) > 1:
-            raise ValueError(f"{wanted}, all of one type.")
+            raise ParameterError.of(owner, name, f"{wanted}, all of one type.")
         if len(set(given)) < len(given):
-            raise ValueError(f"{wanted}.")
+            raise ParameterError.of(owner, name, f"{wanted}.")
         return tuple(sorted(given))
 
     def bad(self) -> list[Any]:
@@ -280,7 +279,7 @@ class _Priors:
             shares = ()
         if not shares or not all(0 < share < np.inf for share in shares):
             wanted = "None, 'estimated' or one number above 0 per class"
-            raise ValueError(f"{owner}: {name} must be {wanted}, not {value!r}.")
+            raise ParameterError.of(owner, name, f"must be {wanted}, not {value!r}.")
         return shares
 
     def bad(self) -> list[Any]:

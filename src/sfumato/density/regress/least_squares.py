@@ -12,6 +12,7 @@ import numpy as np
 from sfumato.core.arrays import LARGEST
 from sfumato.core.bounds import Box, Pair
 from sfumato.density.regress.surrogate_loss import angle_sketch, lifted
+from sfumato.errors import ParameterError
 from sfumato.sketch.kernel_sums.moments import Moments
 from sfumato.sketch.kernel_sums.polynomial_features import CELLS, Polynomials
 
@@ -45,7 +46,7 @@ class Degree:
             or isinstance(value, bool)
             or value not in (1, 2)
         ):
-            raise ValueError(f"{owner}: {name} must be 1, 2 or 'auto', not {value!r}.")
+            raise ParameterError.of(owner, name, f"must be 1, 2 or 'auto', not {value!r}.")
         return int(value)
 
     def bad(self) -> list[Any]:

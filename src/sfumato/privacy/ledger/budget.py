@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
+from sfumato.errors import BudgetExceeded
 from sfumato.privacy.accounting import composition
 from sfumato.privacy.accounting.losses import Loss
 from sfumato.privacy.rounding import round_up
@@ -33,27 +34,6 @@ class DataSet:
     unit: str
     relation: str
     parent: str | None
-
-
-class BudgetExceeded(ValueError):  # noqa: N818 - what a caller reads is that it is exceeded
-    """A release costs more than is left; nothing was charged and nothing released.
-
-    dataset, whose budget it is; remaining, the Cost that is left of it; budget, all of it; cost, of
-    the release by itself.
-    """
-
-    def __init__(self, dataset: str, remaining: Cost, budget: Cost, cost: Cost) -> None:
-        super().__init__(dataset, remaining, budget, cost)
-        self.dataset, self.remaining, self.budget, self.cost = dataset, remaining, budget, cost
-
-    def __str__(self) -> str:
-        pure = "" if self.budget.delta else " and takes pure losses only"
-        at = f" at delta {self.budget.delta:g}" if self.budget.delta else ""
-        return (
-            f"Ledger: {self.dataset!r} has epsilon {self.remaining.epsilon:.6g} left of "
-            f"{self.budget.epsilon:g}{at}{pure}; this costs {self.cost.epsilon:.6g}. "
-            "Nothing was charged."
-        )
 
 
 @dataclass(frozen=True)

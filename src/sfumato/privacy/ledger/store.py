@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from sfumato.errors import LedgerDamaged
+
 __all__ = [
     "BLOB",
     "LedgerDamaged",
@@ -86,10 +88,6 @@ BEGIN SELECT RAISE (ABORT, 'a budget is never changed'); END;
 CREATE TRIGGER datasets_stay BEFORE DELETE ON dataset
 BEGIN SELECT RAISE (ABORT, 'a data set is never taken away'); END;
 """
-
-
-class LedgerDamaged(ValueError):  # noqa: N818 - what a caller reads is that it is damaged
-    """A ledger's file, or a blob beside it, is not what was written; nothing is granted from it."""
 
 
 class LedgerFile:

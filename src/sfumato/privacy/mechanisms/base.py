@@ -14,6 +14,7 @@ import numpy as np
 
 from sfumato.core.integer_columns import LARGEST
 from sfumato.core.validation import checked, one_of, whole
+from sfumato.errors import FormatError
 from sfumato.privacy.accounting.losses import RELATIONS, Loss
 from sfumato.privacy.random_source import InsecureSeededSource, Source, stated
 from sfumato.privacy.release import paid_by, whose
@@ -52,7 +53,7 @@ class Answer:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The answer in these bytes; ValueError where they are none."""
+        """The answer in these bytes; FormatError where they are none."""
         try:
             told = json.loads(data)
             if told["version"] != VERSION:
@@ -60,7 +61,7 @@ class Answer:
             numbers = np.array(told["value"], _dtype(told["dtype"]))
             statement = PrivacyStatement.from_dict(told["statement"])
         except Exception as error:  # whatever it is, the content is at fault
-            raise ValueError(f"Answer: the bytes are none, or damaged: {error!s:.500}") from None
+            raise FormatError(f"Answer: the bytes are none, or damaged: {error!s:.500}") from None
         return cls(numbers.item() if numbers.ndim == 0 else numbers, statement)
 
 

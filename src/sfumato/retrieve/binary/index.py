@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from sfumato.core.validation import flag, one_of, optional, whole
+from sfumato.errors import ParameterError
 from sfumato.retrieve.binary.search import SearchPlan, check_answers, padding, search
 from sfumato.retrieve.binary.store import (
     NOTHING,
@@ -20,6 +21,7 @@ from sfumato.retrieve.binary.store import (
 )
 from sfumato.retrieve.binary.training import Fitted, encoder_for
 from sfumato.retrieve.encoders.base import CodeEncoder
+from sfumato.retrieve.file_format import Source
 from sfumato.retrieve.metric import METRIC, check_vectors, is_vector, matrix
 from sfumato.retrieve.serialization import restored, save
 from sfumato.sketch.base import SEED
@@ -223,7 +225,7 @@ class BinaryIndex:
             save(path, self.parameters, now.fitted, now.rows.compacted().held)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, check: bool = True) -> Self:
+    def load(cls, path: Source, *, check: bool = True) -> Self:
         """The index in a file, which is mapped, not read, and never written.
 
         It answers as the one that was saved, bit for bit. IndexFormatError where the file is not a
@@ -301,4 +303,5 @@ class BinaryIndex:
 
     def _check_exact(self, rerank: str | None) -> None:
         if rerank == "exact" and not self.keep_vectors:
-            raise ValueError(f"{OWNER}: no vectors are kept; build it with keep_vectors=True.")
+            sentence = f"{OWNER}: no vectors are kept; build it with keep_vectors=True."
+            raise ParameterError(sentence, owner=OWNER, parameter="keep_vectors")

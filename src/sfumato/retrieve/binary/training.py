@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from sfumato.errors import ParameterError
 from sfumato.retrieve.binary.store import RowWriter
 from sfumato.retrieve.encoders import factories as codes
 from sfumato.retrieve.encoders.base import CodeEncoder
@@ -120,9 +121,8 @@ def encoder_for(encoder: Any, bits: int, seed: int) -> CodeEncoder:
         return codes.qolsh(bits, flips=50, seed=seed, center=True, factor="nearest")
     if not isinstance(encoder, str) or encoder not in ENCODERS:
         wanted = ", ".join(map(repr, ENCODERS))
-        raise ValueError(
-            f"{OWNER}: encoder must be None, a CodeEncoder, or one of {wanted}, not {encoder!r}."
-        )
+        problem = f"must be None, a CodeEncoder, or one of {wanted}, not {encoder!r}."
+        raise ParameterError.of(OWNER, "encoder", problem)
     return ENCODERS[encoder](bits, seed=seed)
 
 

@@ -18,6 +18,7 @@ from sfumato.core.validation import (
 )
 from sfumato.retrieve.binary import store as known
 from sfumato.retrieve.binary.search import check_answers, padding
+from sfumato.retrieve.file_format import Source
 from sfumato.retrieve.lsh.amplification import bands_and_rows, candidate_probability
 from sfumato.retrieve.lsh.hash_families import Hyperplanes, RandomLines
 from sfumato.retrieve.lsh.store import Asked, BandHashes, Tabled, Without, best, candidates
@@ -273,7 +274,7 @@ class LshIndex:
         save(path, self.parameters, now.compacted())
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, check: bool = True) -> Self:
+    def load(cls, path: Source, *, check: bool = True) -> Self:
         """The index in a file, mapped and not read: only what a search needs comes into memory.
 
         Parameters: check, whether all of the file is read once to find damage. A file from somebody

@@ -12,6 +12,7 @@ from sfumato.core.arrays import real_weights, whole_weights
 from sfumato.core.hashing import BLOCK, KeyColumn, hash_column
 from sfumato.core.storage import Cells
 from sfumato.core.validation import fraction, one_of, renamed_arguments, whole
+from sfumato.errors import ParameterError
 from sfumato.kernels.sketch import counters
 from sfumato.privacy.release import ReleaseOptions, ReleaseTerms
 from sfumato.sketch.base import (
@@ -83,9 +84,11 @@ class ReleasedCountSketch(NoisyTable):
         """
         n = whole(1).check("ReleasedCountSketch", "n", n)
         if candidates is None:
-            raise ValueError(
+            raise ParameterError(
                 "ReleasedCountSketch: a release remembers no keys; give candidates, a public "
-                "column of keys to choose among."
+                "column of keys to choose among.",
+                owner="ReleasedCountSketch",
+                parameter="candidates",
             )
         return largest(n, KeyColumn(candidates), self.seed, self._median)
 
@@ -250,7 +253,11 @@ class CountSketch(KeyedSketch):
         if candidates is not None:
             return largest(n, self._key_column(candidates), self.seed, self._median)
         if not self.track:
-            raise ValueError("CountSketch: track is 0; build it with track=n or give candidates.")
+            raise ParameterError(
+                "CountSketch: track is 0; build it with track=n or give candidates.",
+                owner="CountSketch",
+                parameter="candidates",
+            )
         tracked = self._candidates()
         value = self._median(tracked.hashes)
         best = np.argsort(-np.abs(value), kind="stable")[:n]

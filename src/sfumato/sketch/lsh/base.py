@@ -13,6 +13,7 @@ from sfumato.core.arrays import matrix_of
 from sfumato.core.hashing import hash_column
 from sfumato.core.ids import plain_numbers
 from sfumato.core.validation import Limit
+from sfumato.errors import ParameterError
 
 __all__ = [
     "FAMILY",
@@ -165,10 +166,11 @@ class _FamilyLimit:
             return value
         if isinstance(value, Mapping):
             return Family.from_dict(value)
-        raise ValueError(
-            f"{owner}: {name} must be a family of sfumato.sketch.lsh, as Euclidean(bandwidth=1.0, "
-            f"bounds=(0, 10)), not {type(value).__name__}."
+        problem = (
+            "must be a family of sfumato.sketch.lsh, as Euclidean(bandwidth=1.0, bounds=(0, 10)), "
+            f"not {type(value).__name__}."
         )
+        raise ParameterError.of(owner, name, problem)
 
     def bad(self) -> list[Any]:
         return [None, 1, "gaussian", Family]
@@ -195,10 +197,10 @@ class _PartLimit:
     def check(self, owner: str, name: str, value: Any) -> Family:
         part = family(owner, name, value)
         if isinstance(part, Sum):
-            raise ValueError(
-                f"{owner}: {name} must be one kernel, not a sum of several; multiply out, and sum "
-                "the products."
+            problem = (
+                "must be one kernel, not a sum of several; multiply out, and sum the products."
             )
+            raise ParameterError.of(owner, name, problem)
         return part
 
     def bad(self) -> list[Any]:

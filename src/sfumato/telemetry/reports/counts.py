@@ -13,10 +13,12 @@ from sfumato.core.file_format import (
     damaged,
     pack,
     packed_file,
+    unreadable_version,
     write_whole,
 )
-from sfumato.core.storage import Cells
+from sfumato.core.storage import REGISTRIES, Cells
 from sfumato.core.validation import flag, whole
+from sfumato.errors import DuplicateReportsError
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.telemetry import marks
 from sfumato.telemetry.reports.jsonl import line_bytes
@@ -175,10 +177,8 @@ class Counts:
         if packed.kind != KIND:
             raise SketchFormatError(f"Counts: the bytes hold a {packed.kind!r}.")
         if packed.version != VERSION:
-            raise SketchFormatError(
-                f"Counts: version {packed.version} of the format cannot be read, only {VERSION}; "
-                "use the sfumato that wrote it, or count the reports anew."
-            )
+            found = ("Counts", packed.version, VERSION)
+            raise SketchFormatError(unreadable_version(*found, "count the reports anew"))
         with damaged("Counts"):
             return cls._restored(packed)
 
@@ -226,7 +226,7 @@ class Counts:
                     f"Counts: cannot merge, {name} is {mine!r} here and {yours!r} there{hint}."
                 )
         if shared := self._seen.common(other._seen):
-            raise ValueError(
+            raise DuplicateReportsError(
                 f"Counts: cannot merge, {shared} reports are in both, and counts cannot tell what "
                 "they marked; count those reports into one of them instead of merging."
             )
@@ -259,6 +259,9 @@ def _table(scheme: Scheme) -> np.ndarray:
             f"Counts: {cohorts} cohorts of {cells} cells take {cohorts * cells / 2**27:.1f} GiB, "
             "more than there is; use fewer of them."
         ) from None
+
+
+REGISTRIES.append({KIND: Counts})
 
 
 def _all_reports(batches: Sequence[Any]) -> Sequence[Reports]:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from sfumato.core.file_format import write_whole, written_whole
+from sfumato.errors import ParameterError
 from sfumato.privacy.random_source import SystemSource
 from sfumato.telemetry.reports.counts import Counts
 from sfumato.telemetry.reports.reports import ID_BYTES, Reports
@@ -83,8 +84,11 @@ def read_params_csv(
             bits, hashes, cohorts, f=f, p=p, q=q, metric=metric
         )
     except ValueError as error:
-        hint = "" if own or bits <= 32 else " With own=True it is read as sfumato's own parameters."
-        raise ValueError(f"{Path(path).name}, line {line}: {error}{hint}") from None
+        sentence = f"{Path(path).name}, line {line}: {error}"
+        if own or bits <= 32:
+            raise ValueError(sentence) from None
+        sentence += " With own=True it is read as sfumato's own parameters."
+        raise ParameterError(sentence, owner="read_params_csv", parameter="own") from None
 
 
 def write_params_csv(path: str | os.PathLike[str], scheme: GoogleRappor | Rappor) -> None:

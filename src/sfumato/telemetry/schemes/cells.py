@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.core.validation import flag
+from sfumato.errors import ParameterError
 from sfumato.telemetry.keyed_randomness import Rows, chosen, digests
 from sfumato.telemetry.values import Values, reported_column, value_column, values_of
 
@@ -157,9 +158,11 @@ def check_categories(values: Values, categories: tuple[str, ...]) -> None:
     """Raise where a row holds none of the categories."""
     wrong = np.flatnonzero(category_cells(values, categories)[values.codes] < 0)
     if wrong.size:
-        raise ValueError(
+        raise ParameterError(
             f"values: row {wrong[0]} is none of the {len(categories)} categories; let one category "
-            "stand for all others, and give that."
+            "stand for all others, and give that.",
+            owner="values",
+            parameter="categories",
         )
 
 
@@ -212,9 +215,11 @@ class Categories:
         if not unknown.size:
             return values
         if not self.other:
-            raise ValueError(
+            raise ParameterError(
                 f"{self.owner}: row {unknown[0]} of the values is none of the "
-                f"{len(self.categories)} categories; other=True makes one of all such values."
+                f"{len(self.categories)} categories; other=True makes one of all such values.",
+                owner=self.owner,
+                parameter="other",
             )
         return self._taken(values, found)
 

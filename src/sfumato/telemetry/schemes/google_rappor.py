@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sfumato.core.validation import checked, whole
+from sfumato.errors import ParameterError
 from sfumato.kernels.telemetry import md5, responses
 from sfumato.privacy.accounting.losses import Flips, Loss
 from sfumato.privacy.random_source import Source
@@ -163,8 +164,8 @@ class GoogleRappor(Scheme):
         """Parameters of ours with the same p and q, which make the instantaneous response."""
         try:
             return Rappor(self.bits, 1, 1, f=0, p=self.p, q=self.q)
-        except ValueError as error:
-            raise ValueError(str(error).replace("Rappor", "GoogleRappor", 1)) from None
+        except ParameterError as error:
+            raise error.renamed("GoogleRappor") from None
 
     def _column(self, cohorts: Any, rows: int) -> np.ndarray:
         """The cohort of every row, from one number or a column of them."""

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sfumato.core.validation import between, checked, positive, whole
+from sfumato.errors import ParameterError
 from sfumato.kernels.telemetry import responses
 from sfumato.privacy.accounting.losses import Flips, Loss
 from sfumato.privacy.random_source import Source
@@ -77,15 +78,15 @@ def chances(permanent: float, one: float, hashes: int) -> tuple[int, int, int]:
         p, q = int(p16[at]), int(q16[at])
         if p < q and cost_of_report(flip, p, q, hashes) <= one:
             return flip, p, q
-    raise ValueError(f"Rappor: one must be larger, not {one!r}: the reports would tell nothing.")
+    problem = f"must be larger, not {one!r}: the reports would tell nothing."
+    raise ParameterError.of("Rappor", "one", problem)
 
 
 def _least_flip(permanent: float, hashes: int) -> int:
     low, high = 0, GRID // 2 - 1
     if cost_of_flips(high, hashes) > permanent:
-        raise ValueError(
-            f"Rappor: permanent must be larger, not {permanent!r}: the reports would tell nothing."
-        )
+        problem = f"must be larger, not {permanent!r}: the reports would tell nothing."
+        raise ParameterError.of("Rappor", "permanent", problem)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if cost_of_flips(middle, hashes) <= permanent else (middle, high)
@@ -174,15 +175,14 @@ class Rappor(Scheme):
             self._take_domain()
         checked(self, LIMITS)
         if self.hashes > self.bits:
-            raise ValueError(
-                f"Rappor: hashes must be at most bits, {self.bits}, not {self.hashes!r}."
-            )
+            problem = f"must be at most bits, {self.bits}, not {self.hashes!r}."
+            raise ParameterError.of("Rappor", "hashes", problem)
         if self.flip >= GRID // 2:
-            raise ValueError(f"Rappor: f must be below 0.99998, not {self.f!r}: nothing is told.")
+            problem = f"must be below 0.99998, not {self.f!r}: nothing is told."
+            raise ParameterError.of("Rappor", "f", problem)
         if self.p16 >= self.q16:
-            raise ValueError(
-                f"Rappor: p must be below q by 2**-16 or more, not {self.p!r} with q {self.q!r}."
-            )
+            problem = f"must be below q by 2**-16 or more, not {self.p!r} with q {self.q!r}."
+            raise ParameterError.of("Rappor", "p", problem)
 
     @classmethod
     def for_epsilon(
