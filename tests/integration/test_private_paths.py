@@ -25,7 +25,8 @@ LOCAL = "each row is a client of its own: tests/telemetry holds them to every va
 ELSEWHERE = {
     **dict.fromkeys(["Audit", "Attack", "EpsilonChoice", "LowerBound", "ProfileAudit"], NO_DATA),
     **dict.fromkeys(["Cost", "DataSet", "Ledger", "Pure", "PrivacyStatement", "Plan"], NO_DATA),
-    **dict.fromkeys(["Mechanism", "Sketch"], "abstract"),
+    "Privacy": NO_DATA,
+    **dict.fromkeys(["Mechanism", "Sketch", "WeighedRelease"], "abstract"),
     **dict.fromkeys(["Encoder", "Discovery", "PrefixDiscovery"], LOCAL),
     **dict.fromkeys(["HadamardResponse", "LocalHashing", "SubsetSelection"], LOCAL),
     "Sharing": "adds its noise to a sketch that is a path here: tests/density/test_parties.py",

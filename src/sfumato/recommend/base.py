@@ -5,6 +5,7 @@ Parameters with declared limits, stored as given: scikit-learn's habits, in one 
 """
 
 import contextlib
+import inspect
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,6 +32,7 @@ from sfumato.core.ids import kind_of
 from sfumato.core.storage import Cells
 from sfumato.core.validation import Limit, optional
 from sfumato.data.interactions import Interactions
+from sfumato.privacy.parameters import spread
 from sfumato.privacy.statement import PrivacyStatement
 
 __all__ = [
@@ -172,11 +174,18 @@ class Parameters:
 
     def _limited(self) -> dict[str, Any]:
         """The parameters in their plain types, or ValueError naming the first that is wrong."""
-        owner = type(self).__name__
+        owner, given = type(self).__name__, self._given()
         return {
-            name: limit.check(owner, name, getattr(self, name))
+            name: limit.check(owner, name, given[name])
             for name, limit in self.LIMITS.items()
+            if name in given
         }
+
+    def _given(self) -> dict[str, Any]:
+        """The parameters as given, with those that `privacy` stands for in their places."""
+        signature = inspect.signature(type(self)).parameters
+        usual = {name: each.default for name, each in signature.items()}
+        return spread(type(self).__name__, self.get_params(), usual)
 
 
 Label = Literal["none", "measured", "proved"]
