@@ -26,7 +26,7 @@ ELSEWHERE = {
     **dict.fromkeys(["Audit", "Attack", "EpsilonChoice", "LowerBound", "ProfileAudit"], NO_DATA),
     **dict.fromkeys(["Cost", "DataSet", "Ledger", "Pure", "PrivacyStatement", "Plan"], NO_DATA),
     "Privacy": NO_DATA,
-    **dict.fromkeys(["Mechanism", "Sketch", "WeighedRelease"], "abstract"),
+    **dict.fromkeys(["Mechanism", "Sketch"], "abstract"),
     **dict.fromkeys(["Encoder", "Discovery", "PrefixDiscovery"], LOCAL),
     **dict.fromkeys(["HadamardResponse", "LocalHashing", "SubsetSelection"], LOCAL),
     "Sharing": "adds its noise to a sketch that is a path here: tests/density/test_parties.py",
@@ -34,15 +34,24 @@ ELSEWHERE = {
 }
 
 
+# Modules that are public themselves, beside the rooms and the folders in them.
+MODULES = (
+    "sfumato.attack.bounds",
+    "sfumato.recommend.tuning",
+    "sfumato.recommend.private.baselines",
+)
+
+
 def public_classes() -> dict[str, type]:
-    """Every class that a public module shows."""
+    """Every class that a room or a folder in it shows."""
     found = {}
     for room in ROOMS:
         if room in ("cli", "kernels"):
             continue
         top = importlib.import_module(f"sfumato.{room}")
         names = [top.__name__]
-        names += [each.name for each in pkgutil.walk_packages(top.__path__, f"{top.__name__}.")]
+        below = pkgutil.walk_packages(top.__path__, f"{top.__name__}.")
+        names += [each.name for each in below if each.ispkg or each.name in MODULES]
         for name in names:
             if any(part.startswith("_") for part in name.split(".")):
                 continue
