@@ -1,6 +1,7 @@
 """Privacy is one object for all options of a release, and no copy of it spends unless allowed."""
 
 import copy
+import inspect
 import pickle
 import warnings
 
@@ -12,11 +13,26 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+from sfumato.data import Interactions
 from sfumato.density import NodeDensity, SketchClassifier, SketchDensity, SketchSampler
 from sfumato.privacy import Ledger, Privacy
 from sfumato.privacy.parameters import ClonedLedger
-from sfumato.sketch import CountMin
+from sfumato.profile import Blip, Jlt
+from sfumato.recommend import PrivateFactorization, PrivateNeighbours, load
+from sfumato.recommend.tuning import tune
+from sfumato.sketch import (
+    AMS,
+    CountMin,
+    CountSketch,
+    KernelFourier,
+    KernelGrid,
+    KernelSlices,
+    Moments,
+    Race,
+)
 
+HAD = Interactions([1, 1, 2, 3], [7, 8, 7, 9], [5, 4, 3, 2])
+WEIGHED = (AMS, CountMin, CountSketch, KernelFourier, KernelGrid, KernelSlices, Moments, Race)
 POINTS = np.random.default_rng(0).normal(size=(60, 1))
 NO_PERMISSION = "SketchDensity: this is a clone, which has no permission to spend"
 SPELLINGS = ("keywords", "privacy")
@@ -248,3 +264,104 @@ def test_without_a_ledger_clones_fit_as_ever():
         model = SketchDensity(bounds=(-4, 4), **options)
         assert clone(model).get_params() == model.get_params()
         assert cross_val_score(model, POINTS, cv=2, error_score="raise").shape == (2,)
+
+
+@pytest.mark.parametrize("kind", WEIGHED)
+def test_sketches_share_a_release_and_each_says_what_it_guarantees(kind):
+    told = inspect.signature(kind.release)
+    assert {"epsilon", "delta", "weight", "noise", "options"} <= set(told.parameters)
+    assert told.return_annotation.__name__ == f"Released{kind.__name__}"
+    assert "Guarantee: (epsilon, delta)-private for one unit" in kind.release.__doc__
+    assert kind.release.__qualname__ == f"{kind.__name__}.release"
+
+
+FACTORS = dict(bounds=(1, 5), factors=2)
+
+
+def model_of(kind, ledger, **more):
+    privacy = Privacy(4, 1e-6, ledger=ledger, dataset="people", unit="event", **more)
+    if kind is PrivateFactorization:
+        return PrivateFactorization(privacy=privacy, **FACTORS)
+    return PrivateNeighbours(privacy=privacy, per_user=2)
+
+
+def lists(kind):
+    public = dict(catalogue=[7, 8, 9])
+    return {**public, "users": [1, 2, 3]} if kind is PrivateFactorization else public
+
+
+@pytest.fixture
+def deep(tmp_path):
+    with Ledger(tmp_path / "deep.ledger") as made:
+        made.create("people", epsilon=100, delta=1e-3)
+        yield made
+
+
+@pytest.mark.parametrize("kind", [PrivateFactorization, PrivateNeighbours])
+def test_recommenders_take_it_and_keep_it_as_given(deep, kind, tmp_path):
+    model = model_of(kind, deep)
+    before = model.get_params()
+    model.fit(HAD, **lists(kind))
+    paid = spent(deep)
+    assert 0 < paid <= 4
+    assert (model.statement.dataset, model.statement.unit) == ("people", "event")
+    assert model.get_params() == before
+    model.save(tmp_path / "model")
+    assert load(tmp_path / "model").statement == model.statement
+    with pytest.raises(ValueError, match="privacy and dataset must not both be given"):
+        model.fit(HAD, dataset="people", **lists(kind))
+    for copied in (clone, copy.deepcopy):
+        with pytest.raises(ValueError, match="this is a clone"):
+            copied(model).fit(HAD, **lists(kind))
+    with pytest.raises(ValueError, match="contributions of privacy must be left out, or 1"):
+        model_of(kind, deep, contributions=3).fit(HAD, **lists(kind))
+    assert spent(deep) == paid
+
+
+def test_recommenders_need_an_epsilon_and_keep_to_their_neighbours():
+    with pytest.raises(ValueError, match="PrivateFactorization: epsilon must be"):
+        PrivateFactorization(**FACTORS).fit(HAD, **lists(PrivateFactorization))
+    privacy = Privacy(4, 1e-6, relation="replace")
+    with pytest.raises(ValueError, match="relation of privacy must be 'add/remove'"):
+        PrivateFactorization(privacy=privacy, **FACTORS).fit(HAD, **lists(PrivateFactorization))
+
+
+def test_models_that_tuning_makes_may_not_spend():
+    seen = []
+
+    class Model:
+        def __init__(self, rate=1.0, privacy=None):
+            self.rate, self.privacy = rate, privacy
+
+        def get_params(self):
+            return {"rate": self.rate, "privacy": self.privacy}
+
+        def fit(self, train):
+            seen.append(self.privacy.ledger)
+            return self
+
+        def predict(self, users, items):
+            return np.full(len(users), self.rate)
+
+    model = Model(privacy=Privacy(1, ledger="budget.ledger", dataset="people"))
+    tune(model, HAD, HAD, grids={"rate": [1.0, 2.0]})
+    assert set(seen) == {ClonedLedger("budget.ledger")}
+
+
+def test_profiles_are_released_by_one_of_the_same_cost(tmp_path):
+    with Ledger(tmp_path / "profiles.ledger") as ledger:
+        ledger.create("people", epsilon=10, delta=1e-3, unit="item of a profile")
+        privacy = Privacy(4, ledger=ledger, dataset="people")
+        told = Blip(bits=64, epsilon=4).release(HAD, users=[1, 2], privacy=privacy).statement
+        assert (told.dataset, told.unit) == ("people", "item of a profile")
+        paid = spent(ledger)
+        assert 0 < paid <= 4
+        with pytest.raises(ValueError, match="epsilon of privacy must be that which the Blip was"):
+            Blip(bits=64, epsilon=5).release(HAD, users=[1, 2], privacy=privacy)
+        with pytest.raises(ValueError, match="delta of privacy must be that which the Jlt was"):
+            Jlt(dimensions=8, epsilon=4).release(HAD, users=[1, 2], privacy=privacy)
+        with pytest.raises(ValueError, match="Blip: privacy and dataset must not both be given"):
+            Blip(epsilon=4).release(HAD, users=[1, 2], privacy=privacy, dataset="people")
+        with pytest.raises(TypeError, match="release takes no 'epsilon'"):
+            Blip(epsilon=4).release(HAD, users=[1, 2], epsilon=4)
+        assert spent(ledger) == paid

@@ -11,6 +11,7 @@ from sfumato.privacy.statement import UNITS
 
 __all__ = [
     "PRIVACY",
+    "TERMS",
     "ClonedLedger",
     "Privacy",
     "asked_for",
