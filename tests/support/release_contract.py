@@ -6,6 +6,7 @@ A new kind of release joins in release_cases.py.
 import copy
 import inspect
 import pickle
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 from unittest.mock import patch
@@ -13,7 +14,8 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from sfumato.privacy import BudgetExceeded, Ledger, PrivacyStatement
+from sfumato.privacy import BudgetExceeded, Ledger, Privacy, PrivacyStatement
+from sfumato.privacy.parameters import TERMS
 from sfumato.privacy.random_source import InsecureSeededSource, SystemSource
 from sfumato.privacy.statement import INSECURE, SYSTEM, UNACCOUNTED
 from sfumato.sketch import Release, SketchFormatError, load
@@ -187,6 +189,16 @@ def check_bad_terms_name_themselves_and_cost_nothing(case: Case, folder: Any) ->
     with pytest.raises(ValueError, match="release_id"):
         case.release(release_id="spring")
     assert spent(ledger) == (0, 0)
+
+
+def check_a_privacy_object_stands_for_its_keywords(case: Case, folder: Any) -> None:
+    given = {"epsilon": 1.0, **case.arguments}
+    privacy = Privacy(**{name: given.pop(name) for name in TERMS if name in given})
+    bare = replace(case, arguments=given)
+    assert bare.release(epsilon=None, privacy=privacy) == case.release()
+    assert bare.release(epsilon=privacy) == case.release()
+    with pytest.raises(ValueError, match="privacy and contributions must not both be given"):
+        bare.release(epsilon=None, privacy=privacy, contributions=1)
 
 
 def check_cut_off_and_flipped_bytes_are_found(case: Case, folder: Any) -> None:

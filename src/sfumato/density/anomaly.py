@@ -23,6 +23,7 @@ from sfumato.density.projection_histograms import (
 from sfumato.density.single_sketch import SingleSketch
 from sfumato.errors import ParameterError
 from sfumato.privacy.noise.distribution import NoiseLaw
+from sfumato.privacy.parameters import Privacy
 from sfumato.privacy.release import Release
 
 __all__ = ["SketchAnomalyDetector"]
@@ -65,7 +66,8 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
 
     Parameters: contamination, above 0 up to 0.5, or "auto"; projections, from 0; bins, cells of a
     histogram, from 2; epsilon, delta, bounds, ledger, dataset, unit, relation, contributions,
-    release_id, random_state as in `SketchDensity`; bounds may be wide, if only they are public.
+    release_id, privacy, random_state as in `SketchDensity`; bounds may be wide, if only they are
+    public.
 
     Learned: release_ and statement_ with epsilon, else sketch_ and clipped_; offset_, bounds_,
     n_features_in_.
@@ -107,21 +109,10 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
         relation: str | None = None,
         contributions: int | None = None,
         release_id: str | None = None,
+        privacy: Privacy | None = None,
         random_state: Any = None,
     ) -> None:
-        self.contamination = contamination
-        self.projections = projections
-        self.bins = bins
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.ledger = ledger
-        self.dataset = dataset
-        self.unit = unit
-        self.relation = relation
-        self.contributions = contributions
-        self.release_id = release_id
-        self.random_state = random_state
+        self._store(locals())
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from points, one a row; with epsilon, release the table and forget it.
@@ -148,7 +139,7 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
             self._set_offset(-self._surprise.scores(inside), weights, plain["contamination"])
         return self
 
-    @available_if(lambda self: self.contamination == "auto" and self.epsilon is None)  # type: ignore[untyped-decorator]
+    @available_if(lambda self: self.contamination == "auto" and not self._private)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from further points; only with contamination "auto" and without epsilon."""
         return super().partial_fit(X, y, sample_weight)
@@ -177,6 +168,7 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
             **described_slices(release),
             "epsilon": told.epsilon,
             "delta": told.delta,
+            "privacy": None,
         }
         refuse_told(cls.__name__, parameters, given)
         model = cls(**{**given, **parameters})

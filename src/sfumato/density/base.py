@@ -6,6 +6,8 @@ with its column and never with a cell.
 """
 
 import contextlib
+import copy
+import inspect
 import os
 from collections.abc import Iterator
 from contextvars import ContextVar
@@ -35,6 +37,7 @@ from sfumato.core.validation import (
 from sfumato.density import serialization
 from sfumato.density.backends import TYPES, Setting, choose, make
 from sfumato.errors import NotFittedError, ParameterError, ParameterTypeError
+from sfumato.privacy.parameters import PRIVACY, Privacy, cloned_ledger, spread
 from sfumato.privacy.random_source import Source
 from sfumato.sketch.kernel_sums.radial_kernels import KERNEL
 
@@ -77,7 +80,8 @@ LIMITS: dict[str, Limit] = {
     "relation": _Anything(),
     "contributions": optional(whole(1, 2**31)),
     "release_id": _Anything(),
-    "random_state": RANDOM_STATE,
+    "privacy": PRIVACY,
+    "random_state": RANDOM_STATE(),
 }
 
 
@@ -162,6 +166,10 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
     read one by one (`private_points`), dropped where a cell is no number, and clipped to `bounds`.
     Any number of rows is learned from, none included. What is wrong with parameters, with the type
     of a container or with its number of columns is public, and refused.
+
+    privacy, a `sfumato.privacy.Privacy`, stands for epsilon, delta and all of OPTIONS. A clone or a
+    deep copy of an estimator with a ledger may not charge it, unless that `Privacy` allows it; a
+    pickled one may.
     """
 
     LIMITS: ClassVar[dict[str, Limit]] = LIMITS
@@ -194,37 +202,53 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
         relation: str | None = None,
         contributions: int | None = None,
         release_id: str | None = None,
+        privacy: Privacy | None = None,
         random_state: Any = None,
     ) -> None:
-        self.bandwidth = bandwidth
-        self.kernel = kernel
-        self.backend = backend
-        self.rows = rows
-        self.width = width
-        self.expected_size = expected_size
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.ledger = ledger
-        self.dataset = dataset
-        self.unit = unit
-        self.relation = relation
-        self.contributions = contributions
-        self.release_id = release_id
-        self.random_state = random_state
+        self._store(locals())
 
     def __init_subclass__(cls, *, in_files: bool = True, **options: Any) -> None:
         super().__init_subclass__(**options)
         if in_files:
             KernelEstimator.KINDS[cls.__name__] = cls
 
+    def _store(self, given: dict[str, Any]) -> None:
+        """Keep what `__init__` was given, as it is; its signature names the parameters."""
+        for name, value in given.items():
+            if name != "self":
+                setattr(self, name, value)
+
+    def __sklearn_clone__(self) -> Self:
+        lent = copy.copy(self)
+        lent.ledger = cloned_ledger(self.ledger)  # a `Privacy` is cloned by a rule of its own
+        twin: Self = super(KernelEstimator, lent).__sklearn_clone__()
+        return twin
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        twin = type(self).__new__(type(self))
+        memo[id(self)] = twin
+        lent = {**self.__dict__, "ledger": cloned_ledger(self.ledger)}
+        twin.__dict__.update(copy.deepcopy(lent, memo))
+        return twin
+
     @property
     def _owner(self) -> str:
         return type(self).__name__
 
+    @property
+    def _private(self) -> bool:
+        """Whether a fit would be private."""
+        return self.epsilon is not None or self.privacy is not None
+
+    def _given(self) -> dict[str, Any]:
+        """The parameters as given, with those that `privacy` stands for in their places."""
+        signature = inspect.signature(type(self)).parameters
+        usual = {name: each.default for name, each in signature.items()}
+        return spread(self._owner, self.get_params(deep=False), usual)
+
     def _check(self) -> dict[str, Any]:
         """The parameters in their plain types, or ValueError naming the first that is wrong."""
-        given = self.get_params(deep=False)
+        given = self._given()
         plain = {
             name: limit.check(self._owner, name, given[name])
             for name, limit in self.LIMITS.items()

@@ -14,6 +14,7 @@ from sfumato.core.ids import as_ids
 from sfumato.core.validation import Limit, flag, one_of, optional, positive, whole
 from sfumato.density.base import LIMITS, KernelEstimator
 from sfumato.density.base import hash_seed as seed_of
+from sfumato.privacy.parameters import Privacy
 from sfumato.privacy.release import Release
 from sfumato.sketch import Race
 from sfumato.sketch.kernel_sums.race import ReleasedRace
@@ -215,7 +216,7 @@ def _taken(column: Any, places: np.ndarray) -> Any:
 
 LIST, EDGE = "adjacency list", "edge"
 MOST_ROWS = 2000  # of those that are taken by rule
-SHARED = ("epsilon", "delta", "ledger", "dataset", "relation", "release_id", "random_state")
+SHARED = ("epsilon", "delta", "ledger", "dataset", "relation", "release_id", "privacy")
 
 
 class NodeDensity(KernelEstimator):
@@ -241,7 +242,8 @@ class NodeDensity(KernelEstimator):
     of similarities at a usual list sum to expected_sum, a public guess; directed and self_loops, as
     for `neighbourhoods` (an undirected edge is given once, or in both directions); epsilon above 0,
     or None for no privacy; delta from 0 to 1; unit, above; ledger, dataset, relation, release_id:
-    as in `release` (docs/privacy.md); random_state, of hashes, never of noise.
+    as in `release` (docs/privacy.md), or privacy in place of these, epsilon and delta;
+    random_state, of hashes, never of noise.
 
     Learned: release_ and statement_ with epsilon, else sketch_.
 
@@ -261,7 +263,7 @@ class NodeDensity(KernelEstimator):
         "directed": flag,
         "self_loops": flag,
         "unit": one_of((LIST, EDGE)),
-        **{name: LIMITS[name] for name in SHARED},
+        **{name: LIMITS[name] for name in (*SHARED, "random_state")},
     }
 
     def __init__(
@@ -280,22 +282,10 @@ class NodeDensity(KernelEstimator):
         ledger: Any = None,
         dataset: str | None = None,
         release_id: str | None = None,
+        privacy: Privacy | None = None,
         random_state: Any = None,
     ) -> None:
-        self.hashes = hashes
-        self.rows = rows
-        self.width = width
-        self.expected_sum = expected_sum
-        self.directed = directed
-        self.self_loops = self_loops
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
-        self.relation = relation
-        self.ledger = ledger
-        self.dataset = dataset
-        self.release_id = release_id
-        self.random_state = random_state
+        self._store(locals())
 
     def fit(self, edges: Any, y: Any = None) -> Self:
         """Learn from edges, two columns source and target; with epsilon, release and forget them.
@@ -351,6 +341,8 @@ class NodeDensity(KernelEstimator):
             hashes=release.kernel.hashes, rows=release.rows, width=release.width
         )
         known |= dict(epsilon=told.epsilon, delta=told.delta, random_state=release.seed)
+        if "privacy" in parameters:
+            raise ValueError(f"{cls.__name__}: privacy is that of the release; leave it out.")
         known |= dict(relation=told.relation, unit=told.unit if told.unit == EDGE else LIST)
         model = cls(**{**known, **parameters})
         model._take(release)
@@ -381,15 +373,19 @@ class NodeDensity(KernelEstimator):
         return self.release_ if hasattr(self, "release_") else self.sketch_
 
     def _check(self) -> dict[str, Any]:
-        given = self.get_params(deep=False)
+        given = self._given()
         if given["unit"] == "node":
             raise ValueError(
                 f"{self._owner}: unit 'node' is not offered: a node stands in the lists of all "
                 f"that point at it, whose number has no public bound; use {LIST!r} or {EDGE!r}."
             )
         plain = {
-            name: limit.check(self._owner, name, given[name]) for name, limit in self.LIMITS.items()
+            name: limit.check(self._owner, name, given[name])
+            for name, limit in self.LIMITS.items()
+            if name in given
         }
+        if given.get("contributions", 1) != 1:
+            raise ValueError(f"{self._owner}: contributions must be 1, since a unit is one {LIST}.")
         if plain["epsilon"] is None and (plain["delta"] or plain["ledger"] is not None):
             name = "delta" if plain["delta"] else "ledger"
             raise ValueError(f"{self._owner}: {name} needs an epsilon; give both or neither.")

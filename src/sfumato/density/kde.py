@@ -13,6 +13,7 @@ from sfumato.density.backends import described
 from sfumato.density.base import LIMITS
 from sfumato.density.evaluation_grid import log_integral
 from sfumato.density.single_sketch import METHODS, Drawing
+from sfumato.privacy.parameters import Privacy
 
 __all__ = ["SketchDensity", "SketchSampler"]
 
@@ -40,8 +41,9 @@ class SketchDensity(DensityMixin, Drawing):  # type: ignore[misc]
     from 0 to 1; bounds, public (low, high), each a number or one per column, required with epsilon,
     otherwise those of the data: points outside are clipped to them, and with epsilon rows with a
     cell that is no number are dropped (`fit` refuses none of them); ledger, dataset, unit,
-    relation, contributions, release_id: as in `release` (docs/privacy.md); random_state, of hashes
-    and samples, never of noise (None: hashes of seed 0, so that estimators merge).
+    relation, contributions, release_id: as in `release` (docs/privacy.md), or privacy, a
+    `sfumato.privacy.Privacy` in place of these, epsilon and delta; random_state, of hashes and
+    samples, never of noise (None: hashes of seed 0, so that estimators merge).
 
     Learned: release_ and statement_ with epsilon, else sketch_ and clipped_ (how many points were
     outside the bounds: for the curator only); backend_, bounds_, floor_, n_features_in_.
@@ -134,27 +136,10 @@ class SketchSampler(Drawing):
         relation: str | None = None,
         contributions: int | None = None,
         release_id: str | None = None,
+        privacy: Privacy | None = None,
         random_state: Any = None,
     ) -> None:
-        super().__init__(
-            bandwidth=bandwidth,
-            kernel=kernel,
-            backend=backend,
-            rows=rows,
-            width=width,
-            expected_size=expected_size,
-            epsilon=epsilon,
-            delta=delta,
-            bounds=bounds,
-            ledger=ledger,
-            dataset=dataset,
-            unit=unit,
-            relation=relation,
-            contributions=contributions,
-            release_id=release_id,
-            random_state=random_state,
-        )
-        self.method = method
+        self._store(locals())
 
     def sample(self, n_samples: int = 1, *, random_state: Any = None) -> np.ndarray:
         """This many points, one a row, within the bounds.

@@ -33,7 +33,7 @@ PAYING = ("ledger", "dataset", "release_id")  # of a fit that is over; the state
 def to_bytes(model: "KernelEstimator") -> bytes:
     """The estimator as bytes with magic, version, parameters, state, parts and checksum."""
     held = model._parts()
-    if model.epsilon is not None and any(
+    if model._private and any(
         isinstance(part, Stored) and not isinstance(part, Release) for part in held.values()
     ):
         raise ValueError(
@@ -44,7 +44,7 @@ def to_bytes(model: "KernelEstimator") -> bytes:
         raise ValueError(
             f"{type(model).__name__}: a combination of releases has no file; save each of them."
         )
-    parameters = {name: _plain(value) for name, value in model.get_params(deep=False).items()}
+    parameters = {name: _plain(value) for name, value in model._given().items()}
     parts = {name: np.frombuffer(part.to_bytes(), np.uint8) for name, part in held.items()}
     header = {
         "kind": type(model).__name__,

@@ -75,7 +75,8 @@ class SingleSketch(KernelEstimator, in_files=False):
             raise TypeError(f"{cls.__name__}: from_release takes a release, not {kind}.")
         setting = described(release)
         told = release.statement
-        fixed = {**setting.parameters(), "epsilon": told.epsilon, "delta": told.delta}
+        cost = dict(epsilon=told.epsilon, delta=told.delta, privacy=None)
+        fixed = {**setting.parameters(), **cost}
         strange = sorted(parameters.keys() & fixed.keys() - {"random_state"})
         if strange:
             raise ValueError(f"{cls.__name__}: {strange[0]} is that of the release; leave it out.")

@@ -5,6 +5,7 @@ from sfumato.privacy.ledger.budget import BudgetExceeded
 from sfumato.privacy.ledger.ledger import Ledger
 from sfumato.privacy.ledger.store import LedgerDamaged
 from sfumato.privacy.noise.discrete import discrete_gaussian, discrete_laplace
+from sfumato.privacy.parameters import Privacy
 from sfumato.privacy.statement import PrivacyStatement
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "BudgetExceeded",
     "Ledger",
     "LedgerDamaged",
+    "Privacy",
     "PrivacyStatement",
     "discrete_gaussian",
     "discrete_laplace",

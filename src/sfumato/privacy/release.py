@@ -14,8 +14,8 @@ import numpy as np
 from sfumato.core.file_format import Packed
 from sfumato.core.storage import Stored
 from sfumato.core.validation import between, one_of, positive, whole
-from sfumato.errors import ParameterError
 from sfumato.privacy.accounting.losses import RELATIONS, Loss
+from sfumato.privacy.parameters import ClonedLedger, Privacy, asked_for, check_payer
 from sfumato.privacy.random_source import Source, SystemSource, stated
 from sfumato.privacy.statement import UNITS, PrivacyStatement
 
@@ -25,22 +25,20 @@ __all__ = ["Release", "ReleaseOptions", "ReleasePlan", "ReleaseTerms", "paid_by"
 def paid_by(owner: str, options: Mapping[str, Any]) -> tuple[Any, str]:
     """The ledger, given or at a path that is there, and its data set; (None, "") if nobody pays."""
     ledger, dataset = options.get("ledger"), options.get("dataset") or ""
-    if (ledger is None) != (dataset == ""):
-        missing = "ledger" if ledger is None else "dataset"
-        sentence = f"{owner}: ledger and dataset go together; give both or neither."
-        raise ParameterError(sentence, owner=owner, parameter=missing)
-    release_id = options.get("release_id")
-    if release_id is not None and (ledger is None or not isinstance(release_id, str)):
-        raise ValueError(f"{owner}: release_id must be a text, and needs a ledger to look in.")
+    check_payer(owner, ledger, dataset, options.get("release_id"))
+    if isinstance(ledger, ClonedLedger):
+        raise ValueError(
+            f"{owner}: this is a clone, which has no permission to spend the budget of {dataset!r} "
+            f"in the ledger {ledger.name!r}; give it the ledger by set_params (ledger=, or "
+            "privacy=Privacy(..., ledger=, dataset=)), or build the original with "
+            "privacy=Privacy(..., clones='charge'), so that each fit of each clone is charged."
+        )
     if isinstance(ledger, str | os.PathLike):
         from sfumato.privacy.ledger.ledger import Ledger
 
         if not os.path.exists(ledger) or not os.path.getsize(ledger):
             raise FileNotFoundError(f"{owner}: there is no ledger {os.fspath(ledger)}.")
         ledger = Ledger(ledger)
-    if ledger is not None and not (hasattr(ledger, "release") and hasattr(ledger, "dataset")):
-        given = type(ledger).__name__
-        raise TypeError(f"{owner}: ledger must be a Ledger or its path, not {given}.")
     return ledger, dataset
 
 
@@ -142,8 +140,12 @@ KEPT = 2**36  # bytes of cells; a ledger keeps large releases in files beside it
 
 
 class ReleaseOptions(TypedDict, total=False):
-    """What every `release` takes besides epsilon and delta; see `ReleaseTerms`."""
+    """What every `release` takes besides epsilon and delta; see `ReleaseTerms`.
 
+    privacy: a `Privacy` in place of epsilon, delta and all of these but source.
+    """
+
+    privacy: Privacy | None
     ledger: Any
     dataset: str | None
     unit: str
@@ -175,11 +177,14 @@ class ReleaseTerms:
     source: Source | None
 
     @classmethod
-    def of(cls, owner: str, epsilon: float, delta: float, options: ReleaseOptions) -> Self:
+    def of(
+        cls, owner: str, epsilon: float | Privacy | None, delta: float, options: ReleaseOptions
+    ) -> Self:
         """The terms, or ValueError naming what is wrong."""
         strange = set(options) - set(ReleaseOptions.__annotations__)
         if strange:
             raise TypeError(f"{owner}: release takes no {strange.pop()!r}.")
+        epsilon, delta, options = asked_for(owner, epsilon, delta, options)
         ledger, dataset = paid_by(owner, options)
         unit, relation = whose(owner, ledger, dataset, options)
         stated(options.get("source"))

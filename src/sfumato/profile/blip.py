@@ -257,9 +257,7 @@ class Blip(ProfileMechanism[ReleasedBlip]):
         seed: int = 0,
         typical_size: int = 100,
     ) -> None:
-        self._set_parameters(
-            epsilon=epsilon, bits=bits, hashes=hashes, seed=seed, typical_size=typical_size
-        )
+        self._set_parameters(locals())
 
     @classmethod
     def sized(

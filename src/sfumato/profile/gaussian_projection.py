@@ -156,7 +156,7 @@ class GaussianMechanism(ProfileMechanism[R]):
     delta: float
     sigma: float | None
 
-    def _set_parameters(self, **given: Any) -> None:
+    def _set_parameters(self, given: dict[str, Any]) -> None:
         owner, sigma = type(self).__name__, given["sigma"]
         if given["epsilon"] is None and (sigma is None or (sigma == 0 and sigma is not False)):
             raise ValueError(
@@ -165,7 +165,7 @@ class GaussianMechanism(ProfileMechanism[R]):
             )
         if given["epsilon"] is not None and sigma is not None:
             raise ValueError(f"{owner}: epsilon or sigma must be given, not both.")
-        super()._set_parameters(**given)
+        super()._set_parameters(given)
 
     def _asked(self) -> tuple[float, float]:
         return FAINT if self.epsilon is None else self.epsilon, self.delta

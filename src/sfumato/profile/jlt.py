@@ -194,14 +194,7 @@ class Jlt(GaussianMechanism[ReleasedJlt]):
         seed: int = 0,
         typical_size: int = 100,
     ) -> None:
-        self._set_parameters(
-            dimensions=dimensions,
-            epsilon=epsilon,
-            delta=delta,
-            sigma=sigma,
-            seed=seed,
-            typical_size=typical_size,
-        )
+        self._set_parameters(locals())
 
     def _plan(self, terms: ReleaseTerms, sets: ProfileSets) -> ProfilePlan[ReleasedJlt]:
         noise = ProjectionNoise.of(terms, SCALE**2, self.sigma)

@@ -15,6 +15,7 @@ from sfumato.core.hashing import hash_column
 from sfumato.core.ids import id_arrays, is_one, texts
 from sfumato.core.validation import Limit, whole
 from sfumato.data.interactions import Interactions
+from sfumato.privacy.parameters import spread
 from sfumato.privacy.release import ReleaseOptions, ReleasePlan, ReleaseTerms, paid_by, whose
 from sfumato.privacy.statement import weakness
 from sfumato.profile.item_sets import ProfileSets, public_users
@@ -125,7 +126,8 @@ class ProfileMechanism(Generic[R]):
     typical_size: int
     _sets: ProfileSets
 
-    def _set_parameters(self, **given: Any) -> None:
+    def _set_parameters(self, given: dict[str, Any]) -> None:
+        """Check and keep the parameters among these: what `__init__` was given, as locals()."""
         owner = type(self).__name__
         for name, limit in self.LIMITS.items():
             setattr(self, name, limit.check(owner, name, given[name]))
@@ -186,10 +188,11 @@ class ProfileMechanism(Generic[R]):
         fed; users, a public column of ids, which must be given: exactly these users have a profile,
         in this order, an empty one who has no items, and rows of anybody else are left out
         (`Interactions.outside` counts them for the curator); options as of every release
-        (docs/privacy.md). unit is "item of a profile" or "user": of a user's profile the
-        `contributions` items of the least hashes are then encoded, and epsilon is about a profile
-        against an empty one (the statement tells that against any other as well), or against any
-        other under relation "replace". A retry with the release_id of a stored release returns it;
+        (docs/privacy.md), where a `Privacy` has the epsilon and delta that this was built with.
+        unit is "item of a profile" or "user": of a user's profile the `contributions` items of the
+        least hashes are then encoded, and epsilon is about a profile against an empty one (the
+        statement tells that against any other as well), or against any other under relation
+        "replace". A retry with the release_id of a stored release returns it;
         with another seed or other parameters or users it is refused.
         """
         terms = self._terms(options)
@@ -247,7 +250,7 @@ class ProfileMechanism(Generic[R]):
 
     def _terms(self, options: ReleaseOptions) -> ReleaseTerms:
         owner, (epsilon, delta) = type(self).__name__, self._asked()
-        given: dict[str, Any] = dict(options)
+        given = self._spread(options, epsilon, delta)
         if given.get("ledger") is None and given.get("unit") is None:
             given["unit"] = ITEM
         _check_unit(owner, given)
@@ -258,6 +261,19 @@ class ProfileMechanism(Generic[R]):
                 f"{terms.contributions}."
             )
         return replace(terms, epsilon=epsilon)
+
+    def _spread(self, options: Options, epsilon: float, delta: float) -> dict[str, Any]:
+        """The options, with those of a `Privacy` that allows what this mechanism costs."""
+        owner = type(self).__name__
+        given = spread(owner, options)
+        if options.get("privacy") is None:
+            return given
+        for name, own in (("epsilon", epsilon), ("delta", delta)):
+            if given.pop(name) != own:
+                raise ValueError(
+                    f"{owner}: {name} of privacy must be that which the {owner} was built with."
+                )
+        return given
 
     def _asked(self) -> tuple[float, float]:
         """The epsilon and delta that a release may cost."""

@@ -287,9 +287,7 @@ class Minima(ProfileMechanism[ReleasedMinima]):
         seed: int = 0,
         typical_size: int = 100,
     ) -> None:
-        self._set_parameters(
-            epsilon=epsilon, bins=bins, code_bits=code_bits, seed=seed, typical_size=typical_size
-        )
+        self._set_parameters(locals())
 
     def _plan(self, terms: ReleaseTerms, sets: ProfileSets) -> ProfilePlan[ReleasedMinima]:
         cells = min(terms.events, self.bins)  # bins that one unit changes, at most

@@ -219,14 +219,7 @@ class Signs(GaussianMechanism[ReleasedSigns]):
         seed: int = 0,
         typical_size: int = 100,
     ) -> None:
-        self._set_parameters(
-            bits=bits,
-            epsilon=epsilon,
-            delta=delta,
-            sigma=sigma,
-            seed=seed,
-            typical_size=typical_size,
-        )
+        self._set_parameters(locals())
 
     def _plan(self, terms: ReleaseTerms, sets: ProfileSets) -> ProfilePlan[ReleasedSigns]:
         noise = ProjectionNoise.of(terms, SCALE**2 + WEIGHT**2, self.sigma)

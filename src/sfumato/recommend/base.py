@@ -4,6 +4,7 @@ The bytes of a model: class, version, parameters, learned state, catalogue; noth
 Parameters with declared limits, stored as given: scikit-learn's habits, in one place.
 """
 
+import inspect
 import math
 import os
 from pathlib import Path
@@ -25,6 +26,7 @@ from sfumato.core.storage import REGISTRIES, Cells, read
 from sfumato.core.validation import Limit, optional
 from sfumato.data.interactions import Interactions
 from sfumato.errors import ModelFormatError, NotFittedError, ParameterError
+from sfumato.privacy.parameters import spread
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.recommend.catalogue import Catalogue
 
@@ -133,11 +135,18 @@ class Parameters:
 
     def _limited(self) -> dict[str, Any]:
         """The parameters in their plain types, or ValueError naming the first that is wrong."""
-        owner = type(self).__name__
+        owner, given = type(self).__name__, self._given()
         return {
-            name: limit.check(owner, name, getattr(self, name))
+            name: limit.check(owner, name, given[name])
             for name, limit in self.LIMITS.items()
+            if name in given
         }
+
+    def _given(self) -> dict[str, Any]:
+        """The parameters as given, with those that `privacy` stands for in their places."""
+        signature = inspect.signature(type(self)).parameters
+        usual = {name: each.default for name, each in signature.items()}
+        return spread(type(self).__name__, self.get_params(), usual)
 
 
 Label = Literal["none", "measured", "proved"]

@@ -3,6 +3,7 @@
 The log of a search: one JSON line a trial, so that an interrupted search goes on where it was.
 """
 
+import copy
 import hashlib
 import json
 import math
@@ -304,6 +305,8 @@ def _maker(model: Any) -> Callable[[dict[str, float]], Any]:
             raise TypeError("tune: model must be a model, or a function that makes one.")
         return lambda parameters: model(**parameters)
     own = model.get_params()
+    if own.get("privacy") is not None:
+        own["privacy"] = copy.deepcopy(own["privacy"])  # which may not spend, unless clones may
     return lambda parameters: type(model)(**{**own, **parameters})
 
 

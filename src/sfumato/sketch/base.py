@@ -2,13 +2,25 @@
 
 What sketches of keys share: hashed columns, and the memory whether there were any. What sketches
 of one vector share whose float64 cells are linear in it: sums, products, norms. The heaviest
-weight a sketch has taken: what bounds the effect of one event on its counters.
+weight a sketch has taken: what bounds the effect of one event on its counters, and their release.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NoReturn, Self
+from types import FunctionType
+from typing import (
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    NoReturn,
+    Self,
+    TypeVar,
+    Unpack,
+    get_args,
+    get_type_hints,
+)
 
 import numpy as np
 
@@ -19,6 +31,8 @@ from sfumato.core.storage import TOTAL, Cells, Stored, load
 from sfumato.core.validation import whole
 from sfumato.errors import ParameterError
 from sfumato.kernels.lanes import aligned
+from sfumato.privacy.parameters import Privacy
+from sfumato.privacy.release import Options, Plan, Release, Terms
 
 __all__ = [
     "EXACT",
@@ -28,6 +42,7 @@ __all__ = [
     "LinearSketch",
     "Merging",
     "Sketch",
+    "WeighedRelease",
     "bounded_weight",
     "check_heaviest",
     "heaviest",
@@ -254,6 +269,74 @@ def bounded_weight(owner: str, weight: int, most: int) -> int:
         )
         raise ParameterError.of(owner, "weight", problem)
     return weight
+
+
+R = TypeVar("R", bound=Release)
+
+
+class WeighedRelease(Generic[R]):
+    """The release of a sketch that knows its `heaviest` weight; named before the sketch's base.
+
+    A subclass says in `_release_plan` what noise its cells get, and there in words what that
+    guarantees, which is the documentation of its `release`.
+    """
+
+    heaviest: int
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "_release_plan" in vars(cls) and "release" not in vars(cls):
+            cls.release = _documented(cls)  # type: ignore[method-assign]
+
+    def release(
+        self,
+        epsilon: float | Privacy | None = None,
+        delta: float = 0.0,
+        *,
+        weight: int = 1,
+        noise: str | None = None,
+        **options: Unpack[Options],
+    ) -> R:
+        """A private copy with noise on every cell: what that guarantees, the subclass says."""
+        return self._released(self._release_plan, epsilon, delta, weight, noise, options)
+
+    def _released(
+        self,
+        plan: Callable[[Terms, int, str | None], Plan[R]],
+        epsilon: float | Privacy | None,
+        delta: float,
+        weight: int,
+        noise: str | None,
+        options: Options,
+    ) -> R:
+        """The release by this plan, charged before any noise is drawn."""
+        owner = type(self).__name__
+        self._check_releasable()
+        weight = bounded_weight(owner, weight, self.heaviest)
+        terms = Terms.of(owner, epsilon, delta, options)
+        return plan(terms, weight, noise).publish(terms)
+
+    def _check_releasable(self) -> None:
+        """Raise ValueError, with the reason, where there is no proof for this sketch's cells."""
+
+    def _release_plan(self, terms: Terms, weight: int, noise: str | None) -> Plan[R]:
+        """What is released under these terms where no event weighs more than `weight`."""
+        raise NotImplementedError
+
+
+def _documented(kind: type[WeighedRelease[Any]]) -> Any:
+    """`release` with the docstring and the type of what it returns of this kind's plan."""
+    shared, plan = WeighedRelease.release, kind._release_plan
+    own = FunctionType(
+        shared.__code__, shared.__globals__, "release", shared.__defaults__, shared.__closure__
+    )
+    own.__kwdefaults__, own.__doc__ = shared.__kwdefaults__, plan.__doc__
+    own.__module__, own.__qualname__ = kind.__module__, f"{kind.__qualname__}.release"
+    own.__annotations__ = {
+        **shared.__annotations__,
+        "return": get_args(get_type_hints(plan)["return"])[0],
+    }
+    return own
 
 
 def check_heaviest(most: int, mass: int) -> None:

@@ -15,6 +15,7 @@ from sfumato.core.storage import Cells
 from sfumato.core.validation import fraction, one_of, whole
 from sfumato.kernels.sketch import bloom
 from sfumato.privacy.noise import discrete as noise
+from sfumato.privacy.parameters import Privacy
 from sfumato.privacy.random_source import Source
 from sfumato.privacy.release import ReleaseOptions, ReleasePlan, ReleaseTerms
 from sfumato.sketch.base import SEED, KeyedSketch
@@ -304,7 +305,10 @@ class BloomFilter(KeyedSketch):
         return float((self._ones() / self.bits) ** self.hashes)
 
     def release(
-        self, epsilon: float, delta: float = 0.0, **options: Unpack[ReleaseOptions]
+        self,
+        epsilon: float | Privacy | None = None,
+        delta: float = 0.0,
+        **options: Unpack[ReleaseOptions],
     ) -> ReleasedBloomFilter:
         """A private copy in which every bit is flipped with the same probability p.
 

@@ -14,6 +14,7 @@ from sfumato.core.storage import Cells
 from sfumato.core.validation import fraction, whole
 from sfumato.kernels.sketch import counters as distinct
 from sfumato.privacy.noise import discrete as noise
+from sfumato.privacy.parameters import Privacy
 from sfumato.privacy.random_source import Source
 from sfumato.privacy.release import ReleaseOptions, ReleasePlan, ReleaseTerms
 from sfumato.sketch.base import SEED, KeyedSketch
@@ -212,7 +213,12 @@ class HyperLogLog(KeyedSketch):
         return off / (1 - off) if off < 1 else math.inf
 
     def release(
-        self, epsilon: float, delta: float = 0.0, *, largest: int, **options: Unpack[ReleaseOptions]
+        self,
+        epsilon: float | Privacy | None = None,
+        delta: float = 0.0,
+        *,
+        largest: int,
+        **options: Unpack[ReleaseOptions],
     ) -> ReleasedHyperLogLog:
         """A private copy: one bit a register, whether it reached a public level, perhaps flipped.
 

@@ -45,6 +45,7 @@ from sfumato.density.classify.naive_bayes import (
     check_cells,
     planned,
 )
+from sfumato.privacy.parameters import Privacy
 from sfumato.privacy.release import Release
 
 __all__ = ["METHODS", "ClassAnswers", "SketchClassifier"]
@@ -89,7 +90,8 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):  # type: i
             raise TypeError(f"{cls.__name__}: from_release takes a release of one, not {kind}.")
         told = release.statement
         public = _told(release)
-        given = {**public, "epsilon": told.epsilon, "delta": told.delta, "classes": release.labels}
+        cost = dict(epsilon=told.epsilon, delta=told.delta, privacy=None)
+        given = {**public, **cost, "classes": release.labels}
         refuse_told(cls.__name__, parameters, given)
         model = cls(**{**given, **parameters})
         model.bounds_ = public["bounds"]
@@ -241,31 +243,10 @@ class SketchClassifier(ClassAnswers):
         relation: str | None = None,
         contributions: int | None = None,
         release_id: str | None = None,
+        privacy: Privacy | None = None,
         random_state: Any = None,
     ) -> None:
-        super().__init__(
-            bandwidth=bandwidth,  # type: ignore[arg-type]
-            kernel=kernel,
-            backend=backend,
-            rows=rows,
-            width=width,
-            expected_size=expected_size,
-            epsilon=epsilon,
-            delta=delta,
-            bounds=bounds,
-            ledger=ledger,
-            dataset=dataset,
-            unit=unit,
-            relation=relation,
-            contributions=contributions,
-            release_id=release_id,
-            random_state=random_state,
-        )
-        self.method = method
-        self.classes = classes
-        self.priors = priors
-        self.bins = bins
-        self.categorical = categorical
+        self._store(locals())
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from points, one a row, and their classes; with epsilon, release and forget them.
@@ -276,7 +257,7 @@ class SketchClassifier(ClassAnswers):
         """
         return self._fit(X, y, sample_weight, self._check())
 
-    @available_if(lambda self: self.method == "kernel" and self.epsilon is None)  # type: ignore[untyped-decorator]
+    @available_if(lambda self: self.method == "kernel" and not self._private)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from further points: only by method "kernel" and without epsilon.
 

@@ -15,6 +15,7 @@ from sfumato.density.classify.encoding import LABELS, prior_shares
 from sfumato.density.classify.log_odds import contrasts
 from sfumato.density.classify.naive_bayes import Columns
 from sfumato.privacy.accounting.losses import Loss
+from sfumato.privacy.parameters import Privacy
 from sfumato.privacy.random_source import Source
 from sfumato.privacy.release import Release, ReleasePlan, ReleaseTerms
 from sfumato.sketch.kernel_sums.fourier import ReleasedKernelFourier
@@ -56,7 +57,9 @@ class Planned:
     owner: str
     plan: Callable[[ReleaseTerms], ReleasePlan[Any]]
 
-    def release(self, epsilon: float, delta: float = 0.0, **options: Any) -> Release:
+    def release(
+        self, epsilon: float | Privacy | None = None, delta: float = 0.0, **options: Any
+    ) -> Release:
         """The release under these terms: charged before any noise is drawn."""
         terms = ReleaseTerms.of(self.owner, epsilon, delta, options)  # type: ignore[arg-type]
         made: Release = self.plan(terms).publish(terms)

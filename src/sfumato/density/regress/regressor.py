@@ -30,6 +30,7 @@ from sfumato.density.regress.surrogate_loss import (
     surrogate_rows,
 )
 from sfumato.density.single_sketch import SingleSketch
+from sfumato.privacy.parameters import Privacy
 from sfumato.privacy.release import Release
 from sfumato.sketch.kernel_sums.moments import Moments, ReleasedMoments
 from sfumato.sketch.kernel_sums.polynomial_features import Polynomials
@@ -107,22 +108,10 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
         relation: str | None = None,
         contributions: int | None = None,
         release_id: str | None = None,
+        privacy: Privacy | None = None,
         random_state: Any = None,
     ) -> None:
-        self.method = method
-        self.degree = degree
-        self.rows = rows
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.target_bounds = target_bounds
-        self.ledger = ledger
-        self.dataset = dataset
-        self.unit = unit
-        self.relation = relation
-        self.contributions = contributions
-        self.release_id = release_id
-        self.random_state = random_state
+        self._store(locals())
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from points, one a row, and their targets; with epsilon, release and forget them.

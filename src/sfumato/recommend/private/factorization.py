@@ -15,7 +15,9 @@ from sfumato.core.ids import distinct, kind_of
 from sfumato.core.storage import Cells
 from sfumato.core.validation import Limit, flag, fraction, one_of, optional, positive, whole
 from sfumato.data.interactions import Interactions
+from sfumato.privacy.parameters import PRIVACY, Privacy
 from sfumato.privacy.random_source import Source
+from sfumato.privacy.release import Options
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.recommend.base import BOUNDS
 from sfumato.recommend.catalogue import Catalogue
@@ -27,7 +29,9 @@ from sfumato.recommend.private.inputs import (
     Budget,
     accounts_of,
     bounded,
+    check_privacy,
     events_of,
+    payer,
     published,
     shelf_of,
     terms,
@@ -49,8 +53,8 @@ class PrivateFile(Factorization, in_files=False):
 
     unit: str
     covers: str
-    epsilon: float
-    delta: float
+    epsilon: Any
+    delta: Any
     residual_: float
     user_bias_: float
     joint_: bool
@@ -191,7 +195,8 @@ class PrivateFactorization(PrivateFile):
     number of ratings; per_user, ratings of different items that a user has at most, for unit
     "user"; rows, for unit "event" without a public list of accounts: so many rows that users share
     by a hash, better several times as many as there are users; seed, of that hash, of the public
-    start and of the sample of a user's ratings.
+    start and of the sample of a user's ratings; privacy, a `sfumato.privacy.Privacy` in place of
+    epsilon, delta, unit and what `fit` takes of a ledger.
 
     >>> from sfumato.data import generate_world
     >>> world = generate_world(users=60, items=40, ratings=900, random_state=1).interactions
@@ -216,13 +221,14 @@ class PrivateFactorization(PrivateFile):
         "per_user": optional(whole(1, 2**20)),
         "rows": optional(whole(1, MOST_ROWS)),
         "seed": SEED,
+        "privacy": PRIVACY,
     }
 
     def __init__(
         self,
         *,
-        epsilon: float,
-        delta: float,
+        epsilon: float | None = None,
+        delta: float | None = None,
         bounds: tuple[float, float],
         unit: str = "event",
         covers: str = "file",
@@ -230,10 +236,11 @@ class PrivateFactorization(PrivateFile):
         per_user: int | None = None,
         rows: int | None = None,
         seed: int = 0,
+        privacy: Privacy | None = None,
     ) -> None:
         self.epsilon, self.delta, self.bounds = epsilon, delta, bounds
         self.unit, self.covers, self.factors = unit, covers, factors
-        self.per_user, self.rows, self.seed = per_user, rows, seed
+        self.per_user, self.rows, self.seed, self.privacy = per_user, rows, seed, privacy
 
     def fit(
         self,
@@ -260,11 +267,10 @@ class PrivateFactorization(PrivateFile):
         plain = self._check()
         self._check_train(train, empty=True)
         shelf, accounts = shelf_of(catalogue), accounts_of(plain, train, users)
-        agreed = terms(
-            plain,
-            dict(ledger=ledger, dataset=dataset, release_id=release_id, source=source),
-            type(self).__name__,
-        )
+        owner = type(self).__name__
+        check_privacy(owner, self.privacy, plain)
+        paid = payer(owner, self.privacy, ledger, dataset, release_id)
+        agreed = terms(plain, Options(**paid, source=source), owner)  # type: ignore[typeddict-item]
         budget = Budget.of(plain["epsilon"], plain["delta"])
         events = events_of(train, shelf, accounts, plain["bounds"])
         if plain["unit"] == "user":
@@ -280,7 +286,7 @@ class PrivateFactorization(PrivateFile):
             return self._made(plain, known, shelf, accounts, statement)
 
         new = published(agreed, budget.loss, sentence(plain), plain, type(self), made)
-        self.__dict__.update(new.__dict__)
+        self.__dict__.update({**new.__dict__, **self.get_params()})  # parameters stay as given
         self._changed()
         return self
 
@@ -329,7 +335,7 @@ class PrivateFactorization(PrivateFile):
     ) -> Self:
         """A new model of what was learned, which is all noisy, and of public lists."""
         new = type(self)(**self.get_params())
-        new._fitted = plain
+        new._fitted = {**plain, "privacy": None}
         new.low_, new.high_ = plain["bounds"]
         half = new._half
         new.mean_ = new.low_ + half * (1 + learned.mean)

@@ -18,6 +18,7 @@ from sfumato.data.interactions import Interactions
 from sfumato.privacy.accounting.calibration import epsilon_of, gaussian_sigma
 from sfumato.privacy.accounting.losses import GaussianNoise, Loss
 from sfumato.privacy.mechanisms.contribution_bounding import bound_contributions
+from sfumato.privacy.parameters import Privacy, spread
 from sfumato.privacy.random_source import stated
 from sfumato.privacy.release import ReleaseOptions, ReleaseTerms
 from sfumato.privacy.statement import PrivacyStatement
@@ -34,7 +35,9 @@ __all__ = [
     "Rule",
     "accounts_of",
     "bounded",
+    "check_privacy",
     "events_of",
+    "payer",
     "published",
     "shelf_of",
     "terms",
@@ -214,6 +217,29 @@ COVERS = {
     "user's own ratings",
 }
 M = TypeVar("M", bound=Estimator)
+
+
+def payer(
+    owner: str, privacy: Privacy | None, ledger: Any, dataset: str | None, release_id: str | None
+) -> dict[str, Any]:
+    """Who pays: as `fit` was told, or as the model's `privacy` says."""
+    given = dict(privacy=privacy, ledger=ledger, dataset=dataset, release_id=release_id)
+    told = spread(owner, given)
+    return {name: told[name] for name in ("ledger", "dataset", "release_id")}
+
+
+def check_privacy(owner: str, privacy: Privacy | None, plain: dict[str, Any]) -> None:
+    """Raise where a `Privacy` asks for what the model cannot keep: other neighbours or bounds."""
+    if privacy is None:
+        return
+    if "relation" not in plain and privacy.relation not in (None, "add/remove"):
+        raise ValueError(f"{owner}: relation of privacy must be 'add/remove', or left out.")
+    most = plain["per_user"] if plain["unit"] == "user" else 1
+    if privacy.contributions not in (None, most):
+        raise ValueError(
+            f"{owner}: contributions of privacy must be left out, or {most}: per_user of a user, 1 "
+            f"of an event; not {privacy.contributions}."
+        )
 
 
 def terms(plain: dict[str, Any], options: ReleaseOptions, owner: str) -> ReleaseTerms:

@@ -28,12 +28,14 @@ from sfumato.privacy.accounting.losses import RELATIONS, Concentrated, LaplaceNo
 from sfumato.privacy.mechanisms.contribution_bounding import bound_contributions
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.noise.distribution import NoiseLaw
+from sfumato.privacy.parameters import PRIVACY, Privacy
 from sfumato.privacy.random_source import Source
 from sfumato.privacy.release import ReleaseOptions, ReleasePlan, ReleaseTerms
 from sfumato.privacy.rounding import round_up
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.recommend.base import Label, NotFittedError, Parameters, label_of
 from sfumato.recommend.catalogue import Catalogue
+from sfumato.recommend.private.inputs import check_privacy, payer
 from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
 from sfumato.sketch import CountSketch
 from sfumato.sketch.base import SEED
@@ -150,7 +152,9 @@ class PrivateNeighbours(Parameters):
     all pairs, or the cells of each of `depth` rows of a count sketch of them, in which noise grows
     with the root of depth, so that 1 is best; weight, how many times each item's count is in its
     cell, None for a quarter of the budget; neighbours, of an item at most; seed, of the sample and
-    the sketch. Filter rows beforehand by what stands in each alone, such as its rating.
+    the sketch; privacy, a `sfumato.privacy.Privacy` in place of epsilon, delta, unit, relation and
+    what `fit` takes of a ledger. Filter rows beforehand by what stands in each alone, such as its
+    rating.
 
     >>> from sfumato.data import Interactions
     >>> had = Interactions(["ann", "ann", "bob"], ["tea", "milk", "tea"], [1, 1, 1])
@@ -172,13 +176,14 @@ class PrivateNeighbours(Parameters):
         "weight": optional(whole(1, 2**31)),
         "neighbours": whole(1, 2**20),
         "seed": SEED,
+        "privacy": PRIVACY,
     }
     release_: ReleasedNeighbours
 
     def __init__(
         self,
         *,
-        epsilon: float,
+        epsilon: float | None = None,
         per_user: int,
         delta: float = 0.0,
         unit: str = "user",
@@ -188,11 +193,12 @@ class PrivateNeighbours(Parameters):
         weight: int | None = None,
         neighbours: int = 100,
         seed: int = 0,
+        privacy: Privacy | None = None,
     ) -> None:
         self.epsilon, self.delta, self.per_user = epsilon, delta, per_user
         self.unit, self.relation = unit, relation
         self.width, self.depth, self.weight = width, depth, weight
-        self.neighbours, self.seed = neighbours, seed
+        self.neighbours, self.seed, self.privacy = neighbours, seed, privacy
 
     def fit(
         self,
@@ -217,9 +223,9 @@ class PrivateNeighbours(Parameters):
             kind = type(train).__name__
             raise TypeError(f"PrivateNeighbours: train must be Interactions, not {kind}.")
         shelf = _public(catalogue)
-        paid = ReleaseOptions(
-            ledger=ledger, dataset=dataset, release_id=release_id, source=source, unit=told["unit"]
-        )
+        check_privacy("PrivateNeighbours", self.privacy, told)
+        who = payer("PrivateNeighbours", self.privacy, ledger, dataset, release_id)
+        paid = ReleaseOptions(**who, source=source, unit=told["unit"])  # type: ignore[typeddict-item]
         terms = _terms(told, paid)
         law, scale, loss, shape = _noise(terms, told, len(shelf))
         terms.check_room(8 * shape.cells)

@@ -5,7 +5,7 @@ A released AMS: the private sum of squared counts of a stream, and inner product
 
 import math
 from collections.abc import Iterable
-from typing import Annotated, Any, Self, Unpack
+from typing import Annotated, Any, Self
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from sfumato.core.storage import Cells
 from sfumato.core.validation import fraction, one_of, whole
 from sfumato.kernels.sketch import counters
 from sfumato.kernels.sketch import counters as moments
-from sfumato.privacy.release import ReleaseOptions, ReleaseTerms
-from sfumato.sketch.base import SEED, KeyedSketch, bounded_weight, check_heaviest, heaviest
+from sfumato.privacy.release import Plan
+from sfumato.sketch.base import SEED, KeyedSketch, WeighedRelease, check_heaviest, heaviest
 from sfumato.sketch.concentration import median_rows, row_miss
 from sfumato.sketch.frequency.noisy_table import (
     NoisyTable,
@@ -123,7 +123,7 @@ class ReleasedAMS(NoisyTable):
         return self._table.astype(np.float64)
 
 
-class AMS(KeyedSketch):
+class AMS(WeighedRelease[ReleasedAMS], KeyedSketch):
     """The second frequency moment F2 (the sum over keys of count squared) of a turnstile stream.
 
     Guarantee: |estimate - F2| <= error_bound(c) * F2 with probability c: the mean over a row has
@@ -205,15 +205,7 @@ class AMS(KeyedSketch):
         miss = 1 - fraction.check("AMS", "confidence", confidence)
         return float(np.sqrt(2 / (self.width * row_miss(self.depth, miss))))
 
-    def release(
-        self,
-        epsilon: float,
-        delta: float = 0.0,
-        *,
-        weight: int = 1,
-        noise: str | None = None,
-        **options: Unpack[ReleaseOptions],
-    ) -> ReleasedAMS:
+    def _release_plan(self, terms: Terms, weight: int, noise: str | None) -> Plan[ReleasedAMS]:
         """A private copy with noise on every cell.
 
         Guarantee: (epsilon, delta)-private for one unit: an event of weight at most w in size
@@ -229,12 +221,10 @@ class AMS(KeyedSketch):
         >>> AMS(256).update([1, 1, 1, 2]).release(epsilon=1, delta=1e-9).statement.unit
         'event'
         """
-        weight = bounded_weight("AMS", weight, self.heaviest)
-        terms = ReleaseTerms.of("AMS", epsilon, delta, options)
         cells = self.depth * (1 if self.kind == "fast" else self.width)
         shape = dict(width=self.width, depth=self.depth, seed=self.seed, kind=self.kind)
         touched = TableSensitivity(cells, weight, times=terms.events)
-        return planned(ReleasedAMS, shape, self._used(), terms, touched, noise).publish(terms)
+        return planned(ReleasedAMS, shape, self._used(), terms, touched, noise)
 
     def _used(self) -> np.ndarray:
         """The cells without those that only fill up a word of signs."""

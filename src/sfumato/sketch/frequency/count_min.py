@@ -5,7 +5,7 @@ A released Count-Min: private counts of keys, unbiased, with errors of both sign
 
 import math
 from functools import cached_property
-from typing import Annotated, Any, Self, Unpack
+from typing import Annotated, Any, Self
 
 import numpy as np
 
@@ -16,13 +16,13 @@ from sfumato.core.validation import fraction, one_of, whole
 from sfumato.kernels.sketch import counters
 from sfumato.kernels.sketch import counters as conservative
 from sfumato.kernels.sketch import salsa as compact
-from sfumato.privacy.release import ReleaseOptions, ReleaseTerms
+from sfumato.privacy.release import Plan
 from sfumato.sketch.base import (
     EXACT,
     SEED,
     KeyedSketch,
     Merging,
-    bounded_weight,
+    WeighedRelease,
     check_heaviest,
     heaviest,
     refused,
@@ -130,7 +130,7 @@ UNRELEASED = {
 }
 
 
-class CountMin(KeyedSketch):
+class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
     """Counts of keys, each too high by a bounded amount.
 
     Guarantee: true <= estimate; and estimate <= true + error_bound(c) with probability c per key.
@@ -236,15 +236,7 @@ class CountMin(KeyedSketch):
             raise ValueError(UNPROVED)
         return float(self._span() * self.total / self.width * miss ** (-1 / self.depth))
 
-    def release(
-        self,
-        epsilon: float,
-        delta: float = 0.0,
-        *,
-        weight: int = 1,
-        noise: str | None = None,
-        **options: Unpack[ReleaseOptions],
-    ) -> ReleasedCountMin:
+    def _release_plan(self, terms: Terms, weight: int, noise: str | None) -> Plan[ReleasedCountMin]:
         """A private copy with noise on every cell; plain cells only.
 
         Guarantee: (epsilon, delta)-private for one unit: an event of weight at most w changes one
@@ -260,15 +252,15 @@ class CountMin(KeyedSketch):
         >>> told.statement.epsilon, told.statement.ledger
         (1.0, 'unaccounted')
         """
-        if self.cells in UNRELEASED:
-            reason = UNRELEASED[self.cells]
-            raise ValueError(f"CountMin: cannot be released, {reason}; count in plain cells.")
-        weight = bounded_weight("CountMin", weight, self.heaviest)
-        terms = ReleaseTerms.of("CountMin", epsilon, delta, options)
         both = 2 if terms.relation == "replace" else 1  # weights are not negative: none adds up
         touched = TableSensitivity(both * self.depth, weight, times=terms.contributions)
         shape = dict(width=self.width, depth=self.depth, seed=self.seed)
-        return planned(ReleasedCountMin, shape, self._table, terms, touched, noise).publish(terms)
+        return planned(ReleasedCountMin, shape, self._table, terms, touched, noise)
+
+    def _check_releasable(self) -> None:
+        if self.cells in UNRELEASED:
+            reason = UNRELEASED[self.cells]
+            raise ValueError(f"CountMin: cannot be released, {reason}; count in plain cells.")
 
     def _span(self) -> int:
         if self.cells != "compact":

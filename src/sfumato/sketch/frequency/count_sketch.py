@@ -4,7 +4,7 @@ A released Count sketch: private signed counts of keys, unbiased.
 """
 
 import math
-from typing import Annotated, Any, Self, Unpack
+from typing import Annotated, Any, Self
 
 import numpy as np
 
@@ -14,13 +14,13 @@ from sfumato.core.storage import Cells
 from sfumato.core.validation import fraction, one_of, renamed_arguments, whole
 from sfumato.errors import ParameterError
 from sfumato.kernels.sketch import counters
-from sfumato.privacy.release import ReleaseOptions, ReleaseTerms
+from sfumato.privacy.release import Plan
 from sfumato.sketch.base import (
     EXACT,
     SEED,
     KeyedSketch,
     Merging,
-    bounded_weight,
+    WeighedRelease,
     check_heaviest,
     heaviest,
     rounding,
@@ -30,7 +30,6 @@ from sfumato.sketch.frequency.heavy_hitters import Candidates, largest, shown
 from sfumato.sketch.frequency.noisy_table import (
     NoisyTable,
     SecondMomentVariance,
-    TableSensitivity,
     all_rows_short,
     largest_moment,
     moment_share,
@@ -131,7 +130,7 @@ LARGEST_SUM = 1e250  # of real weights in a cell; each is at most 1e200
 SCALE = 1e120  # the squares of such cells overflow
 
 
-class CountSketch(KeyedSketch):
+class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
     """The total weight of every key of a turnstile stream, with errors of both signs.
 
     Guarantee: estimates are unbiased; |estimate - true| <= error_bound(c) with probability c per
@@ -278,15 +277,9 @@ class CountSketch(KeyedSketch):
         certain = self.mass / math.sqrt(self.width * _share(self.depth, self.combine, miss))
         return certain if math.isnan(told) else min(certain, told)
 
-    def release(
-        self,
-        epsilon: float,
-        delta: float = 0.0,
-        *,
-        weight: int = 1,
-        noise: str | None = None,
-        **options: Unpack[ReleaseOptions],
-    ) -> ReleasedCountSketch:
+    def _release_plan(
+        self, terms: Terms, weight: int, noise: str | None
+    ) -> Plan[ReleasedCountSketch]:
         """A private copy with noise on every cell and without tracked keys; integer cells only.
 
         Guarantee: (epsilon, delta)-private for one unit: an event of weight at most w in size
@@ -302,18 +295,16 @@ class CountSketch(KeyedSketch):
         >>> told.heavy_hitters(1, candidates=["tea", "milk", "rum"])[1].size
         1
         """
+        touched = Touched(self.depth, weight, times=terms.events)
+        shape = dict(width=self.width, depth=self.depth, seed=self.seed, combine=self.combine)
+        return planned(ReleasedCountSketch, shape, self._table, terms, touched, noise)
+
+    def _check_releasable(self) -> None:
         if self.cells == "real":
             raise ValueError(
                 "CountSketch: cannot be released, float64 sums round by amounts that depend on "
                 "other events; count whole weights in integer cells."
             )
-        weight = bounded_weight("CountSketch", weight, self.heaviest)
-        terms = ReleaseTerms.of("CountSketch", epsilon, delta, options)
-        touched = TableSensitivity(self.depth, weight, times=terms.events)
-        shape = dict(width=self.width, depth=self.depth, seed=self.seed, combine=self.combine)
-        return planned(ReleasedCountSketch, shape, self._table, terms, touched, noise).publish(
-            terms
-        )
 
     def _layout(self) -> dict[str, Cells]:
         integer = np.int32 if self.mass < WIDEN else np.int64

@@ -13,7 +13,7 @@ from sfumato.core.validation import whole
 from sfumato.sketch.base import Sketch, check_heaviest, heaviest
 from sfumato.sketch.kernel_sums.radial_kernels import profile
 
-__all__ = ["WeighedPoints", "kernel_sums"]
+__all__ = ["PointSums", "WeighedPoints", "kernel_sums"]
 
 PAIRS = 2**20  # distances at a time: 8 MiB
 
@@ -47,19 +47,12 @@ def _distances(points: np.ndarray, queries: np.ndarray) -> np.ndarray:
 MASS = whole(0, 2**46)  # so many points, of up to 2**15 shares each, stay below 2**62
 
 
-class WeighedPoints(Sketch, in_files=False):
-    """A sketch of points in a box, of which each adds at most `_unit` times its weight to a cell.
-
-    `mass` is the sum of the sizes of all weights, whatever was removed since. A subclass names this
-    base first, and has the parameters kernel and bandwidth; their limits and order are its own.
-    """
+class PointSums(Sketch, in_files=False):
+    """A sketch of points in a box, to whose cells each adds whole numbers times its weight."""
 
     total: int
     clipped: int
     heaviest: int
-    mass: int
-    _table: np.ndarray
-    _scalars = {"total": 0, "clipped": 0, "heaviest": 0, "mass": 0}
 
     def update(self, data: Any, weights: Any = None, *, clip: int | None = None) -> Self:
         """Add every point, by its whole weight or once.
@@ -73,19 +66,43 @@ class WeighedPoints(Sketch, in_files=False):
         column, weighted = weighed_points(owner, data, self._box.dimension, weights, clip)
         sizes = None if weighted is None else np.abs(weighted)
         added = len(column) if weighted is None else int(weighted.sum())
-        # No cell exceeds the unit times the mass, so guarding the mass keeps cells from wrapping.
-        more = len(column) if sizes is None else int(sizes.sum())
-        self.mass = MASS.check(owner, "mass", self.mass + more)
+        mass = len(column) if sizes is None else int(sizes.sum())
+        write = self._addition(column, weighted, added, mass)
         self.heaviest = max(self.heaviest, heaviest(sizes, len(column)))
-        each = np.ones(len(column), np.int64) if weighted is None else weighted
-        self._forget()
-        self.clipped += self._add(column, each)
+        self.clipped += write()
         self.total += added
         return self
 
     def size(self) -> float:
         """The weight of all points."""
         return float(self.total)
+
+    @property
+    def _box(self) -> Box:
+        """Where points are."""
+        raise NotImplementedError
+
+    def _addition(
+        self, column: np.ndarray, weights: np.ndarray | None, added: int, mass: int
+    ) -> Callable[[], int]:
+        """What adds the points to the cells, and tells how many had to be clipped.
+
+        Raises where a cell could wrap, before anything is changed. added: the sum of all weights;
+        mass: that of their sizes.
+        """
+        raise NotImplementedError
+
+
+class WeighedPoints(PointSums, in_files=False):
+    """A sketch of points in a box, of which each adds at most `_unit` times its weight to a cell.
+
+    `mass` is the sum of the sizes of all weights, whatever was removed since. A subclass names this
+    base first, and has the parameters kernel and bandwidth; their limits and order are its own.
+    """
+
+    mass: int
+    _table: np.ndarray
+    _scalars = {"total": 0, "clipped": 0, "heaviest": 0, "mass": 0}
 
     def exact(self, data: Any, queries: Any) -> np.ndarray:
         """The sums that `estimate` estimates, of these points clipped to the bounds, one by one."""
@@ -96,10 +113,19 @@ class WeighedPoints(Sketch, in_files=False):
             inside, asked, lambda ratio: profile(told["kernel"], ratio), told["bandwidth"]
         )
 
-    @property
-    def _box(self) -> Box:
-        """Where points are."""
-        raise NotImplementedError
+    def _addition(
+        self, column: np.ndarray, weights: np.ndarray | None, added: int, mass: int
+    ) -> Callable[[], int]:
+        # No cell exceeds the unit times the mass, so guarding the mass keeps cells from wrapping.
+        all_of_it = MASS.check(type(self).__name__, "mass", self.mass + mass)
+        each = np.ones(len(column), np.int64) if weights is None else weights
+
+        def written() -> int:
+            self.mass = all_of_it
+            self._forget()
+            return self._add(column, each)
+
+        return written
 
     @property
     def _unit(self) -> int:

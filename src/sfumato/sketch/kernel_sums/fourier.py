@@ -5,21 +5,22 @@ Released Fourier features: private sums of kernels, whose noise is the same for 
 """
 
 import math
+from collections.abc import Callable
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, Self, Unpack
+from typing import Annotated, Any, Self
 
 import numpy as np
 
 from sfumato.core.arrays import WEIGHT
-from sfumato.core.bounds import BOUNDS, Box, Pair, points, weighed_points
+from sfumato.core.bounds import BOUNDS, Box, Pair, points
 from sfumato.core.storage import Cells
 from sfumato.core.validation import fraction, positive, whole
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.sketch import trigonometry as waves
 from sfumato.kernels.sketch.trigonometry import PANEL
-from sfumato.privacy.release import ReleaseOptions, ReleaseTerms
-from sfumato.sketch.base import SEED, Sketch, bounded_weight, heaviest
-from sfumato.sketch.kernel_sums.base import kernel_sums
+from sfumato.privacy.release import Plan
+from sfumato.sketch.base import SEED, WeighedRelease
+from sfumato.sketch.kernel_sums.base import PointSums, kernel_sums
 from sfumato.sketch.kernel_sums.noisy_cells import NoisyCells, Reach, planned_cells
 from sfumato.sketch.kernel_sums.radial_kernels import KERNEL, frequencies, profile
 from sfumato.sketch.kernel_sums.stratified_sampling import STRATA
@@ -192,7 +193,7 @@ MOST = 2**38  # of the weights of a block, so that float64 sums their waves with
 PAIR_L1 = math.isqrt(2 * UNIT**2)  # |c| + |s| <= sqrt(2 (c**2 + s**2)), and whole
 
 
-class KernelFourier(Sketch):
+class KernelFourier(WeighedRelease[ReleasedKernelFourier], PointSums):
     """Sums of a kernel over all points, from cosines and sines of their random projections.
 
     Guarantee: over seeds, the mean of an estimate is the sum of kernel(|x - q| / bandwidth), points
@@ -219,9 +220,6 @@ class KernelFourier(Sketch):
     kernel: Annotated[str, KERNEL]
     seed: Annotated[int, SEED]
     strata: Annotated[str, STRATA]
-    total: int
-    clipped: int
-    heaviest: int
     _waves: np.ndarray
     _scalars = {"total": 0, "clipped": 0, "heaviest": 0}
 
@@ -245,32 +243,6 @@ class KernelFourier(Sketch):
         """How many coordinates a point has."""
         return len(self.bounds[0])
 
-    def update(self, data: Any, weights: Any = None, *, clip: int | None = None) -> Self:
-        """Add every point, by its weight or once.
-
-        Rows are read one by one: what is beyond the bounds is clipped to them, and a row that is
-        not all numbers is left out, so that no row is refused or changes another.
-        Parameters: weights, whole numbers; clip, a public bound of their size that they are clipped
-        to: each weight is then read by itself and none is refused, as a private release needs.
-        """
-        column, weighted = weighed_points("KernelFourier", data, self.dimension, weights, clip)
-        added = len(column) if weighted is None else int(weighted.sum())
-        total = TOTAL.check("KernelFourier", "total", self.total + added)
-        sizes = None if weighted is None else np.abs(weighted)
-        if sizes is not None and sizes.sum() > TOTAL.high:  # sums of more might wrap around
-            raise ValueError("KernelFourier: weights of one call must be 2**46 together, at most.")
-        sums, outside = np.zeros_like(self._waves), 0
-        for start in range(0, len(column), BLOCK):
-            part = slice(start, start + BLOCK)
-            inside, moved = self._box.clip(column[part])
-            self._add(steps(self._box, inside), None if weighted is None else weighted[part], sums)
-            outside += moved
-        together = self._with(sums)
-        self.heaviest = max(self.heaviest, heaviest(sizes, len(column)))
-        self._waves[...] = together
-        self.total, self.clipped = total, self.clipped + outside
-        return self
-
     def estimate(self, queries: Any) -> np.ndarray:
         """The sum of kernels between every query and all points.
 
@@ -283,10 +255,6 @@ class KernelFourier(Sketch):
         """The mean of the kernel over all points; NaN without any."""
         return self.estimate(queries) / (self.total or math.nan)
 
-    def size(self) -> float:
-        """The weight of all points."""
-        return float(self.total)
-
     def exact(self, data: Any, queries: Any) -> np.ndarray:
         """The sums that `estimate` estimates, of these points clipped to the bounds, one by one."""
         column = points("KernelFourier", data, self.dimension)
@@ -294,15 +262,9 @@ class KernelFourier(Sketch):
         inside, _ = self._box.clip(column)
         return kernel_sums(inside, asked, lambda ratio: profile(self.kernel, ratio), self.bandwidth)
 
-    def release(
-        self,
-        epsilon: float,
-        delta: float = 0.0,
-        *,
-        weight: int = 1,
-        noise: str | None = None,
-        **options: Unpack[ReleaseOptions],
-    ) -> ReleasedKernelFourier:
+    def _release_plan(
+        self, terms: Terms, weight: int, noise: str | None
+    ) -> Plan[ReleasedKernelFourier]:
         """A private copy: noise on every sum of cosines and sines, and on the count of points.
 
         Guarantee: (epsilon, delta)-private for one unit: a point of weight w moves the pair of
@@ -321,15 +283,12 @@ class KernelFourier(Sketch):
         >>> told.statement.epsilon, told.statement.ledger
         (1.0, 'unaccounted')
         """
-        weight = bounded_weight("KernelFourier", weight, self.heaviest)
-        terms = ReleaseTerms.of("KernelFourier", epsilon, delta, options)
-        count_weight = _count_weight(self.rows, bool(delta) and noise != "laplace")
+        count_weight = _count_weight(self.rows, bool(terms.delta) and noise != "laplace")
         arrays = {"_waves": self._waves, "_count": np.array([count_weight * self.total])}
         parameters = {**self.parameters, "count_weight": count_weight}
         what = f"{self.rows} x 2 sums of waves and a count"
         reach = _reach(self.rows, count_weight, weight)
-        plan = planned_cells(ReleasedKernelFourier, parameters, arrays, terms, reach, noise, what)
-        return plan.publish(terms)
+        return planned_cells(ReleasedKernelFourier, parameters, arrays, terms, reach, noise, what)
 
     @property
     def _box(self) -> Box:
@@ -338,6 +297,26 @@ class KernelFourier(Sketch):
     @property
     def _turns(self) -> np.ndarray:
         return turns(self.kernel, self.bandwidth, self._box, self.rows, self.strata, self.seed)
+
+    def _addition(
+        self, column: np.ndarray, weights: np.ndarray | None, added: int, mass: int
+    ) -> Callable[[], int]:
+        TOTAL.check("KernelFourier", "total", self.total + added)
+        if weights is not None and mass > TOTAL.high:  # sums of more might wrap around
+            raise ValueError("KernelFourier: weights of one call must be 2**46 together, at most.")
+        sums, outside = np.zeros_like(self._waves), 0
+        for start in range(0, len(column), BLOCK):
+            part = slice(start, start + BLOCK)
+            inside, moved = self._box.clip(column[part])
+            self._add(steps(self._box, inside), None if weights is None else weights[part], sums)
+            outside += moved
+        together = self._with(sums)
+
+        def written() -> int:
+            self._waves[...] = together
+            return outside
+
+        return written
 
     def _add(self, at: np.ndarray, weights: np.ndarray | None, sums: np.ndarray) -> None:
         if weights is None:

@@ -7,7 +7,7 @@ grid: private sums of any kernel here, at every query and bandwidth, from one fi
 import math
 import operator
 from functools import cached_property
-from typing import Annotated, Any, Unpack
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -17,8 +17,8 @@ from sfumato.core.validation import between, one_of, optional, positive
 from sfumato.kernels.sketch import kernel_sums as grid
 from sfumato.privacy.noise.discrete import ROOM
 from sfumato.privacy.noise.distribution import NoiseLaw
-from sfumato.privacy.release import ReleaseOptions, ReleasePlan, ReleaseTerms
-from sfumato.sketch.base import SEED, bounded_weight
+from sfumato.privacy.release import ReleasePlan, ReleaseTerms
+from sfumato.sketch.base import SEED, WeighedRelease
 from sfumato.sketch.kernel_sums.base import WeighedPoints
 from sfumato.sketch.kernel_sums.grid_field import MOST, Nodes, at, field, node_weights, three
 from sfumato.sketch.kernel_sums.grid_levels import Levels, guessed_error, shared_levels
@@ -181,7 +181,7 @@ class ReleasedKernelGrid(GridAnswers, NoisyCells):
 BLOCK = 2**16  # points at a time
 
 
-class KernelGrid(WeighedPoints, GridAnswers):
+class KernelGrid(WeighedRelease[ReleasedKernelGrid], WeighedPoints, GridAnswers):
     """Sums of a kernel over all points, from a fine grid among whose nodes points are shared.
 
     Guarantee: a point adds whole numbers to the 3, 9 or 27 nodes around it that sum to 2**15
@@ -217,15 +217,9 @@ class KernelGrid(WeighedPoints, GridAnswers):
         )
         self._allocate()
 
-    def release(
-        self,
-        epsilon: float,
-        delta: float = 0.0,
-        *,
-        weight: int = 1,
-        noise: str | None = None,
-        **options: Unpack[ReleaseOptions],
-    ) -> ReleasedKernelGrid:
+    def _release_plan(
+        self, terms: Terms, weight: int, noise: str | None
+    ) -> Plan[ReleasedKernelGrid]:
         """A private copy: noise on nested levels of the grid, each coarser than the one before.
 
         Guarantee: (epsilon, delta)-private for one unit: a point of weight w adds to the cells of
@@ -246,11 +240,9 @@ class KernelGrid(WeighedPoints, GridAnswers):
 
         Levels, each with a share of the budget: Hay, Rastogi, Miklau and Suciu 2010.
         """
-        weight = bounded_weight("KernelGrid", weight, self.heaviest)
-        terms = ReleaseTerms.of("KernelGrid", epsilon, delta, options)
-        laws = ("laplace", "gaussian") if delta and noise is None else (noise or "laplace",)
+        laws = ("laplace", "gaussian") if terms.delta and noise is None else (noise or "laplace",)
         made = [self._planned(law, terms, weight) for law in laws]
-        return min(made, key=operator.itemgetter(0))[1].publish(terms)
+        return min(made, key=operator.itemgetter(0))[1]
 
     def _planned(
         self, noise: str, terms: ReleaseTerms, weight: int

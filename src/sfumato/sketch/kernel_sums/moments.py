@@ -4,7 +4,7 @@ Released moments: private sums of products, and how noisy they are.
 """
 
 from fractions import Fraction
-from typing import Annotated, Any, Self, Unpack
+from typing import Annotated, Any, Self
 
 import numpy as np
 
@@ -12,8 +12,8 @@ from sfumato.core.bounds import BOUNDS, Box, Pair, weighed_points
 from sfumato.core.storage import Cells
 from sfumato.core.validation import one_of, positive, whole
 from sfumato.privacy.noise import discrete as noise
-from sfumato.privacy.release import Release, ReleaseOptions, ReleaseTerms
-from sfumato.sketch.base import Sketch, bounded_weight, check_heaviest, heaviest
+from sfumato.privacy.release import Plan
+from sfumato.sketch.base import Sketch, WeighedRelease, check_heaviest, heaviest
 from sfumato.sketch.kernel_sums.polynomial_features import (
     CELLS,
     NOISES,
@@ -107,7 +107,7 @@ MASS = 2**62  # the most that a cell may hold
 LIGHTEST = 1 - 2**31
 
 
-class Moments(Sketch):
+class Moments(WeighedRelease[ReleasedMoments], Sketch):
     """Sums of products of columns, the last of which is a target to be told from the others.
 
     Guarantee: every column is scaled to -1 .. 1 by its public bounds and rounded to a whole number
@@ -188,15 +188,7 @@ class Moments(Sketch):
         """The columns that each feature multiplies, twice the same one being T_2 of it."""
         return self._polynomials.features
 
-    def release(
-        self,
-        epsilon: float,
-        delta: float = 0.0,
-        *,
-        weight: int = 1,
-        noise: str | None = None,
-        **options: Unpack[ReleaseOptions],
-    ) -> ReleasedMoments:
+    def _release_plan(self, terms: Terms, weight: int, noise: str | None) -> Plan[ReleasedMoments]:
         """A private copy with noise on every sum.
 
         Guarantee: (epsilon, delta)-private for one unit: an event of weight w moves every sum by at
@@ -214,14 +206,12 @@ class Moments(Sketch):
         >>> told.statement.epsilon, told.statement.ledger
         (1.0, 'unaccounted')
         """
-        weight = bounded_weight("Moments", weight, self.heaviest)
-        terms = ReleaseTerms.of("Moments", epsilon, delta, options)
         parts = {"_inputs": self._inputs, "_targets": self._targets}
         change = Fraction(self._most**2 * weight)
         plan = MomentPlan.of(
             terms, {name: each.size for name, each in parts.items()}, change, noise
         )
-        return plan.planned(ReleasedMoments, self.parameters, parts, terms, weight).publish(terms)
+        return plan.planned(ReleasedMoments, self.parameters, parts, terms, weight)
 
     @property
     def _most(self) -> int:

@@ -4,7 +4,7 @@ A released RACE sketch: private kernel sums at any query, unbiased, at no furthe
 """
 
 import math
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, Self, Unpack
 
 import numpy as np
@@ -13,8 +13,9 @@ from sfumato.core.arrays import whole_weights
 from sfumato.core.bounds import weighed_points
 from sfumato.core.storage import Cells
 from sfumato.core.validation import between, fraction, positive, renamed_arguments, whole
-from sfumato.privacy.release import ReleaseOptions, ReleaseTerms
-from sfumato.sketch.base import Sketch, bounded_weight, check_heaviest, heaviest
+from sfumato.privacy.parameters import Privacy
+from sfumato.privacy.release import Plan, ReleaseOptions, ReleaseTerms
+from sfumato.sketch.base import Sketch, WeighedRelease, check_heaviest, heaviest
 from sfumato.sketch.kernel_sums.noisy_cells import NoisyCells, Reach, planned_cells
 from sfumato.sketch.kernel_sums.race_table import GROUPS, RaceTable, best_rows
 from sfumato.sketch.lsh.base import Family
@@ -123,7 +124,7 @@ A_COUNT = 64  # rows for each cell that only counts the points: 1.6 % more noise
 FEW = 16  # below so many rows a further cell would cost too much
 
 
-class Race(RaceTable, Sketch):
+class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
     """Counts of points in random buckets: a query's kernel sum is its mean count.
 
     Guarantee: over seeds, each row's cell at q counts f(q) = sum of k(x, q) over all points x, on
@@ -247,7 +248,7 @@ class Race(RaceTable, Sketch):
 
     def release(
         self,
-        epsilon: float,
+        epsilon: float | Privacy | None = None,
         delta: float = 0.0,
         *,
         weight: int = 1,
@@ -278,8 +279,13 @@ class Race(RaceTable, Sketch):
 
         Coleman and Shrivastava 2020, lemma 3.1 and theorem 3.2.
         """
-        weight = bounded_weight("Race", weight, self.heaviest)
-        terms = ReleaseTerms.of("Race", epsilon, delta, options)
+        plan = partial(self._release_plan, moved=moved)
+        return self._released(plan, epsilon, delta, weight, noise, options)
+
+    def _release_plan(
+        self, terms: ReleaseTerms, weight: int, noise: str | None, moved: int | None = None
+    ) -> Plan[ReleasedRace]:
+        """Noise for what a point changes, or so many points that one unit moves."""
         touched = self.rows + (counts := self._count_cells())
         both = touched + self.rows
         reach = Reach(touched, touched, both, both, ones=True, weight=weight)
@@ -288,9 +294,7 @@ class Race(RaceTable, Sketch):
         arrays = {"_table": self._table, "_counts": np.full(counts, self.total, np.int64)}
         parameters = {**self.parameters, "counts": counts}
         what = f"{self.rows} x {self.width} counters and {counts} counts of all points"
-        return planned_cells(ReleasedRace, parameters, arrays, terms, reach, noise, what).publish(
-            terms
-        )
+        return planned_cells(ReleasedRace, parameters, arrays, terms, reach, noise, what)
 
     def _count_cells(self) -> int:
         """How many cells count the points: none where row sums are as good, from public numbers."""

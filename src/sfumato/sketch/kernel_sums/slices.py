@@ -5,7 +5,7 @@ Released slices: private sums of any kernel here, at every query and bandwidth, 
 
 import math
 from functools import cached_property
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
@@ -13,8 +13,8 @@ from sfumato.core.bounds import Box
 from sfumato.core.storage import Cells
 from sfumato.core.validation import DELTA, fraction, positive, renamed_arguments, whole
 from sfumato.kernels.sketch import kernel_sums as slices
-from sfumato.privacy.release import ReleaseOptions, ReleaseTerms
-from sfumato.sketch.base import bounded_weight
+from sfumato.privacy.release import Plan
+from sfumato.sketch.base import WeighedRelease
 from sfumato.sketch.kernel_sums.base import WeighedPoints
 from sfumato.sketch.kernel_sums.noisy_cells import NoisyCells, Reach, planned_cells
 from sfumato.sketch.kernel_sums.slice_table import UNIT, SliceAnswers
@@ -80,7 +80,7 @@ class ReleasedKernelSlices(SliceAnswers, NoisyCells):
         }
 
 
-class KernelSlices(WeighedPoints, SliceAnswers):
+class KernelSlices(WeighedRelease[ReleasedKernelSlices], WeighedPoints, SliceAnswers):
     """Sums of a kernel over all points, from histograms of their projections on lines.
 
     Guarantee: over seeds, the mean of an estimate is the sum of kernel(|x - q| / bandwidth), but
@@ -161,15 +161,9 @@ class KernelSlices(WeighedPoints, SliceAnswers):
             best = heard / math.sqrt(8)
         return int(max(1, min(max_rows, round(best))))
 
-    def release(
-        self,
-        epsilon: float,
-        delta: float = 0.0,
-        *,
-        weight: int = 1,
-        noise: str | None = None,
-        **options: Unpack[ReleaseOptions],
-    ) -> ReleasedKernelSlices:
+    def _release_plan(
+        self, terms: Terms, weight: int, noise: str | None
+    ) -> Plan[ReleasedKernelSlices]:
         """A private copy with noise on every bin, and on one cell that counts the points.
 
         Guarantee: (epsilon, delta)-private for one unit: a point of weight w adds to each of R
@@ -188,8 +182,6 @@ class KernelSlices(WeighedPoints, SliceAnswers):
         >>> told.statement.epsilon, told.statement.ledger
         (1.0, 'unaccounted')
         """
-        weight = bounded_weight("KernelSlices", weight, self.heaviest)
-        terms = ReleaseTerms.of("KernelSlices", epsilon, delta, options)
         count, lines = count_weight(self.rows), UNIT * self.rows
         square = UNIT * lines
         reach = Reach(
@@ -203,7 +195,7 @@ class KernelSlices(WeighedPoints, SliceAnswers):
         what = f"{self.rows} x {self._lines.width} bins and a count"
         return planned_cells(
             ReleasedKernelSlices, self.parameters, arrays, terms, reach, noise, what
-        ).publish(terms)
+        )
 
     @property
     def _box(self) -> Box:

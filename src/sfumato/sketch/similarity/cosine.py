@@ -18,6 +18,7 @@ from sfumato.kernels.sketch.projections import project_whole
 from sfumato.privacy.accounting.calibration import gaussian_sigma_l2
 from sfumato.privacy.accounting.losses import Concentrated
 from sfumato.privacy.noise import discrete as noise
+from sfumato.privacy.parameters import Privacy, asked_for
 from sfumato.privacy.random_source import Source
 from sfumato.privacy.release import Release, ReleaseOptions, ReleasePlan, ReleaseTerms
 from sfumato.privacy.rounding import UP
@@ -144,8 +145,11 @@ class ReleasedCosineSketch(Release):
             raise ValueError("a code has more bits than it should.")
 
 
-def rows_terms(owner: str, epsilon: float, delta: float, options: ReleaseOptions) -> ReleaseTerms:
+def rows_terms(
+    owner: str, epsilon: float | Privacy | None, delta: float, options: ReleaseOptions
+) -> ReleaseTerms:
     """The terms of a release of rows, whose unit is one number of a row or a whole row."""
+    epsilon, delta, options = asked_for(owner, epsilon, delta, options)
     given = {"contributions": 1, **options}
     if options.get("ledger") is None:
         given = {"unit": UNITS[0], **given}
@@ -353,8 +357,8 @@ class CosineSketch(CodeTable):
     def release_rows(
         self,
         rows: Any,
-        epsilon: float,
-        delta: float,
+        epsilon: float | Privacy | None = None,
+        delta: float = 0.0,
         *,
         bound: float,
         step: float | None = None,

@@ -14,6 +14,7 @@ from sfumato.kernels.hash import key_of
 from sfumato.kernels.sketch import minhash as kernels
 from sfumato.kernels.sketch import minhash as rows
 from sfumato.kernels.sketch.minhash import EMPTY
+from sfumato.privacy.parameters import Privacy
 from sfumato.privacy.release import ReleaseOptions, ReleaseTerms
 from sfumato.sketch.similarity.packed_minima import WHOLE, PackedMinima, coefficients
 from sfumato.sketch.similarity.released_min_hash import CODE_BITS, ReleasedMinHash, plan
@@ -220,7 +221,7 @@ class MinHash(PackedMinima):
 
     def release(
         self,
-        epsilon: float,
+        epsilon: float | Privacy | None = None,
         delta: float = 0.0,
         *,
         bits: int | None = None,
