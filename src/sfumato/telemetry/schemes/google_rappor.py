@@ -185,7 +185,9 @@ class Published(Scheme):
 
         Collisions of MD5 can be made at will, so nothing here is kept secret by it.
         """
-        pairs, rows = np.unique(codes.astype(np.int64) * self.cohorts + cohorts, return_inverse=True)
+        pairs, rows = np.unique(
+            codes.astype(np.int64) * self.cohorts + cohorts, return_inverse=True
+        )
         text, offsets = values.data.tobytes(), values.offsets.tolist()
         code, cohort = (each.tolist() for each in np.divmod(pairs, self.cohorts))
         digests = b"".join(
