@@ -12,6 +12,7 @@ import sys
 
 import numpy as np
 from _measure import write_parts
+from _private_baselines import NoisyDescent, NoisyRatings
 from _ratings import SEEDS, rmse, shaped_as_movielens, spread
 
 from sfumato.recommend import DenseFactorization, PrivateFactorization
@@ -51,8 +52,6 @@ def epsilons():
 
 def others():
     """At epsilon 10 and others: joint, user level, and other ways to be private."""
-    from sfumato.recommend.private.baselines import NoisyDescent, NoisyRatings
-
     name, public, parts = splits()
     rows = []
 

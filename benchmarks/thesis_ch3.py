@@ -15,6 +15,7 @@ mAP@10 by (3.37).
 import sys
 import time
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -133,9 +134,35 @@ def over_seeds(make, attacks, name, seeds=(0,)):
     }
 
 
+class Figure31(NamedTuple):
+    """The grids of figure 3.1: a row for each size, a column for each number of bits."""
+
+    sizes: np.ndarray
+    bits: np.ndarray
+    joint: np.ndarray
+    difference: np.ndarray
+
+
+def figure_3_1(sizes=None, bits=None, epsilon=20):
+    """Joint nats an item, and how many more they are than single ones, by the hashes of (3.20).
+
+    Sizes are 10 to 500 unless given, bits 100 to 10,000. The thesis reads 1.25 off its figure,
+    e**1.25 = 3.5 times more items. In this model it is 1.50 or 4.5 times, at every size, where
+    there are 11.5 bits an item and so 8 hashes. It is 1.504, the largest
+    (1 / log 2 - 1) (log 2 - h(flip)) hashes, where hashes need not be whole.
+    """
+    sizes = np.arange(10, 501, 10) if sizes is None else np.asarray(sizes)
+    bits = np.arange(100, 10_001, 100) if bits is None else np.asarray(bits)
+    rows = sizes[:, None]
+    hashes = bounds.recommended_hashes(bits, rows)
+    flip = bounds.flip_chance(epsilon, hashes)
+    joint = bounds.blip_joint(bits, hashes, flip, rows) / rows
+    return Figure31(sizes, bits, joint, joint - bounds.blip_single(bits, hashes, flip, rows))
+
+
 def information():
     """Figure 3.1: nats an item for the joint decoder, and what it has over the single one."""
-    grid = bounds.figure_3_1()._asdict()
+    grid = figure_3_1()._asdict()
     return {name: np.asarray(each).tolist() for name, each in grid.items()}
 
 

@@ -6,7 +6,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from sfumato.core.arrays import rows
+from sfumato.core.arrays import rows, top_n
 
 MATRIX = np.array([[1.5, -2, 3], [0, 5, 6.25]])
 LISTS = MATRIX.tolist()
@@ -78,3 +78,18 @@ def test_bad_rows_are_named_by_place(values, error, message):
     with pytest.raises(error, match=message) as raised:
         rows("X", values, 3)
     assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 6, 7, 12, 15])  # a heap up to half of the columns, a sort
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_the_largest_come_first_and_equal_ones_by_their_position(n, kind):
+    draws = np.random.default_rng(0)
+    scores = draws.choice([-np.inf, np.nan, -1.0, 0.0, 0.5, 2.0], (200, 12)).astype(kind)
+    positions, found = top_n(scores, n)
+    assert found.dtype == kind
+    for row, places, values in zip(scores.tolist(), positions, found, strict=True):
+        # NaN is above nothing, so that only true numbers are left.
+        want = sorted((-score, at) for at, score in enumerate(row) if score > -np.inf)[:n]
+        lacking = n - len(want)
+        assert places.tolist() == [at for _, at in want] + [-1] * lacking
+        assert values.tolist() == [-score for score, _ in want] + [-np.inf] * lacking

@@ -30,7 +30,6 @@ ELSEWHERE = {
     **dict.fromkeys(["ReportEncoder", "NGramDiscovery", "PrefixDiscovery"], LOCAL),
     **dict.fromkeys(["HadamardResponse", "LocalHashing", "SubsetSelection"], LOCAL),
     "NoiseSharing": "adds its noise to a sketch that is a path here: tests/density/test_parties.py",
-    "NoisyRatings": "who rated what is in the clear, as its statement says; ratings are clipped",
 }
 
 

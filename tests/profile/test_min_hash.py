@@ -10,7 +10,7 @@ from sfumato.kernels import profile_codes as kernels
 from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.profile import Minima
 from sfumato.profile.item_sets import hashed_items
-from sfumato.profile.min_hash_estimation import Answers, Compared
+from sfumato.profile.min_hash import Answers, Compared
 from support.hard_rows import released_to_all
 from support.profile_pairs import interactions
 

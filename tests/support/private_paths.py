@@ -38,7 +38,6 @@ from sfumato.privacy.mechanisms.selection import Exponential, PermuteAndFlip, Re
 from sfumato.privacy.mechanisms.smooth_sensitivity import SmoothMedian
 from sfumato.profile import Blip, Jlt, Minima, Signs
 from sfumato.recommend import PrivateFactorization, PrivateNeighbours
-from sfumato.recommend.private.baselines import NoisyDescent
 from sfumato.sketch import (
     AMS,
     BloomFilter,
@@ -315,13 +314,6 @@ PATHS["PrivateFactorization"] = [
 ]
 PATHS["PrivateNeighbours"] = [
     rated(lambda train: PrivateNeighbours(epsilon=4, per_user=4).fit(train, catalogue=range(9))),
-]
-PATHS["NoisyDescent"] = [
-    rated(
-        lambda train: NoisyDescent(epsilon=4, delta=1e-6, bounds=(1, 5), factors=2).fit(
-            train, **LISTS
-        )
-    )
 ]
 PATHS["Blip"] = [rated(lambda had: Blip(bits=64, epsilon=4).release(had, users=range(12)))]
 PATHS["Jlt"] = [rated(lambda had: Jlt(dimensions=8, epsilon=4).release(had, users=range(12)))]

@@ -3,11 +3,12 @@
 Columns and tables of numbers as formulas take them: finite or not, but within their limits.
 Entropy and divergence of coins, in nats. Users in blocks, worked off by threads: the same answer
 whatever the number of threads. Products with a matrix that stays, computed by the calling thread
-alone.
+alone. Weights of a logistic regression.
 """
 
 import math
 import os
+import warnings
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from typing import Any
@@ -27,10 +28,12 @@ __all__ = [
     "binary_entropy",
     "in_blocks",
     "log_odds",
+    "logistic_weights",
     "sigmoid",
     "within",
 ]
 
+SLOPE = 1e-7  # of the mean loss of logistic weights, at which they are found
 LEAST = 1e-6  # no item is out of the question, none is certain; samples of a chain can be 0 or 1
 
 
@@ -45,7 +48,7 @@ def log_odds(chances: np.ndarray) -> np.ndarray:
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
-    """1 / (1 + e^-x).
+    """1 / (1 + e^-x); SciPy's expit takes as long for float64, five times as long for float32.
 
     >>> sigmoid(np.array([-1e4, 0.0]))
     array([0. , 0.5])
@@ -163,3 +166,26 @@ class Factor:
         out = np.empty((len(queries), self._panels.shape[0] * WIDE), np.float32)
         every(self._panels, queries, out)
         return out[:count, : self._columns]
+
+
+def logistic_weights(features: np.ndarray, truth: np.ndarray, ridge: float = 1.0) -> np.ndarray:
+    """Weights of features for the log-odds that `truth` is 1, by scikit-learn's Newton steps.
+
+    Parameters: features, a row of numbers for each of them, no constant is added; truth, 0 or 1;
+    ridge, on all weights.
+
+    >>> logistic_weights(np.ones((1, 4)), np.array([1, 1, 1, 0]), ridge=1e-9).round(3)  # 3 to 1
+    array([1.099])
+    """
+    from sklearn.linear_model import LogisticRegression  # slow to load, and only audits need it
+
+    rows, counted = features.T, np.ones(len(truth))
+    if truth.min() == truth.max():  # refused by it, unless a row of the other class weighs nothing
+        rows, counted = np.concatenate([rows, rows[:1]]), np.append(counted, 0)
+        truth = np.append(truth, 1 - truth[0])
+    model = LogisticRegression(
+        C=1 / ridge, solver="newton-cholesky", fit_intercept=False, tol=SLOPE
+    )
+    with warnings.catch_warnings():  # where features are one, L-BFGS takes over and arrives too
+        warnings.filterwarnings("ignore", "Line search of Newton solver")
+        return np.asarray(model.fit(rows, truth, counted).coef_[0])

@@ -10,13 +10,15 @@ import typer
 
 from sfumato.cli import model_options
 from sfumato.cli import profiles as _encoding
-from sfumato.cli.options import Force, Json, Quiet, check_output
+from sfumato.cli.options import Force, Json, Quiet, check_output, takes
 
 __all__ = ["app", "profiles"]
 
 COMMAND = "audit profiles"
 
 
+@takes(_encoding.CODES, before="attacked")
+@takes(model_options.COLUMNS, before="force")
 def profiles(
     context: typer.Context,
     interactions: Annotated[Path, typer.Argument(help="A file of who had what: user, item, ...")],
@@ -33,12 +35,6 @@ def profiles(
     max_recovery: Annotated[
         float | None, typer.Option(help="Share of a profile, 0.3 unless told.")
     ] = None,
-    bits: _encoding.Bits = None,
-    hashes: _encoding.Hashes = None,
-    dimensions: _encoding.Dimensions = None,
-    bins: _encoding.Bins = None,
-    code_bits: _encoding.CodeBits = None,
-    delta: _encoding.Delta = None,
     attacked: Annotated[
         int | None,
         typer.Option(help="The most users; 200 unless told, fewer of over 20,000 items."),
@@ -51,12 +47,6 @@ def profiles(
         Path | None,
         typer.Option("--output", "-o", help="Start of the names; INTERACTIONS-audit unless told."),
     ] = None,
-    user_column: model_options.User = None,
-    item_column: model_options.Item = None,
-    rating_column: model_options.Rating = None,
-    time_column: model_options.Time = None,
-    delimiter: model_options.Delimiter = None,
-    skip_bad: model_options.Skip = False,
     force: Force = False,
     quiet: Quiet = False,
     json: Json = False,
@@ -198,6 +188,7 @@ def mechanism(
 
 
 @app.command()
+@takes(model_options.COLUMNS, before="force")
 def model(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="MODEL", help="A file that fit wrote.")],
@@ -207,12 +198,6 @@ def model(
         Path | None,
         typer.Option("--output", "-o", help="Start of the names; MODEL-audit unless told."),
     ] = None,
-    user_column: model_options.User = None,
-    item_column: model_options.Item = None,
-    rating_column: model_options.Rating = None,
-    time_column: model_options.Time = None,
-    delimiter: model_options.Delimiter = None,
-    skip_bad: model_options.Skip = False,
     force: Force = False,
     json: Json = False,
 ) -> None:

@@ -16,6 +16,11 @@ from sfumato.cli.options import check_output
 from sfumato.cli.release_options import is_stored, way_back
 
 __all__ = [
+    "COLUMNS",
+    "LEARNED",
+    "PRIVATE_COLUMNS",
+    "SEED",
+    "TUNED",
     "Columns",
     "bar",
     "best",
@@ -35,14 +40,7 @@ __all__ = [
     "typed",
 ]
 
-User = Annotated[str | None, typer.Option("--user-column", help="Name or number, from 0.")]
-Item = Annotated[str | None, typer.Option("--item-column", help="Name or number, from 0.")]
-Rating = Annotated[str | None, typer.Option("--rating-column", help="Name or number, from 0.")]
-Time = Annotated[str | None, typer.Option("--time-column", help="Name or number, from 0.")]
-Delimiter = Annotated[str | None, typer.Option(help="Between fields; guessed unless told.")]
-Skip = Annotated[bool, typer.Option("--skip-bad", help="Leave out and count bad rows.")]
 Encoding = Annotated[str, typer.Option(help="Of the text: utf-8, latin-1 or utf-16; not guessed.")]
-Told = Annotated[str | None, typer.Option("--encoding", help="Guessed, but utf-8 with --epsilon.")]
 
 Header = Annotated[
     bool | None,
@@ -54,6 +52,38 @@ Report = Annotated[
         help="Where to write, for the curator, how many rows were left out or clipped: raw counts."
     ),
 ]
+
+# Options of several commands, which `takes` gives them.
+COLUMNS: dict[str, Any] = {
+    **{
+        f"{name}_column": Annotated[str | None, typer.Option(help="Name or number, from 0.")]
+        for name in ("user", "item", "rating", "time")
+    },
+    "delimiter": Annotated[str | None, typer.Option(help="Between fields; guessed unless told.")],
+    "skip_bad": Annotated[bool, typer.Option("--skip-bad", help="Leave out and count bad rows.")],
+}
+PRIVATE_COLUMNS: dict[str, Any] = {
+    **{name: kind for name, kind in COLUMNS.items() if name != "skip_bad"},
+    "encoding": Annotated[str | None, typer.Option(help="Guessed, but utf-8 with --epsilon.")],
+    "header": Header,
+    "skip_bad": COLUMNS["skip_bad"],
+}
+LEARNED: dict[str, Any] = {
+    "dense": Annotated[bool, typer.Option("--dense", help="Own vectors for all; no sketch.")],
+    "factors": Annotated[int | None, typer.Option(help="Numbers a user or item has.")],
+    "depth": Annotated[int | None, typer.Option(help="Rows of the sketch; 1: hashing.")],
+    "gain": Annotated[float | None, typer.Option(help="How much smaller than dense.")],
+    "cells": Annotated[int | None, typer.Option(help="Cells of the sketch, instead of gain.")],
+    "epochs": Annotated[int | None, typer.Option(help="Passes over the ratings.")],
+    "learning_rate": Annotated[float | None, typer.Option(help="0.05 unless told.")],
+    "regularization": Annotated[float | None, typer.Option(help="0.05 unless told.")],
+    "clip": Annotated[float | None, typer.Option(help="Skip ratings of a larger loss.")],
+    "threads": Annotated[int | None, typer.Option(help="At once, on one table.")],
+}
+TUNED = {
+    name: kind for name, kind in LEARNED.items() if name not in ("learning_rate", "regularization")
+}
+SEED = {"seed": Annotated[int | None, typer.Option(help="Of all that is random; 0 unless told.")]}
 
 Columns = dict[str, Any]
 ROLES = ("users", "items", "ratings", "times")

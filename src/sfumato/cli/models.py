@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.cli import model_options
-from sfumato.cli.options import Force, Json, Quiet, check_output
+from sfumato.cli.options import Force, Json, Quiet, check_output, takes
 
 __all__ = ["evaluate", "fit", "recommend", "tune"]
 
@@ -19,20 +19,12 @@ Ratings = Annotated[Path, typer.Argument(help="A file of ratings: user, item, ra
 Model = Annotated[Path, typer.Argument(help="A file that fit wrote.")]
 
 
+@takes(model_options.LEARNED, before="valid")
+@takes(model_options.SEED | model_options.PRIVATE_COLUMNS, before="report")
 def fit(
     context: typer.Context,
     ratings: Ratings,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model.")],
-    dense: Annotated[bool, typer.Option("--dense", help="Own vectors for all; no sketch.")] = False,
-    factors: Annotated[int | None, typer.Option(help="Numbers a user or item has.")] = None,
-    depth: Annotated[int | None, typer.Option(help="Rows of the sketch; 1: hashing.")] = None,
-    gain: Annotated[float | None, typer.Option(help="How much smaller than dense.")] = None,
-    cells: Annotated[int | None, typer.Option(help="Cells of the sketch, instead of gain.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the ratings.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="0.05 unless told.")] = None,
-    regularization: Annotated[float | None, typer.Option(help="0.05 unless told.")] = None,
-    clip: Annotated[float | None, typer.Option(help="Skip ratings of a larger loss.")] = None,
-    threads: Annotated[int | None, typer.Option(help="At once, on one table.")] = None,
     valid: Annotated[Path | None, typer.Option(help="Ratings to watch the error on.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="A proved private model.")] = None,
     delta: Annotated[float | None, typer.Option(help="With epsilon, such as 1e-6.")] = None,
@@ -54,15 +46,6 @@ def fit(
     ledger: Annotated[Path | None, typer.Option(help="The ledger that pays epsilon.")] = None,
     dataset: Annotated[str | None, typer.Option(help="Its name in the ledger.")] = None,
     release_id: Annotated[str | None, typer.Option(help="A retry returns the same bytes.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of all that is random; 0 unless told.")] = None,
-    user_column: model_options.User = None,
-    item_column: model_options.Item = None,
-    rating_column: model_options.Rating = None,
-    time_column: model_options.Time = None,
-    delimiter: model_options.Delimiter = None,
-    encoding: model_options.Told = None,
-    header: model_options.Header = None,
-    skip_bad: model_options.Skip = False,
     report: model_options.Report = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -113,6 +96,7 @@ def show(file: Path, json: bool) -> None:
         printing.promise(model.statement, json)
 
 
+@takes(model_options.COLUMNS, before="json")
 def evaluate(
     context: typer.Context,
     model: Model,
@@ -122,12 +106,6 @@ def evaluate(
     relevant_from: Annotated[
         float | None, typer.Option(help="The rating from which on an item was right.")
     ] = None,
-    user_column: model_options.User = None,
-    item_column: model_options.Item = None,
-    rating_column: model_options.Rating = None,
-    time_column: model_options.Time = None,
-    delimiter: model_options.Delimiter = None,
-    skip_bad: model_options.Skip = False,
     json: Json = False,
 ) -> None:
     """Hold a model's predictions against ratings: rmse, mae, n, nbytes."""
@@ -146,6 +124,7 @@ def evaluate(
     printing.document({**told, **model_options.reported(rows, known)}, json)
 
 
+@takes(model_options.COLUMNS, before="json")
 def recommend(
     context: typer.Context,
     model: Model,
@@ -157,12 +136,6 @@ def recommend(
     likes: Annotated[
         list[str] | None, typer.Option(help="An item a guest likes; repeatable.")
     ] = None,
-    user_column: model_options.User = None,
-    item_column: model_options.Item = None,
-    rating_column: model_options.Rating = None,
-    time_column: model_options.Time = None,
-    delimiter: model_options.Delimiter = None,
-    skip_bad: model_options.Skip = False,
     json: Json = False,
 ) -> None:
     """The best items for a user, or for a guest who likes some items."""
@@ -183,6 +156,7 @@ def recommend(
     printing.rows([{"item": item, "score": score} for item, score in found], json)
 
 
+@takes(model_options.TUNED | model_options.SEED | model_options.COLUMNS, before="force")
 def tune(
     context: typer.Context,
     ratings: Annotated[Path, typer.Argument(help="A file of ratings to learn from.")],
@@ -195,21 +169,6 @@ def tune(
     log: Annotated[
         Path | None, typer.Option(help="Trials done; a search that was stopped goes on from it.")
     ] = None,
-    dense: Annotated[bool, typer.Option("--dense", help="Own vectors for all; no sketch.")] = False,
-    factors: Annotated[int | None, typer.Option(help="Numbers a user or item has.")] = None,
-    depth: Annotated[int | None, typer.Option(help="Rows of the sketch; 1: hashing.")] = None,
-    gain: Annotated[float | None, typer.Option(help="How much smaller than dense.")] = None,
-    cells: Annotated[int | None, typer.Option(help="Cells of the sketch, instead of gain.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the ratings.")] = None,
-    clip: Annotated[float | None, typer.Option(help="Skip ratings of a larger loss.")] = None,
-    threads: Annotated[int | None, typer.Option(help="At once, on one table.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of all that is random; 0 unless told.")] = None,
-    user_column: model_options.User = None,
-    item_column: model_options.Item = None,
-    rating_column: model_options.Rating = None,
-    time_column: model_options.Time = None,
-    delimiter: model_options.Delimiter = None,
-    skip_bad: model_options.Skip = False,
     force: Force = False,
     quiet: Quiet = False,
     json: Json = False,

@@ -1,16 +1,74 @@
 """Options that several commands have, and what an output file must be."""
 
+import inspect
 import tempfile
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-__all__ = ["Force", "Json", "Quiet", "check_output"]
+__all__ = [
+    "Dataset",
+    "Force",
+    "Json",
+    "Ledger",
+    "Quiet",
+    "Relation",
+    "ReleaseId",
+    "check_output",
+    "takes",
+]
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it is there.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
+
+Ledger = Annotated[Path | None, typer.Option(help="Who pays; without it: unaccounted.")]
+Dataset = Annotated[str | None, typer.Option(help="Whose budget of the ledger.")]
+ReleaseId = Annotated[
+    str | None, typer.Option(help="A name; the same again returns the stored release.")
+]
+Relation = Annotated[str | None, typer.Option(help="add/remove or replace.")]
+
+
+def takes(options: dict[str, Any], before: str) -> Callable[[Any], Any]:
+    """Give a command options that it reads from the context alone, ahead of one of its own.
+
+    Parameters
+    ----------
+    options : dict
+        The type of each option by its name. One of plain `bool` type is False unless given, every
+        other one None.
+    before : str
+        The parameter of the command that comes after them in its help.
+    """
+
+    def decorated(command: Any) -> Any:
+        own = inspect.signature(command)
+        listed = list(own.parameters.values())
+        at = list(own.parameters).index(before)
+        added = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                default=False if kind.__origin__ is bool else None,
+                annotation=kind,
+            )
+            for name, kind in options.items()
+        ]
+        parameters = [*listed[:at], *added, *listed[at:]]
+
+        @wraps(command)
+        def run(**given: Any) -> Any:
+            return command(**{name: given[name] for name in own.parameters})
+
+        run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        return run
+
+    return decorated
 
 
 def check_output(output: Path, force: bool, *inputs: Path | None) -> None:

@@ -12,20 +12,18 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.cli import model_options
-from sfumato.cli.options import Force, Json, check_output
+from sfumato.cli.options import (
+    Dataset,
+    Force,
+    Json,
+    Ledger,
+    Relation,
+    ReleaseId,
+    check_output,
+    takes,
+)
 
-__all__ = [
-    "KINDS",
-    "Bins",
-    "Bits",
-    "CodeBits",
-    "Delta",
-    "Dimensions",
-    "Hashes",
-    "Kind",
-    "app",
-    "make",
-]
+__all__ = ["CODES", "KINDS", "Kind", "app", "make"]
 
 # Written out, so that --help need not load the mechanisms: what each takes besides epsilon.
 KINDS = {
@@ -35,15 +33,22 @@ KINDS = {
     "minima": ("bins", "code_bits"),
 }
 NAMES = ", ".join(KINDS)
-OPTIONS = ("bits", "hashes", "dimensions", "bins", "code_bits", "delta")
-
 Kind = Annotated[str, typer.Option(help=f"How profiles are encoded: {NAMES}.")]
-Bits = Annotated[int | None, typer.Option(help="Bits of a profile: blip, signs.")]
-Hashes = Annotated[int | None, typer.Option(help="Bits that an item sets: blip.")]
-Dimensions = Annotated[int | None, typer.Option(help="Numbers of a profile: jlt.")]
-Bins = Annotated[int | None, typer.Option(help="Minima of a profile: minima.")]
-CodeBits = Annotated[int | None, typer.Option(help="Bits of a minimum: minima.")]
-Delta = Annotated[float | None, typer.Option(help="Chance that the promise fails: jlt, signs.")]
+CODES = {
+    "bits": Annotated[int | None, typer.Option(help="Bits of a profile: blip, signs.")],
+    "hashes": Annotated[int | None, typer.Option(help="Bits that an item sets: blip.")],
+    "dimensions": Annotated[int | None, typer.Option(help="Numbers of a profile: jlt.")],
+    "bins": Annotated[int | None, typer.Option(help="Minima of a profile: minima.")],
+    "code_bits": Annotated[int | None, typer.Option(help="Bits of a minimum: minima.")],
+    "delta": Annotated[
+        float | None, typer.Option(help="Chance that the promise fails: jlt, signs.")
+    ],
+}
+TIMELESS = {
+    name: kind
+    for name, kind in model_options.COLUMNS.items()
+    if name not in ("time_column", "skip_bad")
+}
 
 
 def make(command: str, options: dict[str, Any], epsilon: float) -> Any:
@@ -54,7 +59,7 @@ def make(command: str, options: dict[str, Any], epsilon: float) -> Any:
     if kind not in KINDS:
         named = ", ".join(map(repr, KINDS))
         raise ValueError(f"{command}: --mechanism must be one of {named}, not {kind!r}.")
-    given = {name: options[name] for name in OPTIONS if options.get(name) is not None}
+    given = {name: options[name] for name in CODES if options.get(name) is not None}
     for name in given:
         if name not in KINDS[kind]:
             written = f"--{name.replace('_', '-')}"
@@ -73,6 +78,8 @@ app = typer.Typer(
 
 
 @app.command()
+@takes(CODES, before="typical_size")
+@takes(TIMELESS, before="encoding")
 def release(
     context: typer.Context,
     interactions: Annotated[Path, typer.Argument(help="A file of who had what: user, item, ...")],
@@ -82,12 +89,6 @@ def release(
         Path, typer.Option(help="Ids of all who get a profile, one a line; public, never guessed.")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the profiles.")],
-    bits: Bits = None,
-    hashes: Hashes = None,
-    dimensions: Dimensions = None,
-    bins: Bins = None,
-    code_bits: CodeBits = None,
-    delta: Delta = None,
     typical_size: Annotated[
         int | None, typer.Option(help="Items of a profile that the statement speaks of; public.")
     ] = None,
@@ -95,19 +96,13 @@ def release(
     unit: Annotated[
         str | None, typer.Option(help="What is hidden: 'item of a profile' unless told, or user.")
     ] = None,
-    relation: Annotated[str | None, typer.Option(help="add/remove or replace.")] = None,
+    relation: Relation = None,
     contributions: Annotated[
         int | None, typer.Option(help="Items of a user that are used; with --unit user.")
     ] = None,
-    ledger: Annotated[Path | None, typer.Option(help="Who pays; without it: unaccounted.")] = None,
-    dataset: Annotated[str | None, typer.Option(help="Whose budget of the ledger.")] = None,
-    release_id: Annotated[
-        str | None, typer.Option(help="A name; the same again returns the stored release.")
-    ] = None,
-    user_column: model_options.User = None,
-    item_column: model_options.Item = None,
-    rating_column: model_options.Rating = None,
-    delimiter: model_options.Delimiter = None,
+    ledger: Ledger = None,
+    dataset: Dataset = None,
+    release_id: ReleaseId = None,
     encoding: model_options.Encoding = "utf-8",
     header: model_options.Header = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", hidden=True)] = False,

@@ -12,7 +12,16 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli.options import Force, Json, Quiet, check_output
+from sfumato.cli.options import (
+    Dataset,
+    Force,
+    Json,
+    Ledger,
+    Quiet,
+    Relation,
+    ReleaseId,
+    check_output,
+)
 
 __all__ = ["about", "app", "compared", "heaviest", "overall"]
 
@@ -195,13 +204,11 @@ def release(
     output: Out,
     epsilon: Annotated[float, typer.Option(help="What it may cost.")],
     delta: Annotated[float, typer.Option(help="Chance that the promise fails.")] = 0.0,
-    ledger: Annotated[Path | None, typer.Option(help="Who pays; without it: unaccounted.")] = None,
-    dataset: Annotated[str | None, typer.Option(help="Whose budget of the ledger.")] = None,
-    release_id: Annotated[
-        str | None, typer.Option(help="A name; the same again returns the stored release.")
-    ] = None,
+    ledger: Ledger = None,
+    dataset: Dataset = None,
+    release_id: ReleaseId = None,
     unit: Annotated[str | None, typer.Option(help="What is hidden: event unless told.")] = None,
-    relation: Annotated[str | None, typer.Option(help="add/remove or replace.")] = None,
+    relation: Relation = None,
     contributions: Annotated[
         int | None, typer.Option(help="The most events of one unit in the sketch.")
     ] = None,

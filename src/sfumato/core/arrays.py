@@ -2,7 +2,8 @@
 
 `rows` refuses what is no number; `private_points` reads every row by itself and refuses none.
 
-Columns that go with the keys: weights, checked whole before a sketch changes.
+Columns that go with the keys: weights, checked whole before a sketch changes. `top_n` selects the
+largest of each row, for all rooms by the same rule.
 """
 
 from collections.abc import Mapping, Set
@@ -18,6 +19,7 @@ from sfumato.core.integer_columns import clipped_column
 from sfumato.core.row_values import TEXTS, numbers_of
 from sfumato.core.validation import whole
 from sfumato.errors import NullValueError, ParameterTypeError
+from sfumato.kernels import top_k
 
 __all__ = [
     "LARGEST",
@@ -27,6 +29,7 @@ __all__ = [
     "private_points",
     "real_weights",
     "rows",
+    "top_n",
     "whole_weights",
 ]
 
@@ -339,3 +342,38 @@ def _check_length(owner: str, column: np.ndarray, size: int) -> None:
         raise ValueError(
             f"{owner}: weights must be one for each of the {size} keys, not shape {column.shape}."
         )
+
+
+def top_n(scores: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Positions and scores of the n largest of each row, largest first.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (rows, columns)
+        Floats. -inf and NaN are never selected.
+    n : int
+        How many to select, 0 or more.
+
+    Returns
+    -------
+    positions : ndarray of int64, shape (rows, n)
+        Of equal scores the lower position comes first; -1 where fewer than n are left.
+    scores : ndarray of shape (rows, n)
+        In the type of the input; -inf where fewer are left.
+
+    Examples
+    --------
+    >>> top_n(np.array([[1.0, 3.0, -np.inf, 3.0]]), 4)
+    (array([[ 1,  3,  0, -1]]), array([[  3.,   3.,   1., -inf]]))
+    """
+    shape = len(scores), n
+    positions, found = np.full(shape, -1, np.int64), np.full(shape, -np.inf, scores.dtype)
+    if n and 2 * n <= scores.shape[1]:
+        top_k.largest(np.ascontiguousarray(scores), positions, found)
+    elif n:  # for most of a row, a sort costs less than a heap
+        least = np.where(np.isnan(scores), np.inf, -scores)
+        best = np.argsort(least, axis=1, kind="stable")[:, :n]
+        width = best.shape[1]
+        found[:, :width] = -np.take_along_axis(least, best, axis=1)
+        positions[:, :width] = np.where(found[:, :width] > -np.inf, best, -1)
+    return positions, found

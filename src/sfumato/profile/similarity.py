@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.core.arrays import top_n
 from sfumato.profile.released import ReleasedProfiles
 
-__all__ = ["OverlapVariance", "PairwiseProfiles", "RowPairs", "best", "measured"]
+__all__ = ["OverlapVariance", "PairwiseProfiles", "RowPairs", "measured"]
 
 
 def measured(metric: str, inner: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -55,21 +56,6 @@ class OverlapVariance:
             + 2 * by_left * by_right * self.left_right
         )
         return np.asarray(np.maximum(told, 0.0))
-
-
-def best(scores: np.ndarray, n: int) -> np.ndarray:
-    """The places of the n largest of each row, best first; of equal ones the first.
-
-    >>> best(np.array([[1.0, 3.0, 3.0, 2.0]]), 3)
-    array([[1, 2, 3]])
-    """
-    if n == 0:
-        return np.empty((len(scores), 0), np.int64)
-    last = np.partition(scores, -n, axis=1)[:, -n]
-    rows, places = np.nonzero(scores >= last[:, np.newaxis])
-    order = np.lexsort((places, -scores[rows, places], rows))
-    firsts = np.searchsorted(rows, np.arange(len(scores)))  # lexsort keeps rows together
-    return np.asarray(places[order[firsts[:, np.newaxis] + np.arange(n)]])
 
 
 def _union(inner: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -131,11 +117,10 @@ class PairwiseProfiles(ReleasedProfiles, in_files=False):
             scores = self._noisy(pairs, metric)
             asked = np.flatnonzero(own[part] >= 0)
             scores[asked, own[part][asked]] = -np.inf
-            places = best(scores, most)
-            told = self._estimate(pairs.at(places), metric)
-            known = np.take_along_axis(scores, places, 1) > -np.inf
-            found[part, :most] = np.where(known, places, -1)
-            near[part, :most] = np.where(known, told, -np.inf)
+            positions, _ = top_n(scores, most)
+            told = self._estimate(pairs.at(positions), metric)
+            found[part, :most] = positions
+            near[part, :most] = np.where(positions >= 0, told, -np.inf)
 
     def _pairs(self, rows: np.ndarray, other: Any) -> RowPairs:
         left, right = rows[:, np.newaxis], np.arange(len(other))[np.newaxis]

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sfumato.core.arrays import top_n
 from sfumato.core.ids import ids_of, is_one, kind_of, places
 from sfumato.data.interactions import Interactions
-from sfumato.kernels import top_k as largest
 from sfumato.kernels import top_k as top
 from sfumato.kernels.lanes import aligned
 from sfumato.recommend.catalogue import Catalogue
@@ -113,10 +113,7 @@ class Shelf:
         every = np.empty((len(queries), len(self.panels) * top.WIDE), np.float32)
         top.every(self.panels, queries, every)
         out = np.unpackbits(barred.view(np.uint8), axis=1, bitorder="little").astype(bool)
-        every = np.where(out[:rows] | np.isnan(every[:rows]), -np.inf, every[:rows])
-        found = np.argsort(-every, axis=1, kind="stable")[:, :n]
-        scores = np.take_along_axis(every, found, axis=1)
-        return np.where(scores > -np.inf, found, -1), scores
+        return top_n(np.where(out[:rows], -np.inf, every[:rows]), n)
 
     def _barred(self, allowed: np.ndarray | None) -> np.ndarray:
         """One row of bits: set for what the filter leaves out and for the last panel's filling."""
@@ -242,9 +239,7 @@ def barred(
 
 def best(scores: np.ndarray, n: int, least: float | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Places and scores of the n largest of each row, not below the least; -1 and -inf for none."""
-    places = np.full((len(scores), n), -1, np.int64)
-    found = np.full((len(scores), n), -np.inf)
-    largest.largest(scores, places, found)
+    places, found = top_n(scores, n)
     if least is not None:
         places[found < least], found[found < least] = -1, -np.inf
     return places, found

@@ -36,6 +36,7 @@ from sfumato.privacy.release import Options, Plan, Release, Terms
 
 __all__ = [
     "EXACT",
+    "FLOAT_SUMS",
     "HEAVIEST",
     "Cells",
     "KeyedSketch",
@@ -198,6 +199,12 @@ class KeyedSketch(Sketch):
 
 HEAVIEST = 1e140  # the squares of cells up to here can be summed
 LARGEST_ENTRY = 8.0  # no cell exceeds the mass times this; Gaussian entries end at 6.8
+
+
+FLOAT_SUMS = (  # why sketches of real weights have no release
+    "its cells are float64 sums, whose rounding depends on all other events; count whole "
+    "weights in a CountSketch and release that."
+)
 
 
 class LinearSketch(Sketch, in_files=False):

@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 
 from sfumato.attack import bounds
+from support.benchmarks import benchmark
+
+thesis = benchmark("thesis_ch3")
 
 
 def information(joint):
@@ -161,7 +164,7 @@ def test_designed_filters_tell_the_same_at_every_size(epsilon, hashes):
 
 
 def test_figure_3_1_peaks_at_one_and_a_half_nats_not_at_one_and_a_quarter():
-    told = bounds.figure_3_1()
+    told = thesis.figure_3_1()
     assert told.joint.shape == told.difference.shape == (told.sizes.size, told.bits.size)
     assert told.difference.min() > -1e-9
     assert 1.49 < told.difference.max() < 1.5045
@@ -183,7 +186,7 @@ def test_figure_3_1_peaks_at_one_and_a_half_nats_not_at_one_and_a_quarter():
     p = 1 - (1 - 1 / bits) ** k
     joint = bits * (h(mixed(c)) - h(flip)) / c
     single = bits * (h(mixed(c)) - (1 - p) * h(mixed(c - 1)) - p * h(flip))
-    one = bounds.figure_3_1([c], [bits])
+    one = thesis.figure_3_1([c], [bits])
     assert one.joint[0, 0] == pytest.approx(joint)
     assert one.difference[0, 0] == pytest.approx(joint - single)
 

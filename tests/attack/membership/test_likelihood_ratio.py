@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from sfumato.attack import membership_inference
-from sfumato.attack.logistic import logistic
 from sfumato.attack.membership.likelihood_ratio import _features, _inverse_moments
 from sfumato.attack.membership.records import Records
+from sfumato.attack.numerics import logistic_weights
 from sfumato.data import Interactions
 from support.fake_models import LeastSquares, ratings_world
 
@@ -22,20 +22,28 @@ def test_the_weights_are_where_the_loss_has_no_slope():
         [draws.normal(size=(4, 3000)) * [[1], [10], [0.1], [1]], [[1] * 3000]]
     )
     second = (draws.random(3000) < 1 / (1 + np.exp(-(features[0] - 0.1 * features[1])))) * 1.0
-    weights = logistic(features, second, ridge=0.5)
+    weights = logistic_weights(features, second, ridge=0.5)
     chance = 1 / (1 + np.exp(-(weights @ features)))
     slope = features @ (second - chance) - 0.5 * weights
-    assert np.abs(slope).max() < 0.05 * np.sqrt(3000)
+    assert np.abs(slope).max() < 1e-4
     assert weights[:2] == pytest.approx([1, -0.1], abs=0.2)
 
 
 @pytest.mark.parametrize("ridge", [1e-6, 1.0])
 def test_separable_rows_and_idle_features_leave_the_weights_finite(ridge):
     features = np.array([[-1.0, 1.0] * 50, [0.0] * 100, [1.0] * 100])
-    weights = logistic(features, np.array([0.0, 1.0] * 50), ridge)
+    weights = logistic_weights(features, np.array([0.0, 1.0] * 50), ridge)
     assert np.isfinite(weights).all()
     assert weights[0] > 1
     assert weights[1] == 0
+
+
+@pytest.mark.parametrize("side", [0.0, 1.0])
+def test_rows_of_one_class_have_weights_too(side):
+    weights = logistic_weights(np.ones((1, 100)), np.full(100, side))
+    slope = 100 * (side - 1 / (1 + np.exp(-weights[0]))) - weights[0]
+    assert slope == pytest.approx(0, abs=1e-4)
+    assert np.sign(weights[0]) == 2 * side - 1
 
 
 class Given:

@@ -13,7 +13,7 @@ from sklearn.neighbors import KernelDensity
 from sfumato.density import SketchClassifier, load
 from sfumato.density.base import noise_from
 from sfumato.density.classify.log_odds import calibrated
-from sfumato.density.smoothing_spline import smoothed
+from sfumato.density.projection_histograms import smoothed
 from sfumato.privacy.random_source import InsecureSeededSource
 
 MAGIC = pathlib.Path(__file__).parents[4] / "shared/data/adbench/22_magic.gamma.npz"

@@ -9,7 +9,7 @@ from sklearn.linear_model import Lasso, LinearRegression
 
 from sfumato.telemetry import Rappor, decode
 from sfumato.telemetry.decoding.design import Design
-from sfumato.telemetry.decoding.lasso import chosen_by_lasso, lasso
+from sfumato.telemetry.decoding.methods import chosen_by_lasso, lasso
 from support.simulated_telemetry import draw
 
 ASKED = Rappor(bits=32, hashes=2, cohorts=6, f=0.5, p=0.1, q=0.8)

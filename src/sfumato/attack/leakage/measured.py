@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.attack.logistic import logistic
-from sfumato.attack.numerics import log_odds, within
+from sfumato.attack.numerics import log_odds, logistic_weights, within
 
 __all__ = ["MeasuredInformation", "measured_information"]
 
@@ -108,8 +107,8 @@ def _fitted(
     base = np.tile(prior, some.size)
     features = np.stack([np.ones_like(base), base, log_odds(scores[some]).ravel() - base])
     truth = right[some].ravel()
-    with np.errstate(over="ignore"):  # a chance of 0 is then told as 0
-        return logistic(features, truth, RIDGE), logistic(features[:2], truth, RIDGE)
+    both, alone = (logistic_weights(part, truth, RIDGE) for part in (features, features[:2]))
+    return both, alone
 
 
 def _base(right: np.ndarray, odds: np.ndarray, users: np.ndarray) -> np.ndarray:
@@ -132,5 +131,5 @@ def _likelihoods(
 
 
 def _softplus(odds: np.ndarray) -> np.ndarray:
-    """log(1 + exp(odds)), without overflow."""
+    """log(1 + exp(odds)), without overflow; NumPy's logaddexp takes twice as long."""
     return np.asarray(np.maximum(odds, 0) + np.log1p(np.exp(-np.abs(odds))))

@@ -19,15 +19,8 @@ from sfumato.attack.membership.likelihood_ratio import (
     has_factors,
 )
 from sfumato.attack.membership.records import LEAST, Records, Sides, look
-from sfumato.core.validation import (
-    RANDOM_STATE,
-    Limit,
-    RandomState,
-    between,
-    fraction,
-    random_seed,
-    whole,
-)
+from sfumato.attack.numerics import binary_divergence
+from sfumato.core.validation import Limit, RANDOM_STATE, RandomState, between, fraction, random_seed, whole
 from sfumato.data.interactions import Interactions
 
 __all__ = [
@@ -96,16 +89,8 @@ def _farthest(seen: float, most: float) -> float:
     low, high = seen, 1.0
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if _entropy(seen, middle) <= most else (low, middle)
+        low, high = (middle, high) if binary_divergence(seen, middle) <= most else (low, middle)
     return high
-
-
-def _entropy(seen: float, rate: float) -> float:
-    """The Kullback-Leibler divergence of a coin that shows `seen` from one that shows `rate`."""
-    parts = ((seen, rate), (1 - seen, 1 - rate))
-    if any(p > 0 and q <= 0 for p, q in parts):
-        return math.inf
-    return float(sum(p * np.log(p / q) for p, q in parts if p > 0))
 
 
 ALARM_RATES = (0.001, 0.01)

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.attack.logistic import logistic
 from sfumato.attack.membership.records import ODD, Records, Sides
+from sfumato.attack.numerics import logistic_weights
 from sfumato.data.interactions import Interactions
 
 __all__ = ["by_factors", "by_kind_of_row", "by_shadow_models", "has_factors"]
@@ -176,7 +176,7 @@ def by_factors(
         return _products(np.clip((found - centre) / (spread + TINY), -FAR, FAR))
 
     member = np.repeat([1.0, 0.0], [len(side) for side in known[:2]])
-    weights = logistic(terms(seen), member)
+    weights = logistic_weights(terms(seen), member)
     return lambda rows: weights @ terms(features(rows))
 
 

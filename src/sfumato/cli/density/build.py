@@ -9,7 +9,16 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.cli.density import files
-from sfumato.cli.options import Force, Json, Quiet, check_output
+from sfumato.cli.options import (
+    Dataset,
+    Force,
+    Json,
+    Ledger,
+    Quiet,
+    Relation,
+    ReleaseId,
+    check_output,
+)
 
 __all__ = ["build"]
 
@@ -87,13 +96,11 @@ def build(
         float | None, typer.Option(help="What it may cost; without it nothing is private.")
     ] = None,
     delta: Annotated[float, typer.Option(help="Chance that the promise fails.")] = 0.0,
-    ledger: Annotated[Path | None, typer.Option(help="Who pays; without it: unaccounted.")] = None,
-    dataset: Annotated[str | None, typer.Option(help="Whose budget of the ledger.")] = None,
-    release_id: Annotated[
-        str | None, typer.Option(help="A name; the same again returns the stored release.")
-    ] = None,
+    ledger: Ledger = None,
+    dataset: Dataset = None,
+    release_id: ReleaseId = None,
     unit: Annotated[str | None, typer.Option(help="What is hidden: event unless told.")] = None,
-    relation: Annotated[str | None, typer.Option(help="add/remove or replace.")] = None,
+    relation: Relation = None,
     contributions: Annotated[int | None, typer.Option(help="The most rows of one unit.")] = None,
     seed: Annotated[int, typer.Option(help="Of hashes and directions, never of noise.")] = 0,
     skip_nulls: Annotated[

@@ -11,12 +11,19 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli.options import Force, Json, Quiet
-from sfumato.cli.telemetry import report_files, tables, values
+from sfumato.cli.options import Force, Json, Quiet, check_output
+from sfumato.cli.telemetry import report_files, values
+from sfumato.data.files import write_table
 
 __all__ = ["associate", "decode"]
 
 COMMAND = "telemetry decode"
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="Where to write the whole table: .csv, .parquet or .json."),
+]
+TABLES = (".csv", ".parquet", ".json")
+NUMBERS = ("estimate", "std_error", "bound", "low", "high")
 
 
 def decode(
@@ -51,7 +58,7 @@ def decode(
     top: Annotated[
         int, typer.Option("--top", "-n", help="How many rows are shown and drawn.", min=1)
     ] = 20,
-    output: tables.Output = None,
+    output: Output = None,
     plot: Annotated[
         Path | None,
         typer.Option(help="Where to write a bar plot with intervals: .png, .svg or .pdf."),
@@ -64,7 +71,7 @@ def decode(
     from sfumato.cli import printing
     from sfumato.telemetry import decode as decoding
 
-    tables.check(COMMAND, output, plot, force, *data, candidates)
+    _check(COMMAND, output, plot, force, *data, candidates)
     scheme = report_files.scheme_for(COMMAND, data, params)
     notes: list[str] = []
     looked = report_files.candidates(COMMAND, candidates, column, scheme, notes)
@@ -89,7 +96,7 @@ def _written(found: Any, output: Path | None, plot: Path | None, top: int, level
     from sfumato.core.file_format import write_whole
 
     if output is not None:
-        tables.write(output, found)
+        _write(output, found)
     if plot is not None:
         write_whole(plot, figure(found, top, level, plot))
 
@@ -101,7 +108,7 @@ def _shown(found: Any, top: int, told: dict[str, Any]) -> None:
     from sfumato.cli import printing
 
     first = np.argsort(-found.estimate, kind="stable")[:top].tolist()
-    printing.rows([{"value": str(found.value[i]), **tables.row(found, i)} for i in first], False)
+    printing.rows([{"value": str(found.value[i]), **_row(found, i)} for i in first], False)
     printing.document({**_summary(found), **told}, False)
     for note in found.notes:
         print(note)
@@ -147,7 +154,7 @@ def associate(
         ),
     ] = True,
     top: Annotated[int, typer.Option("--top", "-n", help="How many rows are shown.", min=1)] = 20,
-    output: tables.Output = None,
+    output: Output = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -160,7 +167,7 @@ def associate(
     from sfumato.telemetry import associate as associating
     from sfumato.telemetry import pair_statement
 
-    tables.check(ASSOCIATE_COMMAND, output, None, force, first, second)
+    _check(ASSOCIATE_COMMAND, output, None, force, first, second)
     schemes = [report_files.scheme(file) for file in (params_first, params_second)]
     sent = [
         report_files.in_order(ASSOCIATE_COMMAND, file, scheme)
@@ -177,7 +184,7 @@ def associate(
     ]
     found = associating(*sent, *looked, level=level, other=other)
     if output is not None:
-        tables.write(output, found)
+        _write(output, found)
     if json:
         document = loads(found.to_json())
         printing.document({**document, "notes": [*document["notes"], *notes]}, json)
@@ -196,7 +203,7 @@ def _show_association(found: Any, top: int, notes: list[str]) -> None:
     names = [[_name(found[side][at]) for side in ("value_first", "value_second")] for at in order]
     printing.rows(
         [
-            {"first": one, "second": two, **tables.row(found, at)}
+            {"first": one, "second": two, **_row(found, at)}
             for (one, two), at in zip(names, order, strict=True)
         ],
         False,
@@ -214,3 +221,39 @@ def _show_association(found: Any, top: int, notes: list[str]) -> None:
 
 def _name(value: Any) -> str:
     return "no candidate" if value is None else str(value)
+
+
+def _check(
+    command: str, output: Path | None, plot: Path | None, force: bool, *inputs: Path | None
+) -> None:
+    """Refuse before the work what could not be written after it."""
+    from sfumato.cli.telemetry.figure import KINDS
+
+    for place, endings in ((output, TABLES), (plot, KINDS)):
+        if place is None:
+            continue
+        if place.suffix.lower() not in endings:
+            raise ValueError(f"{command}: {place} must end in {', '.join(endings)}.")
+        check_output(place, force, *inputs)
+
+
+def _write(path: Path, found: Any) -> None:
+    """Write the whole table, in the form that the ending of the name asks for."""
+    from sfumato.core.file_format import write_whole
+
+    if path.suffix.lower() == ".json":
+        write_whole(path, found.to_json().encode() + b"\n")
+    else:
+        write_table(path, found.to_arrow())
+
+
+def _row(found: Any, at: int) -> dict[str, Any]:
+    """The numbers of one row for the screen: whole reports, and yes where it was found."""
+    held = [name for name in NUMBERS if hasattr(found, name)]  # a joint table has no bound
+    numbers = {name: float(found[name][at]) for name in held}
+    shown: dict[str, Any] = {
+        name: f"{number:,.0f}" if math.isfinite(number) else "-" for name, number in numbers.items()
+    }
+    shown["p_value"] = f"{float(found['p_value'][at]):.2g}"
+    shown["found"] = "yes" if found["detected"][at] else ""
+    return shown

@@ -1,23 +1,17 @@
 """How good predictions and lists are."""
 
-from sfumato.recommend.metrics.rating import (
-    auc,
+from sfumato.recommend.metrics.beyond_accuracy import coverage, diversity, novelty
+from sfumato.recommend.metrics.ranking import (
     average_precision,
-    coverage,
-    diversity,
-    evaluate,
     hit_rate,
-    mae,
     map_at_k,
     mrr,
     ndcg,
-    novelty,
     precision,
     ranked,
     recall,
-    rmse,
-    spearman,
 )
+from sfumato.recommend.metrics.rating import auc, evaluate, mae, rmse, spearman
 
 __all__ = [
     "auc",

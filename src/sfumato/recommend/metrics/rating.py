@@ -1,4 +1,4 @@
-"""How good a recommender is: errors of ratings, quality of ranked lists, and both of a model."""
+"""How good predictions of ratings are, and all figures of a model at once."""
 
 from inspect import signature
 from typing import Any
@@ -6,36 +6,10 @@ from typing import Any
 import numpy as np
 
 from sfumato.core.validation import optional, whole
-from sfumato.recommend.metrics.beyond_accuracy import coverage, diversity, novelty
-from sfumato.recommend.metrics.ranking import (
-    average_precision,
-    hit_rate,
-    map_at_k,
-    mrr,
-    ndcg,
-    precision,
-    ranked,
-    recall,
-)
+from sfumato.recommend.metrics.beyond_accuracy import coverage
+from sfumato.recommend.metrics.ranking import ranked
 
-__all__ = [
-    "auc",
-    "average_precision",
-    "coverage",
-    "diversity",
-    "evaluate",
-    "hit_rate",
-    "mae",
-    "map_at_k",
-    "mrr",
-    "ndcg",
-    "novelty",
-    "precision",
-    "ranked",
-    "recall",
-    "rmse",
-    "spearman",
-]
+__all__ = ["auc", "evaluate", "mae", "rmse", "spearman"]
 
 LIST = optional(whole(1, 2**20))
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.core.arrays import top_n
 from sfumato.core.ids import kind_of, unique
-from sfumato.kernels import top_k as largest
 from sfumato.recommend.bias import DampedMeans
 from sfumato.recommend.catalogue import Catalogue
 from sfumato.recommend.neighbours.popularity_shrinkage import BLOCK, memberships, parts
@@ -113,10 +113,9 @@ def nearest_to(
     if items.size and hasattr(profiles, "nearest_to"):
         found, near = profiles.nearest_to(items, n, metric=metric)
         return np.asarray(found), np.asarray(near)
-    places, scores = np.full((1, n), -1, np.int64), np.full((1, n), -np.inf)
-    if items.size:
-        largest.largest(_alike(profiles, unique(items), metric)[None], places, scores)
-    return places, scores
+    if not items.size:
+        return np.full((1, n), -1, np.int64), np.full((1, n), -np.inf)
+    return top_n(_alike(profiles, unique(items), metric)[None], n)
 
 
 def _alike(profiles: Any, items: np.ndarray, metric: str) -> np.ndarray:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
+from sfumato.core.arrays import top_n
 from sfumato.core.deprecation import renamed_method
 from sfumato.core.file_format import packed_file
 from sfumato.core.hashing import hash_column
@@ -76,8 +77,7 @@ def shrunk(
         guess = (seen - expected) * kept / (kept + chance)
         guess[(seen - expected < np.sqrt(chance)) | (expected == 0)] = 0.0
         guess /= roots[rows, None] * roots
-        places[rows] = _strongest(guess, most)
-        weights[rows] = np.take_along_axis(guess, places[rows], axis=1)
+        places[rows], weights[rows] = top_n(guess, most)
     return Neighbours(places, weights, rate * roots * float(roots.mean()))
 
 
@@ -116,13 +116,6 @@ def _spread(sizes: np.ndarray, pairs: Rows, rate: float, variance: float) -> flo
         squares += float((trust * expected**2).sum())
         doubt += float(((trust * chance) ** 2).sum())
     return min(max((over - 2 * (10 * doubt) ** 0.5) / squares, 0.0), LIKELY) if squares else 0.0
-
-
-def _strongest(near: np.ndarray, most: int) -> np.ndarray:
-    """The places of the largest of each row, largest first, ties in order of place."""
-    found = np.argpartition(-near, most - 1, axis=1)[:, :most]
-    order = np.lexsort((found, -np.take_along_axis(near, found, axis=1)), axis=1)
-    return np.take_along_axis(found, order, axis=1)
 
 
 KINDS = ("integers", "text")
@@ -311,7 +304,7 @@ class ReleasedNeighbours(Release):
             told = (part @ weights).toarray() + near.popular
             told[part.nonzero()] = -np.inf
             told[:, closed] = -np.inf
-            _top(told, found[start : start + step], scores[start : start + step])
+            found[start : start + step], scores[start : start + step] = top_n(told, n)
         return found, scores
 
     def _closed(self, allowed: Any) -> np.ndarray:
@@ -340,13 +333,3 @@ class ReleasedNeighbours(Release):
             at = int(np.flatnonzero(places < 0)[0])
             raise ValueError(f"ReleasedNeighbours: items: position {at} is not in the catalogue.")
         return places
-
-
-def _top(scores: np.ndarray, found: np.ndarray, best: np.ndarray) -> None:
-    """The largest scores of each row and their places, largest first, ties in order of place."""
-    n = min(found.shape[1], scores.shape[1])
-    places = np.argpartition(-scores, n - 1, axis=1)[:, :n]
-    value = np.take_along_axis(scores, places, axis=1)
-    order = np.lexsort((places, -value), axis=1)
-    found[:, :n] = np.take_along_axis(places, order, axis=1)
-    best[:, :n] = np.take_along_axis(value, order, axis=1)

@@ -31,6 +31,18 @@ __all__ = ["MixtureKernel", "PowerKernel", "ProductKernel", "WeightedSum"]
 MOST_BITS = 62  # of combinations that can be numbered
 
 
+@dataclass(frozen=True)
+class _Pair:
+    """Two families of points of the same dimension."""
+
+    a: Family
+    b: Family
+
+    def __post_init__(self) -> None:
+        checked(self, {"a": PART, "b": PART})
+        check_alike(type(self).__name__, [self.a, self.b])
+
+
 class _Product(Family):
     """Hashes that collide where all of their parts do; each part has a draw of its own."""
 
@@ -74,7 +86,7 @@ class _Product(Family):
 
 
 @dataclass(frozen=True)
-class ProductKernel(_Product):
+class ProductKernel(_Pair, _Product):
     """AND: points collide where they do in a and in b, whose hashes are independent.
 
     Guarantee: the kernel is a(x, q) b(x, q); an event still changes one cell of each row.
@@ -88,13 +100,7 @@ class ProductKernel(_Product):
     Indyk and Motwani 1998; Coleman and Shrivastava 2021, section 7.1.
     """
 
-    a: Family
-    b: Family
     name = "both"
-
-    def __post_init__(self) -> None:
-        checked(self, {"a": PART, "b": PART})
-        check_alike("ProductKernel", [self.a, self.b])
 
     def _factors(self) -> list[Family]:
         return [self.a, self.b]
@@ -250,7 +256,7 @@ class WeightedSum(_Shared):
 
 
 @dataclass(frozen=True)
-class MixtureKernel(_Shared):
+class MixtureKernel(_Pair, _Shared):
     """OR: a + b - a b, the chance that of two independent hashes, of a and of b, one collides.
 
     Guarantee: the kernel is a(x, q) + b(x, q) - a(x, q) b(x, q). No single cell holds it: a third
@@ -266,13 +272,7 @@ class MixtureKernel(_Shared):
     Indyk and Motwani 1998; Coleman and Shrivastava 2021, section 7.1.
     """
 
-    a: Family
-    b: Family
     name = "either"
-
-    def __post_init__(self) -> None:
-        checked(self, {"a": PART, "b": PART})
-        check_alike("MixtureKernel", [self.a, self.b])
 
     def _terms(self) -> Sequence[tuple[float, Family]]:
         return (1.0, self.a), (1.0, self.b), (-1.0, ProductKernel(self.a, self.b))

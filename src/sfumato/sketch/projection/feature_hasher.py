@@ -11,7 +11,7 @@ from sfumato.core.storage import Cells
 from sfumato.core.validation import fraction, whole
 from sfumato.kernels.sketch import counters
 from sfumato.kernels.sketch.projections import place
-from sfumato.sketch.base import SEED, KeyedSketch, LinearSketch
+from sfumato.sketch.base import FLOAT_SUMS, SEED, KeyedSketch, LinearSketch
 from sfumato.sketch.similarity.token_sets import checked_offsets
 
 __all__ = ["FeatureHasher"]
@@ -41,10 +41,7 @@ class FeatureHasher(LinearSketch, KeyedSketch):
     keys: str
     version = 2  # a key has one hash, whatever its type
     _scalars = {"mass": 0.0, "keys": ""}
-    _no_release = (
-        "its cells are float64 sums, whose rounding depends on all other events; count whole "
-        "weights in a CountSketch and release that."
-    )
+    _no_release = FLOAT_SUMS
 
     def __init__(self, width: int, *, seed: int = 0) -> None:
         self._set_parameters(width=width, seed=seed)

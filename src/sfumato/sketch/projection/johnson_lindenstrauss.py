@@ -18,7 +18,7 @@ from sfumato.kernels.sketch import projections as hadamard
 from sfumato.kernels.sketch.codes import PANEL
 from sfumato.kernels.sketch.projections import scatter
 from sfumato.sketch import concentration
-from sfumato.sketch.base import SEED, KeyedSketch, LinearSketch
+from sfumato.sketch.base import FLOAT_SUMS, SEED, KeyedSketch, LinearSketch
 from sfumato.sketch.projection.directions import ENTRIES, panel_count, product
 
 __all__ = ["FastMap", "JohnsonLindenstrauss", "padded_length", "positions"]
@@ -127,10 +127,7 @@ class JohnsonLindenstrauss(LinearSketch, KeyedSketch):
     keys: str
     version = 2  # a key has one hash, whatever its type
     _scalars = {"mass": 0.0, "keys": ""}
-    _no_release = (
-        "its cells are float64 sums, whose rounding depends on all other events; count whole "
-        "weights in a CountSketch and release that."
-    )
+    _no_release = FLOAT_SUMS
     _map: FastMap | None = None
 
     def __init__(

@@ -40,11 +40,7 @@ def adjusted(p_values: Any, correction: str) -> np.ndarray:
         return np.asarray(p_values)
     if correction == "bonferroni":
         return np.asarray(np.minimum(p_values * count, 1))
-    order = np.argsort(p_values)
-    raised = p_values[order] * count / np.arange(1, count + 1)
-    out = np.empty(count)
-    out[order] = np.minimum.accumulate(raised[::-1])[::-1]
-    return np.minimum(out, 1)
+    return np.asarray(stats.false_discovery_control(p_values))
 
 
 def normal_p(estimates: Any, errors: Any) -> np.ndarray:

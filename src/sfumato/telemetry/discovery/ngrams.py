@@ -18,6 +18,7 @@ from sfumato.telemetry.decoding.report_likelihood import usable
 from sfumato.telemetry.discovery.screening import (
     DiscoveredStrings,
     Strings,
+    _StringDiscovery,
     check_alphabet,
     confirmed,
     dictionary,
@@ -184,7 +185,7 @@ class DiscoveryReports:
 
 
 @dataclass(frozen=True)
-class NGramDiscovery:
+class NGramDiscovery(_StringDiscovery[DiscoveryReports]):
     """Finds strings by their n-grams: which go together, and which whole strings that makes.
 
     Guarantee: a client that reports one string is promised epsilon (replace-one): it sends either
@@ -270,11 +271,6 @@ class NGramDiscovery:
             together(self.pieces[:2], f"two n-grams of a string of {self.metric!r}"),
         ]
         return max(told, key=lambda one: one.epsilon if isinstance(one, PrivacyStatement) else 0)
-
-    def encode(self, value: str, secret: bytes) -> DiscoveryReports:
-        """The reports of one client, the same for ever."""
-        held = np.frombuffer(secret, np.uint8)[np.newaxis]
-        return self.encode_many([value], secrets=held)
 
     def encode_many(
         self, values: Any, *, secrets: Any = None, seed: int | None = None

@@ -12,6 +12,7 @@ from sfumato.telemetry.discovery.ngrams import STEPS, whole_scheme
 from sfumato.telemetry.discovery.screening import (
     DiscoveredStrings,
     Strings,
+    _StringDiscovery,
     check_alphabet,
     confirmed,
     dictionary,
@@ -43,7 +44,7 @@ class PrefixReports:
 
 
 @dataclass(frozen=True)
-class PrefixDiscovery:
+class PrefixDiscovery(_StringDiscovery[PrefixReports]):
     """Finds strings by their prefixes: those that are frequent are extended by every letter.
 
     Guarantee: a client that reports one string is promised epsilon (replace-one): it sends one
@@ -104,11 +105,6 @@ class PrefixDiscovery:
     def statement(self) -> PrivacyStatement | str:
         """What a client is promised: one report at the whole epsilon, of a string or a prefix."""
         return together(self.schemes[-1:], f"a string of {self.metric!r} or one of its prefixes")
-
-    def encode(self, value: str, secret: bytes) -> PrefixReports:
-        """The report of one client, the same for ever."""
-        held = np.frombuffer(secret, np.uint8)[np.newaxis]
-        return self.encode_many([value], secrets=held)
 
     def encode_many(
         self, values: Any, *, secrets: Any = None, seed: int | None = None

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import product
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +41,20 @@ __all__ = [
 ENTRIES = 2**22  # cells of candidates that are looked up at a time
 STRONG = 5.0  # standard errors above 0 of strings that are taken out before others are scored
 STRONGEST = 256  # of these, at most
+
+R = TypeVar("R")
+
+
+class _StringDiscovery(Generic[R]):
+    """What every way to find strings has: a client's own reports, and those of a column."""
+
+    def encode(self, value: str, secret: bytes) -> R:
+        """The reports of one client, the same for ever."""
+        return self.encode_many([value], secrets=np.frombuffer(secret, np.uint8)[np.newaxis])
+
+    def encode_many(self, values: Any, *, secrets: Any = None, seed: int | None = None) -> R:
+        """The reports of a column of strings, a client a row."""
+        raise NotImplementedError
 
 
 def scores(counts: Counts, candidates: list[str]) -> np.ndarray:

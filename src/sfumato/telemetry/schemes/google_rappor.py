@@ -4,13 +4,14 @@ import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from hashlib import md5
 from typing import Any, ClassVar
 
 import numpy as np
 
 from sfumato.core.validation import checked, whole
 from sfumato.errors import ParameterError
-from sfumato.kernels.telemetry import md5, responses
+from sfumato.kernels.telemetry import responses
 from sfumato.privacy.accounting.losses import Flips, Loss
 from sfumato.privacy.random_source import Source
 from sfumato.privacy.statement import PrivacyStatement
@@ -22,6 +23,7 @@ from sfumato.telemetry.values import Values, reported_column, value_column
 
 __all__ = ["GoogleRappor"]
 
+MD5_BYTES = 16
 STEPS = 128  # f runs in steps of 1 / 128
 BLOCK = 1 << 14  # rows noised at a time
 UNSEPARATED = (
@@ -180,9 +182,21 @@ class GoogleRappor(Scheme):
         return np.full(rows, given, np.int32)
 
     def _hashed(self, values: Values, codes: np.ndarray, cohorts: np.ndarray) -> np.ndarray:
-        out = np.empty((codes.size, self.hashes), np.uint8)
-        md5.first_bytes(cohorts, values.data, values.offsets, codes, out)
-        return (out % self.bits).astype(np.int32)
+        """The first bytes of MD5 of the cohort in four bytes and the text, once for each pair.
+
+        Collisions of MD5 can be made at will, so nothing here is kept secret by it.
+        """
+        pairs, rows = np.unique(
+            codes.astype(np.int64) * self.cohorts + cohorts, return_inverse=True
+        )
+        text, offsets = values.data.tobytes(), values.offsets.tolist()
+        code, cohort = (each.tolist() for each in np.divmod(pairs, self.cohorts))
+        digests = b"".join(
+            md5(c.to_bytes(4) + text[offsets[v] : offsets[v + 1]], usedforsecurity=False).digest()
+            for v, c in zip(code, cohort, strict=True)
+        )
+        first = np.frombuffer(digests, np.uint8).reshape(-1, MD5_BYTES)[:, : self.hashes]
+        return np.asarray((first % self.bits).astype(np.int32)[rows])
 
     def _bloom(self, members: np.ndarray) -> np.ndarray:
         out = np.zeros((members.shape[0], self.payload_bytes), np.uint8)

@@ -1,4 +1,4 @@
-"""Other ways to private ratings, to hold against: noisy gradients, noisy ratings, means alone."""
+"""Other ways to private ratings, to hold against: noisy gradients and noisy ratings."""
 
 from fractions import Fraction
 from typing import Any, Self
@@ -7,7 +7,6 @@ import numpy as np
 
 from sfumato.core.ids import distinct, ids_of, places
 from sfumato.data.interactions import Interactions
-from sfumato.kernels.recommend import noisy_als as kernels
 from sfumato.privacy.accounting.calibration import epsilon_of, gaussian_sigma
 from sfumato.privacy.accounting.losses import GaussianNoise
 from sfumato.privacy.noise.discrete import add_gaussian
@@ -16,10 +15,9 @@ from sfumato.privacy.statement import PrivacyStatement
 from sfumato.recommend.catalogue import Catalogue
 from sfumato.recommend.factorization.dense import DenseFactorization
 from sfumato.recommend.private.als import signs
-from sfumato.recommend.private.factorization import PrivateFactorization
 from sfumato.recommend.private.inputs import COVERS, GRID, Accounts, Budget, Events, events_of
 
-__all__ = ["NoisyDescent", "NoisyRatings", "private_means"]
+__all__ = ["NoisyDescent", "NoisyRatings", "gradients"]
 
 CLIP = 1.0  # norm of one event's gradient, where half the range of ratings is 1
 FINE = 2**12  # steps of a gradient's number 1
@@ -29,13 +27,28 @@ KEPT = 0.85  # of a velocity, from pass to pass
 RANGE = 2 ** (GRID + 1)  # from the lowest to the highest rating
 
 
-def private_means(**parameters: Any) -> PrivateFactorization:
-    """Means of users and items alone, shrunk by the known noise, for the whole budget.
+def gradients(
+    events: tuple[np.ndarray, np.ndarray, np.ndarray],
+    tables: list[np.ndarray],
+    most: float = CLIP,
+    steps: int = FINE,
+) -> list[np.ndarray]:
+    """Sums of events' gradients (e q, e) and (e p, e), each cut to the norm, in 1 / steps.
 
-    >>> private_means(epsilon=1, delta=1e-6, bounds=(1, 5)).factors
-    1
+    e = rating - p.q - both biases, which stand last. Whole numbers are cut toward zero, and the
+    norm by a billionth more than floats may err, so no event's vector is longer than most * steps.
     """
-    return PrivateFactorization(**parameters, factors=1)
+    users, items, ratings = events
+    p, q = tables[0][users], tables[1][items]
+    left = ratings - p[:, -1] - q[:, -1] - (p[:, :-1] * q[:, :-1]).sum(axis=1)
+    norm = np.sqrt(2 + (p[:, :-1] ** 2 + q[:, :-1] ** 2).sum(axis=1))
+    left *= steps * np.minimum(1, most * (1 - 1e-9) / np.maximum(np.abs(left) * norm, 1e-30))
+    sums = []
+    for own, other, table in ((users, q, tables[0]), (items, p, tables[1])):
+        steep = np.concatenate([other[:, :-1], np.ones((left.size, 1))], axis=1) * left[:, None]
+        sums.append(np.zeros(table.shape, np.int64))
+        np.add.at(sums[-1], own, steep.astype(np.int64))
+    return sums
 
 
 class _Baseline:
@@ -110,8 +123,7 @@ class NoisyDescent(_Baseline):
         rated = events.ratings / 2.0**GRID
         typical: list[float] = []
         for _ in range(PASSES):
-            sums = [np.zeros(table.shape, np.int64) for table in tables]
-            kernels.gradients(events.users, events.items, rated, *tables, CLIP, FINE, *sums)
+            sums = gradients((events.users, events.items, rated), tables)
             for side, table in enumerate(tables):
                 add_gaussian(sums[side], sigma, source=source)
                 noisy = sums[side] / FINE

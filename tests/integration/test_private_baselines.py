@@ -1,20 +1,28 @@
 """What private models are held against: each learns, and says what it hides and what not."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from sfumato.data import generate_world
-from sfumato.kernels.recommend import noisy_als as least_squares
 from sfumato.privacy.accounting.accountant import Accountant
 from sfumato.privacy.accounting.losses import Loss
 from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.recommend.metrics.rating import rmse
-from sfumato.recommend.private.baselines import NoisyDescent, NoisyRatings, private_means
+from sfumato.recommend.private.factorization import PrivateFactorization
+from support.benchmarks import benchmark
+
+peers = benchmark("_private_baselines")
 
 WORLD = generate_world(users=200, items=100, ratings=8000, factors=2, random_state=3).interactions
 TRAIN, TEST = WORLD.split(0.8, 0.2, random_state=0)
 LISTS = {"users": range(200), "catalogue": range(100)}
-MAKERS = {"descent": NoisyDescent, "ratings": NoisyRatings, "means": private_means}
+MAKERS = {
+    "descent": peers.NoisyDescent,
+    "ratings": peers.NoisyRatings,
+    "means": partial(PrivateFactorization, factors=1),
+}
 
 
 def fitted(name, epsilon):
@@ -58,9 +66,8 @@ def test_no_gradient_of_an_event_is_longer_than_the_clip():
     p[:5] = 0
     longest = 0.0
     for event in range(50):
-        sums = np.zeros((50, 6), np.int64), np.zeros((50, 6), np.int64)
         place = np.array([event], np.int32)
-        least_squares.gradients(place, place, np.array([9.0]), p, q, 1.0, 4096, *sums)
+        sums = peers.gradients((place, place, np.array([9.0])), [p, q], 1.0, 4096)
         norm = sum(int((each.astype(object) ** 2).sum()) for each in sums)
         assert norm <= 4096**2
         longest = max(longest, norm / 4096**2)
