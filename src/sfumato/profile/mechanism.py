@@ -262,7 +262,7 @@ class ProfileMechanism(Generic[R]):
             )
         return replace(terms, epsilon=epsilon)
 
-    def _spread(self, options: Options, epsilon: float, delta: float) -> dict[str, Any]:
+    def _spread(self, options: ReleaseOptions, epsilon: float, delta: float) -> dict[str, Any]:
         """The options, with those of a `Privacy` that allows what this mechanism costs."""
         owner = type(self).__name__
         given = spread(owner, options)

@@ -32,7 +32,7 @@ from sfumato.core.validation import whole
 from sfumato.errors import ParameterError
 from sfumato.kernels.lanes import aligned
 from sfumato.privacy.parameters import Privacy
-from sfumato.privacy.release import Options, Plan, Release, Terms
+from sfumato.privacy.release import Release, ReleaseOptions, ReleasePlan, ReleaseTerms
 
 __all__ = [
     "EXACT",
@@ -302,31 +302,31 @@ class WeighedRelease(Generic[R]):
         *,
         weight: int = 1,
         noise: str | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[ReleaseOptions],
     ) -> R:
         """A private copy with noise on every cell: what that guarantees, the subclass says."""
         return self._released(self._release_plan, epsilon, delta, weight, noise, options)
 
     def _released(
         self,
-        plan: Callable[[Terms, int, str | None], Plan[R]],
+        plan: Callable[[ReleaseTerms, int, str | None], ReleasePlan[R]],
         epsilon: float | Privacy | None,
         delta: float,
         weight: int,
         noise: str | None,
-        options: Options,
+        options: ReleaseOptions,
     ) -> R:
         """The release by this plan, charged before any noise is drawn."""
         owner = type(self).__name__
         self._check_releasable()
         weight = bounded_weight(owner, weight, self.heaviest)
-        terms = Terms.of(owner, epsilon, delta, options)
+        terms = ReleaseTerms.of(owner, epsilon, delta, options)
         return plan(terms, weight, noise).publish(terms)
 
     def _check_releasable(self) -> None:
         """Raise ValueError, with the reason, where there is no proof for this sketch's cells."""
 
-    def _release_plan(self, terms: Terms, weight: int, noise: str | None) -> Plan[R]:
+    def _release_plan(self, terms: ReleaseTerms, weight: int, noise: str | None) -> ReleasePlan[R]:
         """What is released under these terms where no event weighs more than `weight`."""
         raise NotImplementedError
 

@@ -20,7 +20,15 @@ from sfumato.attack.membership.likelihood_ratio import (
 )
 from sfumato.attack.membership.records import LEAST, Records, Sides, look
 from sfumato.attack.numerics import binary_divergence
-from sfumato.core.validation import Limit, RANDOM_STATE, RandomState, between, fraction, random_seed, whole
+from sfumato.core.validation import (
+    RANDOM_STATE,
+    Limit,
+    RandomState,
+    between,
+    fraction,
+    random_seed,
+    whole,
+)
 from sfumato.data.interactions import Interactions
 
 __all__ = [

@@ -17,7 +17,7 @@ from sfumato.core.validation import Limit, flag, fraction, one_of, optional, pos
 from sfumato.data.interactions import Interactions
 from sfumato.privacy.parameters import PRIVACY, Privacy
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import Options
+from sfumato.privacy.release import ReleaseOptions
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.recommend.base import BOUNDS
 from sfumato.recommend.catalogue import Catalogue
@@ -270,7 +270,7 @@ class PrivateFactorization(PrivateFile):
         owner = type(self).__name__
         check_privacy(owner, self.privacy, plain)
         paid = payer(owner, self.privacy, ledger, dataset, release_id)
-        agreed = terms(plain, Options(**paid, source=source), owner)  # type: ignore[typeddict-item]
+        agreed = terms(plain, ReleaseOptions(**paid, source=source), owner)  # type: ignore[typeddict-item]
         budget = Budget.of(plain["epsilon"], plain["delta"])
         events = events_of(train, shelf, accounts, plain["bounds"])
         if plain["unit"] == "user":

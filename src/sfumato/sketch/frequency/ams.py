@@ -15,7 +15,7 @@ from sfumato.core.storage import Cells
 from sfumato.core.validation import fraction, one_of, whole
 from sfumato.kernels.sketch import counters
 from sfumato.kernels.sketch import counters as moments
-from sfumato.privacy.release import Plan
+from sfumato.privacy.release import ReleasePlan, ReleaseTerms
 from sfumato.sketch.base import SEED, KeyedSketch, WeighedRelease, check_heaviest, heaviest
 from sfumato.sketch.concentration import median_rows, row_miss
 from sfumato.sketch.frequency.noisy_table import (
@@ -205,7 +205,9 @@ class AMS(WeighedRelease[ReleasedAMS], KeyedSketch):
         miss = 1 - fraction.check("AMS", "confidence", confidence)
         return float(np.sqrt(2 / (self.width * row_miss(self.depth, miss))))
 
-    def _release_plan(self, terms: Terms, weight: int, noise: str | None) -> Plan[ReleasedAMS]:
+    def _release_plan(
+        self, terms: ReleaseTerms, weight: int, noise: str | None
+    ) -> ReleasePlan[ReleasedAMS]:
         """A private copy with noise on every cell.
 
         Guarantee: (epsilon, delta)-private for one unit: an event of weight at most w in size

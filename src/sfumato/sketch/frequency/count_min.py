@@ -16,7 +16,7 @@ from sfumato.core.validation import fraction, one_of, whole
 from sfumato.kernels.sketch import counters
 from sfumato.kernels.sketch import counters as conservative
 from sfumato.kernels.sketch import salsa as compact
-from sfumato.privacy.release import Plan
+from sfumato.privacy.release import ReleasePlan, ReleaseTerms
 from sfumato.sketch.base import (
     EXACT,
     SEED,
@@ -236,7 +236,9 @@ class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
             raise ValueError(UNPROVED)
         return float(self._span() * self.total / self.width * miss ** (-1 / self.depth))
 
-    def _release_plan(self, terms: Terms, weight: int, noise: str | None) -> Plan[ReleasedCountMin]:
+    def _release_plan(
+        self, terms: ReleaseTerms, weight: int, noise: str | None
+    ) -> ReleasePlan[ReleasedCountMin]:
         """A private copy with noise on every cell; plain cells only.
 
         Guarantee: (epsilon, delta)-private for one unit: an event of weight at most w changes one

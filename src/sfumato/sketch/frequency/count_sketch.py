@@ -14,7 +14,7 @@ from sfumato.core.storage import Cells
 from sfumato.core.validation import fraction, one_of, renamed_arguments, whole
 from sfumato.errors import ParameterError
 from sfumato.kernels.sketch import counters
-from sfumato.privacy.release import Plan
+from sfumato.privacy.release import ReleasePlan, ReleaseTerms
 from sfumato.sketch.base import (
     EXACT,
     SEED,
@@ -30,6 +30,7 @@ from sfumato.sketch.frequency.heavy_hitters import Candidates, largest, shown
 from sfumato.sketch.frequency.noisy_table import (
     NoisyTable,
     SecondMomentVariance,
+    TableSensitivity,
     all_rows_short,
     largest_moment,
     moment_share,
@@ -278,8 +279,8 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
         return certain if math.isnan(told) else min(certain, told)
 
     def _release_plan(
-        self, terms: Terms, weight: int, noise: str | None
-    ) -> Plan[ReleasedCountSketch]:
+        self, terms: ReleaseTerms, weight: int, noise: str | None
+    ) -> ReleasePlan[ReleasedCountSketch]:
         """A private copy with noise on every cell and without tracked keys; integer cells only.
 
         Guarantee: (epsilon, delta)-private for one unit: an event of weight at most w in size
@@ -295,7 +296,7 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
         >>> told.heavy_hitters(1, candidates=["tea", "milk", "rum"])[1].size
         1
         """
-        touched = Touched(self.depth, weight, times=terms.events)
+        touched = TableSensitivity(self.depth, weight, times=terms.events)
         shape = dict(width=self.width, depth=self.depth, seed=self.seed, combine=self.combine)
         return planned(ReleasedCountSketch, shape, self._table, terms, touched, noise)
 

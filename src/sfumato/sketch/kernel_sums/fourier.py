@@ -18,7 +18,7 @@ from sfumato.core.validation import fraction, positive, whole
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.sketch import trigonometry as waves
 from sfumato.kernels.sketch.trigonometry import PANEL
-from sfumato.privacy.release import Plan
+from sfumato.privacy.release import ReleasePlan, ReleaseTerms
 from sfumato.sketch.base import SEED, WeighedRelease
 from sfumato.sketch.kernel_sums.base import PointSums, kernel_sums
 from sfumato.sketch.kernel_sums.noisy_cells import NoisyCells, Reach, planned_cells
@@ -263,8 +263,8 @@ class KernelFourier(WeighedRelease[ReleasedKernelFourier], PointSums):
         return kernel_sums(inside, asked, lambda ratio: profile(self.kernel, ratio), self.bandwidth)
 
     def _release_plan(
-        self, terms: Terms, weight: int, noise: str | None
-    ) -> Plan[ReleasedKernelFourier]:
+        self, terms: ReleaseTerms, weight: int, noise: str | None
+    ) -> ReleasePlan[ReleasedKernelFourier]:
         """A private copy: noise on every sum of cosines and sines, and on the count of points.
 
         Guarantee: (epsilon, delta)-private for one unit: a point of weight w moves the pair of

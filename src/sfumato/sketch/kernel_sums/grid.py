@@ -218,8 +218,8 @@ class KernelGrid(WeighedRelease[ReleasedKernelGrid], WeighedPoints, GridAnswers)
         self._allocate()
 
     def _release_plan(
-        self, terms: Terms, weight: int, noise: str | None
-    ) -> Plan[ReleasedKernelGrid]:
+        self, terms: ReleaseTerms, weight: int, noise: str | None
+    ) -> ReleasePlan[ReleasedKernelGrid]:
         """A private copy: noise on nested levels of the grid, each coarser than the one before.
 
         Guarantee: (epsilon, delta)-private for one unit: a point of weight w adds to the cells of

@@ -12,7 +12,7 @@ from sfumato.core.bounds import BOUNDS, Box, Pair, weighed_points
 from sfumato.core.storage import Cells
 from sfumato.core.validation import one_of, positive, whole
 from sfumato.privacy.noise import discrete as noise
-from sfumato.privacy.release import Plan
+from sfumato.privacy.release import Release, ReleasePlan, ReleaseTerms
 from sfumato.sketch.base import Sketch, WeighedRelease, check_heaviest, heaviest
 from sfumato.sketch.kernel_sums.polynomial_features import (
     CELLS,
@@ -188,7 +188,9 @@ class Moments(WeighedRelease[ReleasedMoments], Sketch):
         """The columns that each feature multiplies, twice the same one being T_2 of it."""
         return self._polynomials.features
 
-    def _release_plan(self, terms: Terms, weight: int, noise: str | None) -> Plan[ReleasedMoments]:
+    def _release_plan(
+        self, terms: ReleaseTerms, weight: int, noise: str | None
+    ) -> ReleasePlan[ReleasedMoments]:
         """A private copy with noise on every sum.
 
         Guarantee: (epsilon, delta)-private for one unit: an event of weight w moves every sum by at

@@ -14,7 +14,7 @@ from sfumato.core.bounds import weighed_points
 from sfumato.core.storage import Cells
 from sfumato.core.validation import between, fraction, positive, renamed_arguments, whole
 from sfumato.privacy.parameters import Privacy
-from sfumato.privacy.release import Plan, ReleaseOptions, ReleaseTerms
+from sfumato.privacy.release import ReleaseOptions, ReleasePlan, ReleaseTerms
 from sfumato.sketch.base import Sketch, WeighedRelease, check_heaviest, heaviest
 from sfumato.sketch.kernel_sums.noisy_cells import NoisyCells, Reach, planned_cells
 from sfumato.sketch.kernel_sums.race_table import GROUPS, RaceTable, best_rows
@@ -284,7 +284,7 @@ class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
 
     def _release_plan(
         self, terms: ReleaseTerms, weight: int, noise: str | None, moved: int | None = None
-    ) -> Plan[ReleasedRace]:
+    ) -> ReleasePlan[ReleasedRace]:
         """Noise for what a point changes, or so many points that one unit moves."""
         touched = self.rows + (counts := self._count_cells())
         both = touched + self.rows

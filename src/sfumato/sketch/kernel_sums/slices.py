@@ -13,7 +13,7 @@ from sfumato.core.bounds import Box
 from sfumato.core.storage import Cells
 from sfumato.core.validation import DELTA, fraction, positive, renamed_arguments, whole
 from sfumato.kernels.sketch import kernel_sums as slices
-from sfumato.privacy.release import Plan
+from sfumato.privacy.release import ReleasePlan, ReleaseTerms
 from sfumato.sketch.base import WeighedRelease
 from sfumato.sketch.kernel_sums.base import WeighedPoints
 from sfumato.sketch.kernel_sums.noisy_cells import NoisyCells, Reach, planned_cells
@@ -162,8 +162,8 @@ class KernelSlices(WeighedRelease[ReleasedKernelSlices], WeighedPoints, SliceAns
         return int(max(1, min(max_rows, round(best))))
 
     def _release_plan(
-        self, terms: Terms, weight: int, noise: str | None
-    ) -> Plan[ReleasedKernelSlices]:
+        self, terms: ReleaseTerms, weight: int, noise: str | None
+    ) -> ReleasePlan[ReleasedKernelSlices]:
         """A private copy with noise on every bin, and on one cell that counts the points.
 
         Guarantee: (epsilon, delta)-private for one unit: a point of weight w adds to each of R
