@@ -207,7 +207,7 @@ def definitions(path):
 
 
 def annotations(kind):
-    """The texts of the annotations in the bodies of our classes; a limit beside a type is left out."""
+    """Annotations in the bodies of our classes, as text, without the limits beside types."""
     found = {}
     for each in reversed(kind.__mro__):
         if not each.__module__.startswith("sfumato"):

@@ -38,6 +38,7 @@ from sfumato.attack.leakage.symbol_bounds import (
     signs_single,
 )
 from sfumato.attack.numerics import binary_divergence, binary_entropy
+from sfumato.core.tables import described
 
 __all__ = [
     "Figure31",
@@ -75,6 +76,9 @@ class Figure31(NamedTuple):
     bits: np.ndarray
     joint: np.ndarray
     difference: np.ndarray
+
+    def __repr__(self) -> str:
+        return described(self, **self._asdict())
 
 
 def figure_3_1(sizes: Any = None, bits: Any = None, epsilon: float = 20) -> Figure31:

@@ -19,6 +19,7 @@ from sfumato.core.file_format import (
     packed_file,
     write_whole,
 )
+from sfumato.core.tables import described
 from sfumato.recommend.catalogue import Catalogue
 
 if TYPE_CHECKING:
@@ -167,8 +168,7 @@ class Parameters:
         return self
 
     def __repr__(self) -> str:
-        inside = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
-        return f"{type(self).__name__}({inside})"
+        return described(self, **self.get_params())
 
     def _limited(self) -> dict[str, Any]:
         """The parameters in their plain types, or ValueError naming the first that is wrong."""

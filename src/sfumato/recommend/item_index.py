@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from sfumato.core.ids import places
+from sfumato.core.tables import described
 from sfumato.core.validation import one_of, optional, whole
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.retrieve import rerank
@@ -290,6 +291,10 @@ class ItemIndex:
         self._model, self._learned = model, _learned(model)
         items = model._in_blocks(model._item_vectors, model.catalogue_.ids)
         self._items: Codes | Tables = Codes(self, items) if kind == "codes" else Tables(self, items)
+
+    def __repr__(self) -> str:
+        facts = {name: getattr(self, name) for name in LIMITS}
+        return described(self, **facts, model=type(self._model).__name__, stale=self.stale)
 
     @property
     def stale(self) -> bool:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from sfumato.core.tables import described
 from sfumato.core.validation import flag, one_of, optional, whole
 from sfumato.retrieve.binary.search import Plan, check_answers, padding, search
 from sfumato.retrieve.binary.store import (
@@ -280,7 +281,7 @@ class BinaryIndex:
         return made.nbytes_per_vector + computed + kept
 
     def __repr__(self) -> str:
-        return f"{OWNER}({', '.join(f'{name}={getattr(self, name)!r}' for name in PARAMETERS)})"
+        return described(self, **{name: getattr(self, name) for name in PARAMETERS}, size=len(self))
 
     @property
     def _held(self) -> Held:

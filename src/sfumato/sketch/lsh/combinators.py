@@ -73,7 +73,7 @@ class _Product(Family):
         return number
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Both(_Product):
     """AND: points collide where they do in a and in b, whose hashes are independent.
 
@@ -100,7 +100,7 @@ class Both(_Product):
         return [self.a, self.b]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Power(_Product):
     """AND of one family with itself: points collide where they do in `times` independent hashes.
 
@@ -222,7 +222,7 @@ class _Shared(Sum):
             start += rows
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class WeightedSum(_Shared):
     """w_1 a_1 + w_2 a_2 + ...: kernels of several kinds or bandwidths, with public weights.
 
@@ -249,7 +249,7 @@ class WeightedSum(_Shared):
         return tuple(self.terms)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Either(_Shared):
     """OR: a + b - a b, the chance that of two independent hashes, of a and of b, one collides.
 

@@ -131,7 +131,7 @@ LIMITS: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Params(Scheme):
     """The parameters of RAPPOR: Bloom filter bits, a permanent and an instantaneous response.
 
