@@ -160,15 +160,13 @@ def _recommending() -> Iterator[Any]:
     from support.recommender_contract import TRAIN
 
     given = ratings()
-    yield from (
-        DampedMeans().fit(given),
-        RawProfiles(given),
-        PrivateNeighbours(epsilon=1.0, per_user=3),
-    )
+    yield from (DampedMeans().fit(given), RawProfiles(given))
+    private = PrivateNeighbours(epsilon=1.0, per_user=3)
+    yield from (private, private.fit(given, catalogue=sorted(set(given.items))).release_)
     yield UserNeighbours().fit(RawProfiles(given))
     model = DenseFactorization(factors=2, epochs=1).fit(given)
     yield from (model, model.catalogue_, ItemIndex(model, bits=8))
-    yield SketchedFactors(cells=64).fit(model)
+    yield SketchedFactors(cells=64)
     found = tune(DenseFactorization(factors=2, epochs=1), TRAIN, TRAIN, fine=0)
     yield from (found, *found.trials[:1])
     with tempfile.TemporaryDirectory() as folder:

@@ -93,7 +93,8 @@ class EpsilonChoice(Table):
         found = "no epsilon" if self.epsilon is None else f"epsilon {self.epsilon:.3g}"
         between = f"({self.low:.3g} to {self.high:.3g})"
         at = f"recovery at or below {self.max_recovery:.0%}"
-        return f"EpsilonChoice ({AUDIENCE}): {found} {between} keeps {at}"
+        how = "chosen by looking at raw profiles"
+        return f"EpsilonChoice ({AUDIENCE}): {found} {between} keeps {at}; {how}"
 
     def __str__(self) -> str:
         return f"EpsilonChoice ({AUDIENCE}): {self.sentence}"
