@@ -22,7 +22,7 @@ COUNTED = 1_000_000  # rows up to which a line says how many users and items the
 INVALID = one_of(("refuse", "drop"))
 NO_USER, NO_ITEM = "the user is no id", "the item is no id"
 NO_RATING = "the rating is not a finite number"
-Ids: TypeAlias = np.ndarray | Any  # int64, or an Arrow dictionary of texts
+_HeldIds: TypeAlias = np.ndarray | Any  # int64, or an Arrow dictionary of texts
 
 
 def item_seed(seed: int) -> int:
@@ -31,7 +31,7 @@ def item_seed(seed: int) -> int:
 
 
 class Coded(NamedTuple):
-    """Ids as places in a list of those that occur, in the order of their first appearance."""
+    """_HeldIds as places in a list of those that occur, in the order of their first appearance."""
 
     user_codes: np.ndarray
     item_codes: np.ndarray
@@ -111,8 +111,8 @@ class Interactions(Page, Table):
 
     def _set(
         self,
-        users: Ids,
-        items: Ids,
+        users: _HeldIds,
+        items: _HeldIds,
         ratings: np.ndarray,
         times: np.ndarray | None,
         invalid: str = "refuse",
@@ -272,7 +272,7 @@ class Interactions(Page, Table):
         kept = {reason: count for reason, count in skipped.items() if count}
         return ReadingReport(left.size, int(left.sum()), 0, kept, clipped=int(beyond.sum()))
 
-    def _plain(self, name: str, ids: Ids) -> np.ndarray:
+    def _plain(self, name: str, ids: _HeldIds) -> np.ndarray:
         if isinstance(ids, np.ndarray):
             return ids
         if name not in self._cache:
@@ -292,7 +292,7 @@ def _check_lengths(columns: dict[str, Any]) -> None:
         raise ValueError(f"Interactions: the columns differ in length: {lengths}.")
 
 
-def _coded_text(ids: np.ndarray | pa.ChunkedArray) -> Ids:
+def _coded_text(ids: np.ndarray | pa.ChunkedArray) -> _HeldIds:
     """Texts once each, with a number a row."""
     if isinstance(ids, np.ndarray):
         return ids
@@ -300,7 +300,7 @@ def _coded_text(ids: np.ndarray | pa.ChunkedArray) -> Ids:
 
 
 def _written(ids: Any) -> Any:
-    """Ids as Arrow texts; integers as they are written."""
+    """_HeldIds as Arrow texts; integers as they are written."""
     if isinstance(ids, pa.DictionaryArray):
         ids = ids.dictionary_decode()
     return (pa.array(ids) if isinstance(ids, np.ndarray) else ids).cast(pa.large_string())
@@ -321,13 +321,13 @@ def _texts(array: pa.Array) -> np.ndarray:
     return np.asarray(array.to_numpy(zero_copy_only=False), dtype=object)
 
 
-def _take(ids: Ids, rows: np.ndarray) -> Ids:
+def _take(ids: _HeldIds, rows: np.ndarray) -> _HeldIds:
     if isinstance(ids, np.ndarray):
         return np.asarray(ids[rows])
     return pa.DictionaryArray.from_arrays(pa.array(_indices(ids)[rows]), ids.dictionary)
 
 
-def _codes(ids: Ids) -> tuple[np.ndarray, np.ndarray]:
+def _codes(ids: _HeldIds) -> tuple[np.ndarray, np.ndarray]:
     """Numbers in the order of first appearance, and the ids they stand for."""
     if isinstance(ids, np.ndarray):
         places, found = coded_integers(ids)
