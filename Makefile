@@ -63,6 +63,7 @@ bench: .venv/bench .venv-peers/ready
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/density_speed.py
 
 docs: .venv/bench
+	$(BIN)/python docs/api.py
 	$(BIN)/python docs/commands.py
 	$(BIN)/python docs/figures.py
 	$(BIN)/python docs/factorization.py

@@ -224,7 +224,7 @@ def outcome(model, data, y):
     arrays = {at: (a.shape, a.dtype) for at, a in model.release_._arrays().items()}
     texts = [str(each.message) for each in heard if "is too small here" not in str(each.message)]
     known = {at: repr(value) for at, value in vars(model).items() if at in ("n_features_in_",)}
-    shown = (sorted(vars(model)), known, repr(model.statement_), arrays, len(model.to_bytes()))
+    shown = (sorted(vars(model)), known, str(model.statement_), arrays, len(model.to_bytes()))
     return texts, shown, cells_of(model.release_)
 
 

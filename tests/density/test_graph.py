@@ -213,7 +213,7 @@ def test_an_edge_of_another_type_changes_no_other_list(directed, lists):
         with warnings.catch_warnings(), noise_from(InsecureSeededSource(2)):
             warnings.simplefilter("error")
             model = NodeDensity(**SMALL, epsilon=1e5, unit="edge", directed=directed).fit(edges)
-        shown = sorted(vars(model)), repr(model.statement_), len(model.to_bytes())
+        shown = sorted(vars(model)), str(model.statement_), len(model.to_bytes())
         return shown, np.append(model.release_._table, model.release_._counts)
 
     usual = EDGES.tolist()

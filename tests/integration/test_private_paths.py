@@ -125,8 +125,9 @@ def shape_of(value: Any, deep: int = 6) -> Any:
 
 def text_of(result: Any) -> list[str]:
     shown = [] if isinstance(result, tuple) or not hasattr(result, "to_bytes") else [result]
-    texts = [repr(each.statement) for each in shown if hasattr(each, "statement")]
-    return [repr(each) for each in statements(result)] + texts
+    told = [each.statement for each in shown if hasattr(each, "statement")]
+    texts = [repr(each) for each in shown if not hasattr(each, "value")]  # an answer shows that
+    return [str(each) for each in [*statements(result), *told]] + texts
 
 
 def differing(one: Any, two: Any) -> int:

@@ -149,28 +149,31 @@ def test_a_delta_does_not_excuse_a_smaller_epsilon(loss):
 def test_an_insecure_source_is_visible_everywhere():
     told = PrivacyStatement(**GOOD, source=INSECURE)
     assert told.insecure
-    assert "insecure" in repr(told)
-    assert repr(told).startswith("PrivacyStatement: NOT PRIVATE")
+    assert "insecure" in str(told)
+    assert str(told).startswith("PrivacyStatement: NOT PRIVATE")
+    assert repr(told).startswith(
+        "PrivacyStatement(NOT PRIVATE, epsilon 0.5; one event (add/remove)"
+    )
     assert "insecure" in told.to_dict()["source"]
     assert "insecure" in told.to_json()
     safe = PrivacyStatement(**GOOD)
     assert not safe.insecure
     assert safe.source == SYSTEM
-    assert "insecure" not in repr(safe)
+    assert "insecure" not in str(safe)
 
 
-def test_repr_tells_every_part_of_the_promise():
-    told = repr(PrivacyStatement(**GOOD, **BUDGET, proof="measured", covers="the counts"))
+def test_the_text_tells_every_part_of_the_promise():
+    told = str(PrivacyStatement(**GOOD, **BUDGET, proof="measured", covers="the counts"))
     for part in ("measured", "epsilon 0.5", "event", "add/remove", GOOD["mechanism"], "the counts"):
         assert part in told
     for part in ("operating system", "'views'", "'r1'", "'shop.ledger'", "epsilon above 0.4"):
         assert part in told
     assert "delta" not in told
-    assert "unaccounted" in repr(PrivacyStatement(**GOOD))
+    assert "unaccounted" in str(PrivacyStatement(**GOOD))
 
 
-def test_repr_never_rounds_a_cost_down():
-    told = repr(
+def test_the_text_never_rounds_a_cost_down():
+    told = str(
         PrivacyStatement(**{**GOOD, "loss": {}, "epsilon": 1.00000049, "delta": 1.00000001e-6})
     )
     assert "epsilon 1.00001, delta 1.00001e-06" in told
@@ -184,16 +187,34 @@ def test_a_statement_does_not_change():
     assert told.loss == LOSS.to_dict()
 
 
-def test_repr_tells_how_many_events_a_unit_may_have():
-    assert "one event (add/remove)" in repr(PrivacyStatement(**GOOD))
+def test_the_text_tells_how_many_events_a_unit_may_have():
+    assert "one event (add/remove)" in str(PrivacyStatement(**GOOD))
     many = PrivacyStatement(**{**GOOD, "unit": "user"}, contributions=5)
-    assert "one user of at most 5 events (add/remove)" in repr(many)
+    assert "one user of at most 5 events (add/remove)" in str(many)
 
 
 @pytest.mark.parametrize(("epsilon", "shown"), [(0.667, "0.667"), (2 / 3, "0.666667"), (1.0, "1")])
-def test_repr_never_shows_less_than_is_spent_and_no_more_digits_than_were_given(epsilon, shown):
+def test_the_text_never_shows_less_than_is_spent_and_no_more_digits_than_were_given(epsilon, shown):
     told = PrivacyStatement(**{**GOOD, "epsilon": epsilon})
-    assert f"epsilon {shown}\n" in repr(told)
+    assert f"epsilon {shown}\n" in str(told)
+
+
+def test_repr_is_one_line_with_the_cost_the_unit_and_who_paid():
+    assert repr(PrivacyStatement(**GOOD)) == (
+        "PrivacyStatement(proved, epsilon 0.5; one event (add/remove); unaccounted)"
+    )
+    assert repr(PrivacyStatement(**GOOD, **BUDGET)).endswith("; data set 'views')")
+    assert "delta 1.00001e-06" in repr(stated(1.0, 1.00000001e-6))  # never rounded down
+    assert "epsilon 35, delta 0.5, hides next to nothing" in repr(stated(35.0, 0.5))
+    long = {**BUDGET, "dataset": "x" * 999, "ledger": "y" * 999}
+    assert len(repr(PrivacyStatement(**GOOD, **long))) < 300
+
+
+def test_the_page_of_a_notebook_tells_what_the_text_does_and_escapes_it():
+    page = PrivacyStatement(**GOOD, **BUDGET | {"dataset": "<script>"})._repr_html_()
+    for part in ("proved, epsilon 0.5", GOOD["mechanism"], "operating system", "&lt;script&gt;"):
+        assert part in page
+    assert "<script" not in page
 
 
 def stated(epsilon, delta=0.0):
@@ -204,15 +225,15 @@ def test_a_guarantee_that_hides_next_to_nothing_says_so_and_stores_nothing_of_it
     assert (WEAK_EPSILON, WEAK_DELTA) == (20.0, 1e-4)
     for told in (stated(20.0), stated(20.0, 9.9e-5), stated(0.1)):
         assert told.warning == ""
-        assert "warning" not in repr(told)
+        assert "warning" not in str(told)
     for told, says in (
         (stated(20.000001), ["epsilon above 20 hides next to nothing", "exp(20.0001)-fold"]),
         (stated(1.0, 1e-4), ["delta from 0.0001 on", "a share of 0.0001 of them"]),
         (stated(35.0, 0.5), ["epsilon above 20", "delta from 0.0001 on"]),
     ):
-        lines = repr(told).splitlines()
+        lines = str(told).splitlines()
         assert lines[1].startswith("  warning     ")
-        shown = " ".join(repr(told).split())
+        shown = " ".join(str(told).split())
         assert all(words in told.warning and words in shown for words in says)
         assert "warning" not in told.to_dict()
         assert PrivacyStatement.from_json(told.to_json()) == told

@@ -43,7 +43,8 @@ def check_says_what_it_promises(case: Case, folder: Any) -> None:
     assert (told.ledger, told.source, told.proof) == (UNACCOUNTED, SYSTEM, "proved")
     assert 0 < told.epsilon <= 1.0
     assert told.delta <= case.arguments.get("delta", 0)
-    assert repr(told) in repr(release)
+    assert str(told) in str(release)
+    assert told.headline in repr(release)
 
 
 def check_insecure_noise_is_told(case: Case, folder: Any) -> None:

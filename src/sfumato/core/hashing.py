@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.core.canonical_keys import canonical_key, digits, plain_rows, without_point
+from sfumato.core.tables import described
 from sfumato.core.validation import whole
 from sfumato.errors import NullValueError
 from sfumato.kernels import hash as kernels
@@ -93,6 +94,9 @@ class KeyColumn:
             raise TypeError(f"{name}: integers and text are mixed; give one type of key.")
         self.kind = "" if not kinds else "integers" if kinds == {"integers"} else "text"
         self.size = sum(piece.size for piece in self.pieces)
+
+    def __repr__(self) -> str:
+        return described(self, size=self.size, kind=self.kind)
 
     def blocks(self, seed: int, rows: int = BLOCK) -> Iterator[tuple[int, np.ndarray]]:
         """Pairs of a start row and the hashes from there on; the array is reused by the next."""

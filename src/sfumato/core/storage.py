@@ -12,6 +12,7 @@ import numpy as np
 
 from sfumato.core import file_format
 from sfumato.core.file_format import SKETCH, Packed, Wording
+from sfumato.core.tables import described
 from sfumato.core.validation import Limit, whole
 from sfumato.errors import FormatError
 
@@ -115,8 +116,7 @@ class Stored:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        inside = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
-        return f"{type(self).__name__}({inside})"
+        return described(self, **self.parameters)
 
     def _set_parameters(self, **values: Any) -> None:
         for name, limit in self._limits.items():

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from sfumato.core.hashing import hash_column
 from sfumato.core.ids import as_ids, coded_integers, numbers
 from sfumato.core.row_values import ids_by_row, numbers_by_row, settled_ids
+from sfumato.core.tables import Page, Table, described
 from sfumato.core.validation import RandomState, one_of, renamed_arguments
 from sfumato.data import splits
 from sfumato.data.readers.base import ReadingReport
@@ -17,10 +18,11 @@ from sfumato.data.readers.base import ReadingReport
 __all__ = ["Coded", "Interactions", "as_ids", "item_seed"]
 
 ITEM_SEED = 0x5DEECE66D
+COUNTED = 1_000_000  # rows up to which a line says how many users and items there are
 INVALID = one_of(("refuse", "drop"))
 NO_USER, NO_ITEM = "the user is no id", "the item is no id"
 NO_RATING = "the rating is not a finite number"
-Ids: TypeAlias = np.ndarray | Any  # int64, or an Arrow dictionary of texts
+_HeldIds: TypeAlias = np.ndarray | Any  # int64, or an Arrow dictionary of texts
 
 
 def item_seed(seed: int) -> int:
@@ -29,15 +31,19 @@ def item_seed(seed: int) -> int:
 
 
 class Coded(NamedTuple):
-    """Ids as places in a list of those that occur, in the order of their first appearance."""
+    """_HeldIds as places in a list of those that occur, in the order of their first appearance."""
 
     user_codes: np.ndarray
     item_codes: np.ndarray
     user_ids: np.ndarray
     item_ids: np.ndarray
 
+    def __repr__(self) -> str:
+        sizes = len(self.user_codes), len(self.user_ids), len(self.item_ids)
+        return described(self, **dict(zip(("rows", "users", "items"), sizes, strict=True)))
 
-class Interactions:
+
+class Interactions(Page, Table):
     """Ratings that users gave to items, one a row, with or without the times.
 
     Guarantee: columns of one length; ratings are finite; ids are integers below 2**63 or texts. The
@@ -45,7 +51,8 @@ class Interactions:
     model says so when it needs rows. With invalid="drop", which is for what will be private, every
     row is read by itself: whatever one holds, the others stay as they are without it, and nothing
     is raised. 7, "7", 7.0 and "7.0" are then one id. What was dropped is in `report`, for the
-    curator: it tells of raw data and is no part of a release.
+    curator: it tells of raw data and is no part of a release. What is printed, also in a notebook,
+    has no rows; `to_pandas`, `to_polars` and `to_arrow` give them: user, item, rating, time.
     Parameters: users, items, integers or texts as NumPy, Arrow, pandas, polars or a list; ratings,
     numbers; times, numbers or dates (which become seconds since 1970), or None; invalid, "refuse"
     to raise for a row without user, item or finite rating and for ids of two types, "drop" to leave
@@ -53,7 +60,7 @@ class Interactions:
 
     >>> seen = Interactions(users=[7, 7, 8], items=["tea", "milk", "tea"], ratings=[5, 3, 4])
     >>> seen
-    Interactions(rows=3, times=False)
+    Interactions(rows=3, users=2, items=2, times=False)
     >>> seen.filter(seen.ratings > 3).items
     array(['tea', 'tea'], dtype=object)
     >>> seen.coded().item_codes
@@ -104,8 +111,8 @@ class Interactions:
 
     def _set(
         self,
-        users: Ids,
-        items: Ids,
+        users: _HeldIds,
+        items: _HeldIds,
         ratings: np.ndarray,
         times: np.ndarray | None,
         invalid: str = "refuse",
@@ -138,7 +145,17 @@ class Interactions:
         return int(self.ratings.size)
 
     def __repr__(self) -> str:
-        return f"Interactions(rows={len(self)}, times={self.times is not None})"
+        return described(self, **self._facts())
+
+    def _facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {"rows": len(self)}
+        if len(self) <= COUNTED or "coded" in self._cache:
+            facts |= {"users": len(self.coded().user_ids), "items": len(self.coded().item_ids)}
+        return {**facts, "times": self.times is not None}
+
+    def _columns(self) -> dict[str, Any]:
+        times = {} if self.times is None else {"time": self.times}
+        return {"user": self.users, "item": self.items, "rating": self.ratings, **times}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Interactions):
@@ -257,7 +274,7 @@ class Interactions:
         kept = {reason: count for reason, count in skipped.items() if count}
         return ReadingReport(left.size, int(left.sum()), 0, kept, clipped=int(beyond.sum()))
 
-    def _plain(self, name: str, ids: Ids) -> np.ndarray:
+    def _plain(self, name: str, ids: _HeldIds) -> np.ndarray:
         if isinstance(ids, np.ndarray):
             return ids
         if name not in self._cache:
@@ -277,7 +294,7 @@ def _check_lengths(columns: dict[str, Any]) -> None:
         raise ValueError(f"Interactions: the columns differ in length: {lengths}.")
 
 
-def _coded_text(ids: np.ndarray | pa.ChunkedArray) -> Ids:
+def _coded_text(ids: np.ndarray | pa.ChunkedArray) -> _HeldIds:
     """Texts once each, with a number a row."""
     if isinstance(ids, np.ndarray):
         return ids
@@ -285,7 +302,7 @@ def _coded_text(ids: np.ndarray | pa.ChunkedArray) -> Ids:
 
 
 def _written(ids: Any) -> Any:
-    """Ids as Arrow texts; integers as they are written."""
+    """_HeldIds as Arrow texts; integers as they are written."""
     if isinstance(ids, pa.DictionaryArray):
         ids = ids.dictionary_decode()
     return (pa.array(ids) if isinstance(ids, np.ndarray) else ids).cast(pa.large_string())
@@ -306,13 +323,13 @@ def _texts(array: pa.Array) -> np.ndarray:
     return np.asarray(array.to_numpy(zero_copy_only=False), dtype=object)
 
 
-def _take(ids: Ids, rows: np.ndarray) -> Ids:
+def _take(ids: _HeldIds, rows: np.ndarray) -> _HeldIds:
     if isinstance(ids, np.ndarray):
         return np.asarray(ids[rows])
     return pa.DictionaryArray.from_arrays(pa.array(_indices(ids)[rows]), ids.dictionary)
 
 
-def _codes(ids: Ids) -> tuple[np.ndarray, np.ndarray]:
+def _codes(ids: _HeldIds) -> tuple[np.ndarray, np.ndarray]:
     """Numbers in the order of first appearance, and the ids they stand for."""
     if isinstance(ids, np.ndarray):
         places, found = coded_integers(ids)

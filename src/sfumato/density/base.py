@@ -81,7 +81,7 @@ LIMITS: dict[str, Limit] = {
     "contributions": optional(whole(1, 2**31)),
     "release_id": _Anything(),
     "privacy": PRIVACY,
-    "random_state": RANDOM_STATE(),
+    "random_state": RANDOM_STATE,
 }
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.core.tables import described
 from sfumato.core.validation import flag, fraction
 from sfumato.privacy.release import Release
 from sfumato.privacy.statement import INSECURE, SYSTEM, PrivacyStatement
@@ -73,7 +74,10 @@ class CombinedRelease:
 
     def __repr__(self) -> str:
         kind = type(self.releases[0]).__name__
-        return f"CombinedRelease({len(self.releases)} x {kind})\n{self.statement!r}"
+        return described(self, self.statement.headline, releases=len(self.releases), of=kind)
+
+    def __str__(self) -> str:
+        return f"{self!r}\n{self.statement}"
 
 
 def combine(releases: Sequence[Release], *, disjoint: bool = False) -> CombinedRelease:

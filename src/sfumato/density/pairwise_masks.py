@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from sfumato.core.tables import described
 from sfumato.core.validation import whole
 from sfumato.density.noise_shares import NoisyShare
 
@@ -48,6 +49,10 @@ class SecretShares(NamedTuple):
     survivors: tuple[int, ...]
     self_masks: dict[int, int]
     pair_keys: dict[int, int]
+
+    def __repr__(self) -> str:  # a share of a secret is not printed
+        shares = {"self_masks": len(self.self_masks), "pair_keys": len(self.pair_keys)}
+        return described(self, survivors=self.survivors, **shares)
 
 
 class MaskingParty:
@@ -112,6 +117,9 @@ class MaskingParty:
         self._held: dict[int, tuple[int, int]] = {}
         self._least: int | None = None
         self._survivors: tuple[int, ...] | None = None
+
+    def __repr__(self) -> str:  # without keys and seed
+        return described(self, party=self.party, parties=self.parties, threshold=self.threshold)
 
     def send_secrets(self, keys: Mapping[int, bytes]) -> dict[int, bytes]:
         """The shares of this party's two secrets, encrypted for each other party of round 1.
@@ -349,6 +357,9 @@ class PairwiseMasks:
         self._group = [MaskingParty(each, parties, threshold) for each in range(self.parties)]
         self.keys = {each.party: each.public_key for each in self._group}
         self._mail = {each.party: each.send_secrets(self.keys) for each in self._group}
+
+    def __repr__(self) -> str:
+        return described(self, parties=self.parties, threshold=self.threshold)
 
     def hide(self, share: NoisyShare) -> NoisyShare:
         """One party's share under its masks: round 3."""

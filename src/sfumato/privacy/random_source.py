@@ -30,6 +30,9 @@ class _Counter:
         view = memoryview(out.view(np.uint8).reshape(-1))  # type: ignore[arg-type]
         self._stream.update_into(bytes(len(view)), view)
 
+    def __repr__(self) -> str:  # a seed or key would give the noise away
+        return f"{type(self).__name__}({stated(self)})"
+
 
 class SystemSource(_Counter):
     """Bits that nobody can compute again: key and start come from the operating system.

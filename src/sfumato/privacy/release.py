@@ -13,6 +13,7 @@ import numpy as np
 
 from sfumato.core.file_format import Packed
 from sfumato.core.storage import Stored
+from sfumato.core.tables import described
 from sfumato.core.validation import between, one_of, positive, whole
 from sfumato.privacy.accounting.losses import RELATIONS, Loss
 from sfumato.privacy.parameters import ClonedLedger, Privacy, asked_for, check_payer
@@ -116,7 +117,10 @@ class Release(Stored):
     __hash__ = None
 
     def __repr__(self) -> str:
-        return f"{super().__repr__()}\n{self.statement!r}"
+        return described(self, self.statement.headline, **self.parameters)
+
+    def __str__(self) -> str:
+        return f"{super().__repr__()}\n{self.statement}"
 
     def _state(self) -> dict[str, Any]:
         return {"statement": self.statement.to_dict()}

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from decimal import ROUND_CEILING, Context
 from typing import Any, Self
 
+from sfumato.core.tables import Page
 from sfumato.core.validation import DELTA, checked, one_of, positive, whole
 from sfumato.privacy.accounting.losses import RELATIONS, Loss
 
@@ -28,8 +29,8 @@ WEAK_DELTA = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class PrivacyStatement:
-    """What a release promises. It travels inside the release and is printed by repr.
+class PrivacyStatement(Page):
+    """What a release promises. It travels inside the release; `print` writes all of it.
 
     unit, whose presence is hidden; relation, of neighbouring data; mechanism, a sentence, and
     `loss`, its description that composes; epsilon and delta; proof, "proved" (of the code that
@@ -118,8 +119,23 @@ class PrivacyStatement:
     def from_json(cls, text: str) -> Self:
         return cls.from_dict(json.loads(text))
 
-    def __repr__(self) -> str:
+    @property
+    def headline(self) -> str:
+        """Proved, measured or NOT PRIVATE; epsilon and delta, rounded up; whether they are weak."""
         cost = f"epsilon {_up(self.epsilon)}" + (f", delta {_up(self.delta)}" if self.delta else "")
+        weak = ", hides next to nothing" if self.warning else ""
+        return f"{'NOT PRIVATE' if self.insecure else self.proof}, {cost}{weak}"
+
+    def __repr__(self) -> str:
+        hides = f"one {self.unit}{self._events()} ({self.relation})"
+        paid = UNACCOUNTED if self.ledger == UNACCOUNTED else f"data set {self.dataset!r:.60}"
+        return f"PrivacyStatement({self.headline}; {hides}; {paid})"
+
+    def __str__(self) -> str:
+        lines = [_hanging(name, text) for name, text in self._lines().items()]
+        return "\n".join([f"PrivacyStatement: {self.headline}", *lines])
+
+    def _lines(self) -> dict[str, str]:
         told = {
             "warning": self.warning,
             "hides": f"one {self.unit}{self._events()} ({self.relation})",
@@ -129,9 +145,10 @@ class PrivacyStatement:
             "budget": self._budget(),
             "audit": self.audit,
         }
-        first = f"PrivacyStatement: {'NOT PRIVATE' if self.insecure else self.proof}, {cost}"
-        lines = [_hanging(name, text) for name, text in told.items() if text]
-        return "\n".join([first, *lines])
+        return {name: text for name, text in told.items() if text}
+
+    def _facts(self) -> dict[str, str]:
+        return {"promise": self.headline, **self._lines()}
 
     def _events(self) -> str:
         return f" of at most {self.contributions} events" if self.contributions > 1 else ""

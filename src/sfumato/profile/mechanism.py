@@ -13,6 +13,7 @@ import numpy as np
 
 from sfumato.core.hashing import hash_column
 from sfumato.core.ids import id_arrays, is_one, texts
+from sfumato.core.tables import described
 from sfumato.core.validation import Limit, whole
 from sfumato.data.interactions import Interactions
 from sfumato.privacy.parameters import spread
@@ -145,8 +146,7 @@ class ProfileMechanism(Generic[R]):
         return {name: getattr(self, name) for name in self.LIMITS}
 
     def __repr__(self) -> str:
-        inside = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
-        return f"{type(self).__name__}({inside})"
+        return described(self, **self.parameters)
 
     def __len__(self) -> int:
         """How many users were fed so far."""

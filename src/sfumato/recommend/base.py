@@ -23,6 +23,7 @@ from sfumato.core.file_format import (
 )
 from sfumato.core.ids import kind_of
 from sfumato.core.storage import REGISTRIES, Cells, read
+from sfumato.core.tables import described
 from sfumato.core.validation import Limit, optional
 from sfumato.data.interactions import Interactions
 from sfumato.errors import ModelFormatError, NotFittedError, ParameterError
@@ -130,8 +131,7 @@ class Parameters:
         return self
 
     def __repr__(self) -> str:
-        inside = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
-        return f"{type(self).__name__}({inside})"
+        return described(self, **self.get_params())
 
     def _limited(self) -> dict[str, Any]:
         """The parameters in their plain types, or ValueError naming the first that is wrong."""

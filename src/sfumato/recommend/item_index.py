@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from sfumato.core.ids import places
+from sfumato.core.tables import described
 from sfumato.core.validation import one_of, optional, whole
 from sfumato.data.interactions import Interactions
 from sfumato.errors import StaleIndexError
@@ -289,6 +290,10 @@ class ItemIndex:
         self._items: CodeSearch | Tables = (
             CodeSearch(self, items) if kind == "codes" else Tables(self, items)
         )
+
+    def __repr__(self) -> str:
+        facts = {name: getattr(self, name) for name in LIMITS}
+        return described(self, **facts, model=type(self._model).__name__, stale=self.stale)
 
     @property
     def stale(self) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.core.tables import Table, described
 from sfumato.core.validation import flag, positive, whole
 
 __all__ = ["GRIDS", "Trial", "TrialLog", "Tuned", "search_header", "tune"]
@@ -60,6 +61,9 @@ class TrialLog:
                 file.truncate(len(whole_lines))
         for number, line in enumerate(whole_lines.splitlines()[1:], start=2):
             self._read(number, line)
+
+    def __repr__(self) -> str:
+        return described(self, path=str(self.path), trials=len(self._found))
 
     def found(self, parameters: Mapping[str, float]) -> dict[str, Any] | None:
         """The error and the seconds of a trial that was done before, or None."""
@@ -145,7 +149,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Tuned:
+class Tuned(Table):
     """What a search found: the best parameters, their error, all trials in order, and a model.
 
     The model has the best parameters and is fitted on the training set if `refit` was asked for.
@@ -155,6 +159,18 @@ class Tuned:
     rmse: float
     trials: tuple[Trial, ...]
     model: Any
+
+    def __repr__(self) -> str:
+        return described(self, parameters=self.parameters, rmse=self.rmse, trials=len(self.trials))
+
+    def _columns(self) -> dict[str, Any]:
+        """A row a trial: its stage, the parameters that were tried, its error and its seconds."""
+        names = list(dict.fromkeys(name for each in self.trials for name in each.parameters))
+        tried = {name: [each.parameters.get(name) for each in self.trials] for name in names}
+        stage, rmse, seconds = (
+            [getattr(each, name) for each in self.trials] for name in ("stage", "rmse", "seconds")
+        )
+        return {"stage": stage, **tried, "rmse": rmse, "seconds": seconds}
 
 
 def tune(

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.core.tables import described
 from sfumato.core.validation import optional, whole
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.random_source import InsecureSeededSource, Source, SystemSource
@@ -58,6 +59,11 @@ class ReportEncoder:
         self._keys = None if secret is None else ClientKeys(_secret(secret), scheme.line())
         self._drawn, self._permanent = _source(seed, "cohort"), _source(seed, "permanent")
         self._fresh, self._ids = _source(seed, "fresh"), _source(seed, "id")
+
+    def __repr__(self) -> str:  # without secret and seed
+        clients = "many" if self._keys is None else "one, by its secret"
+        noise = {} if self._seed is None else {"noise": INSECURE}
+        return described(self, scheme=self.scheme, clients=clients, **noise)
 
     @property
     def cohort(self) -> int:

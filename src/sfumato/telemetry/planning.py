@@ -13,6 +13,7 @@ from typing import Any
 
 from scipy import stats
 
+from sfumato.core.tables import Table, described
 from sfumato.core.validation import flag, fraction, positive, whole
 from sfumato.telemetry.reports.reports import ID_BYTES
 from sfumato.telemetry.schemes.base import Scheme
@@ -184,7 +185,7 @@ class PlanRow:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Table):
     """Schemes compared for so many reports, with a recommendation and why."""
 
     n_reports: int
@@ -196,6 +197,14 @@ class Plan:
     rows: tuple[PlanRow, ...]
     recommended: PlanRow
     why: str
+
+    def __repr__(self) -> str:
+        asked = {"n_reports": self.n_reports, "epsilon": self.epsilon, "known": self.known}
+        sizes = {"dictionary_size": self.dictionary_size, "rows": len(self.rows)}
+        return described(self, **asked, **sizes, recommended=self.recommended.name)
+
+    def _columns(self) -> dict[str, Any]:
+        return {name: [getattr(row, name) for row in self.rows] for name in _COLUMNS}
 
     def to_json(self) -> str:
         """The plan as JSON; a standard error that would be infinite is null."""
@@ -218,6 +227,8 @@ class Plan:
         lines = [title, head, *(_row_line(row) for row in self.rows), LEGEND]
         return "\n".join([*lines, f"Recommended: {self.recommended.name}. {self.why}"])
 
+
+_COLUMNS = [each.name for each in fields(PlanRow) if each.name != "scheme"]
 
 LIMITS: dict[str, Any] = {
     "n_reports": whole(1, 2**53),

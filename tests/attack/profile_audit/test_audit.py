@@ -80,7 +80,8 @@ def test_the_sentence_tells_what_was_measured(found):
         assert words in found.sentence
     size = round(found.mean_size)
     assert f"profile of mean size, {size}, it hides only at epsilon {4 * size}" in found.promise
-    assert found.sentence in repr(found)
+    assert found.sentence in str(found)
+    assert f"recovers {here.recovery:.1%}" in repr(found)
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,8 @@ def test_it_is_said_that_raw_data_decided():
             "choose on public or earlier data",
         ):
             assert words in found.sentence
-            assert words in repr(found)
+            assert words in str(found)
+        assert "chosen by looking at raw profiles" in repr(found)
         assert found.to_dict()["depends_on_raw_data"] is True
     assert "raw" not in chosen("test", Curve(0, low=0.6), 0.5, 64, None).sentence
 

@@ -67,7 +67,8 @@ def test_every_mechanism_releases_and_its_answer_survives_bytes(case):
     assert again == told
     assert again.statement == told.statement
     np.testing.assert_array_equal(again.value, told.value)
-    assert "PrivacyStatement" in repr(told)
+    assert str(told.statement) in str(told)
+    assert told.statement.headline in repr(told)
     run = case.mechanism.run(case.neighbours[0], source=InsecureSeededSource(2))
     np.testing.assert_array_equal(run, told.value)
 

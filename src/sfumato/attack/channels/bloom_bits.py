@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.attack.channels.profile_size import SIGMAS, Sizes, release_sizes
+from sfumato.core.tables import described
 from sfumato.kernels.attack import belief_propagation as propagate
 from sfumato.kernels.attack import gibbs_bloom as gibbs_bits
 
@@ -75,6 +76,11 @@ class BitChannel:
         self._starts, self._places = _distinct(np.asarray(positions, np.int32))
         self.items, self.flip = self._starts.size - 1, max(float(flip), LEAST_FLIP)
         self._given = sizes
+
+    def __repr__(self) -> str:
+        return described(
+            self, users=self.users, items=self.items, bits=self._length, flip=self.flip
+        )
 
     @classmethod
     def of_release(cls, released: Any, items: np.ndarray) -> "BitChannel":

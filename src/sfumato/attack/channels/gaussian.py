@@ -11,6 +11,7 @@ from scipy.special import log_ndtr, ndtri_exp
 
 from sfumato.attack.channels.profile_size import SIGMAS, Sizes, release_sizes
 from sfumato.attack.numerics import Factor, sigmoid
+from sfumato.core.tables import described
 from sfumato.kernels.attack import gibbs_gaussian as gibbs_vectors
 from sfumato.kernels.attack.gibbs import BLOCK
 
@@ -43,6 +44,9 @@ class VectorChannel:
         self.users, self.items = len(self._vectors), len(self._codes)
         self._noise = max((float(sigma) / scale) ** 2, LEAST_NOISE)
         self._given = sizes
+
+    def __repr__(self) -> str:
+        return described(self, users=self.users, items=self.items, dimensions=self._codes.shape[1])
 
     @classmethod
     def of_release(cls, released: Any, items: np.ndarray) -> "VectorChannel":
@@ -191,6 +195,9 @@ class SignChannel:
         self._noise = max((float(sigma) / scale) ** 2, LEAST_NOISE)
         nothing = np.full(self.users, np.inf)
         self.sizes = sizes or Sizes(np.full(self.users, np.nan), nothing, nothing)
+
+    def __repr__(self) -> str:
+        return described(self, users=self.users, items=self.items, dimensions=self._codes.shape[1])
 
     @classmethod
     def of_release(cls, released: Any, items: np.ndarray) -> "SignChannel":

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.attack.channels.profile_size import SIGMAS, Sizes, release_sizes
+from sfumato.core.tables import described
 from sfumato.kernels.attack import belief_propagation as propagate
 from sfumato.kernels.attack import gibbs_min_hash as gibbs_symbols
 
@@ -47,6 +48,9 @@ class SymbolChannel:
         self.items, self._empty, self._given = places.size, int(empty), sizes
         self._wrong = max(float(chance), LEAST_CHANCE)
         self._right = 1 - self._wrong * self._empty
+
+    def __repr__(self) -> str:
+        return described(self, users=self.users, items=self.items, bins=self._bins)
 
     @classmethod
     def of_release(cls, released: Any, items: np.ndarray) -> "SymbolChannel":

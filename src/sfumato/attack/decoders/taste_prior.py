@@ -6,6 +6,7 @@ import numpy as np
 
 from sfumato.attack.numerics import LEAST, Factor, sigmoid
 from sfumato.attack.profile_audit.ground_truth import truth_matrix
+from sfumato.core.tables import described
 from sfumato.core.validation import positive, whole
 from sfumato.data.interactions import Interactions
 
@@ -35,6 +36,9 @@ class TastePrior:
 
     def __len__(self) -> int:
         return int(self.bias.size)
+
+    def __repr__(self) -> str:
+        return described(self, items=len(self), traits=self.directions.shape[1])
 
     def log_odds(self, ratios: np.ndarray, rows: slice) -> np.ndarray:
         """Log odds of each item for users whose release gives all items these likelihood ratios.

@@ -9,6 +9,7 @@ import numpy as np
 
 from sfumato.attack.leakage.measured import MeasuredInformation, measured_information
 from sfumato.attack.leakage.symbol_bounds import profile_information
+from sfumato.core.tables import Page
 from sfumato.privacy.accounting import pld
 from sfumato.privacy.accounting.composition import delta_at
 from sfumato.privacy.accounting.losses import Approximate, Loss, Pure, Sampled
@@ -31,7 +32,7 @@ CERTAIN = -40.0  # log of a doubt that no float tells from none
 
 
 @dataclass(frozen=True)
-class Information:
+class Information(Page):
     """What a release tells about whether one unit is in the data.
 
     nats: for an attacker to whom that is a fair coin; capacity: for the one whom the release tells
@@ -48,6 +49,9 @@ class Information:
 
     def to_dict(self) -> dict[str, Any]:
         """The figures as plain JSON values."""
+        return asdict(self)
+
+    def _facts(self) -> dict[str, Any]:
         return asdict(self)
 
     def __repr__(self) -> str:

@@ -14,6 +14,7 @@ from sfumato.attack.mechanism_audit.lower_bounds import (
     rate_bounds,
     separation,
 )
+from sfumato.core.tables import Page
 from sfumato.core.validation import between, fraction, whole
 from sfumato.privacy.accounting.losses import Approximate, GaussianNoise, Loss, as_loss
 from sfumato.privacy.random_source import Source
@@ -28,7 +29,7 @@ DELTA = 1e-6  # where a loss without pure epsilon is looked at, unless told
 
 
 @dataclass(frozen=True, repr=False)
-class Audit:
+class Audit(Page):
     """What an audit measured, beside what was claimed; for the curator, of no private data.
 
     epsilon: the lower bound, at this delta and confidence; claimed: that of the mechanism at delta;
@@ -56,6 +57,9 @@ class Audit:
     def to_dict(self) -> dict[str, Any]:
         """The audit as plain JSON values."""
         return {**asdict(self), "passed": self.passed}
+
+    def _facts(self) -> dict[str, Any]:
+        return self.to_dict()
 
     def __repr__(self) -> str:
         verdict = "passed" if self.passed else "FAILED"

@@ -20,6 +20,7 @@ from sfumato.attack.membership.likelihood_ratio import (
 )
 from sfumato.attack.membership.records import LEAST, Records, Sides, look
 from sfumato.attack.numerics import binary_divergence
+from sfumato.core.tables import Table
 from sfumato.core.validation import (
     RANDOM_STATE,
     Limit,
@@ -212,6 +213,10 @@ class Attack(RocCurve):
     epsilon: LowerBound
     auc_by_activity: tuple[Rate | None, ...]
 
+    def __repr__(self) -> str:
+        rows = f"members={self.members}, others={self.others}"
+        return f"Attack(auc={self.auc!r}, advantage={self.advantage!r}, {self.epsilon!r}, {rows})"
+
     def to_dict(self) -> dict[str, Any]:
         """The figures as plain JSON values."""
         epsilon = {**self.epsilon.to_dict(), "relation": "replace"}
@@ -221,7 +226,7 @@ class Attack(RocCurve):
 
 
 @dataclass(frozen=True, repr=False)
-class MembershipInference:
+class MembershipInference(Table):
     """Attacks by name, for the curator: they are computed from raw data and are no release.
 
     auc: of the attack that tells most; epsilon: the largest lower bound of all.
@@ -248,6 +253,23 @@ class MembershipInference:
         return {"strongest": self.strongest, "attacks": attacks}
 
     def __repr__(self) -> str:
+        best = f"strongest {self.strongest!r}, AUC {self.auc:.4g}, {self.epsilon!r}"
+        return f"MembershipInference({len(self.attacks)} attacks, {best})"
+
+    def _columns(self) -> dict[str, Any]:
+        """A row an attack: area under its curve, members found at 0.1 % false alarms, epsilon."""
+        found = list(self.attacks.values())
+        return {
+            "attack": list(self.attacks),
+            "auc": [float(each.auc) for each in found],
+            "auc_low": [each.auc.low for each in found],
+            "auc_high": [each.auc.high for each in found],
+            "tpr": [float(each.tpr[0.001]) for each in found],
+            "epsilon": [each.epsilon.epsilon for each in found],
+            "knows": [each.knows for each in found],
+        }
+
+    def __str__(self) -> str:
         lines = [
             f"  {name:<24} AUC {attack.auc!r}, TPR at 0.1 % FPR {attack.tpr[0.001]!r}"
             for name, attack in self.attacks.items()

@@ -13,6 +13,7 @@ from sfumato.attack.membership.divergence import KLDivergence, kl_divergence
 from sfumato.attack.membership.inference import MembershipInference, checked_settings, inferred
 from sfumato.attack.membership.records import Quarter, Sides, quarters
 from sfumato.attack.report.html import AUDIENCE, write
+from sfumato.core.tables import Page
 from sfumato.core.validation import RandomState
 from sfumato.data.interactions import Interactions
 from sfumato.privacy.statement import PrivacyStatement
@@ -25,7 +26,7 @@ EVERYTHING = "the whole file"
 
 
 @dataclass(frozen=True, repr=False)
-class ModelAudit:
+class ModelAudit(Page):
     """What attacks found out about a model; for the curator, since it is computed from raw data.
 
     model: its kind; rows: how many of train and test were looked at, and how many of pairs on both
@@ -85,11 +86,30 @@ class ModelAudit:
         told = self.to_dict()
         write(path, page(told, figure_png(told)).encode())
 
+    def _headline(self) -> str:
+        errors = f"RMSE {self.rmse['train']:.4f} on train, {self.rmse['test']:.4f} on test"
+        return f"ModelAudit of {self.model} ({AUDIENCE}): {errors}"
+
     def __repr__(self) -> str:
-        return (
-            f"ModelAudit of {self.model} ({AUDIENCE}): RMSE {self.rmse['train']:.4f} on train, "
-            f"{self.rmse['test']:.4f} on test\n  {self.divergence!r}\n  {self.membership!r}"
-        )
+        refuted = "; its statement is REFUTED" if self.refuted else ""
+        found = f"membership AUC {self.membership.auc:.4g}, {self.membership.epsilon!r}"
+        return f"{self._headline()}; {found}{refuted}"
+
+    def __str__(self) -> str:
+        return f"{self._headline()}\n  {self.divergence!r}\n  {self.membership}"
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "audience": AUDIENCE,
+            "rows": ", ".join(f"{name} {count:,}" for name, count in self.rows.items()),
+            "RMSE": ", ".join(f"{name} {value:.4f}" for name, value in self.rmse.items()),
+            "divergence": repr(self.divergence),
+            **{name: f"AUC {each.auc!r}" for name, each in self.membership.attacks.items()},
+            "epsilon measured": repr(self.membership.epsilon),
+            "epsilon claimed": self.claimed and f"{self.claimed[0]:.4g}",
+            "refuted": self.refuted,
+        }
 
 
 def audit_model(

@@ -9,6 +9,7 @@ from typing import Any
 from sfumato.attack.profile_audit.epsilon_choice import LARGEST, EpsilonChoice, Progress, chosen
 from sfumato.attack.profile_audit.scenario import POPULARITY, AttackSettings, Point, Scenario
 from sfumato.attack.report.html import AUDIENCE, write
+from sfumato.core.tables import Table
 from sfumato.core.validation import RandomState, positive, renamed_arguments
 from sfumato.data.interactions import Interactions
 
@@ -20,7 +21,7 @@ FAR = 1.9  # times epsilon: another that is worth telling
 
 
 @dataclass(frozen=True, repr=False)
-class ProfileAudit:
+class ProfileAudit(Table):
     """What attacks recover of released profiles; for the curator, since raw data was looked at.
 
     mechanism: its kind and parameters; epsilon: the one that was asked for or chosen; points: what
@@ -128,7 +129,27 @@ class ProfileAudit:
         write(path, self.files()["html"])
 
     def __repr__(self) -> str:
+        found = (
+            f"recovers {self.recovery:.1%} of a typical profile, popularity {self.popularity:.1%}"
+        )
+        what = f"{self.mechanism['kind']} at epsilon {self.epsilon:.3g}"
+        return f"ProfileAudit of {what} ({AUDIENCE}): the best attack {found}"
+
+    def __str__(self) -> str:
         return f"ProfileAudit of {self.mechanism['kind']} ({AUDIENCE}): {self.sentence}"
+
+    def _columns(self) -> dict[str, Any]:
+        """A row an epsilon: what is recovered there, by which attack, and what is still found."""
+        names = [
+            "epsilon",
+            "delta",
+            "profile_epsilon",
+            "recovery",
+            "by_popularity",
+            "strongest",
+            "utility",
+        ]
+        return {name: [getattr(point, name) for point in self.points] for name in names}
 
 
 @renamed_arguments(k="n")

@@ -9,6 +9,7 @@ import numpy as np
 
 from sfumato.attack.profile_audit.scenario import AttackSettings, Point, Scenario
 from sfumato.attack.report.html import AUDIENCE
+from sfumato.core.tables import Table
 from sfumato.core.validation import RandomState, fraction, positive, renamed_arguments
 from sfumato.data.interactions import Interactions
 
@@ -33,7 +34,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, repr=False)
-class EpsilonChoice:
+class EpsilonChoice(Table):
     """An epsilon for profiles, chosen by attacks on raw data: for the curator, not a release.
 
     No guarantee of a release covers it: one row of the raw data can move it to another value of the
@@ -89,7 +90,19 @@ class EpsilonChoice:
         return {**raw, "sentence": self.sentence, **told, "tried": tried}
 
     def __repr__(self) -> str:
+        found = "no epsilon" if self.epsilon is None else f"epsilon {self.epsilon:.3g}"
+        between = f"({self.low:.3g} to {self.high:.3g})"
+        at = f"recovery at or below {self.max_recovery:.0%}"
+        how = "chosen by looking at raw profiles"
+        return f"EpsilonChoice ({AUDIENCE}): {found} {between} keeps {at}; {how}"
+
+    def __str__(self) -> str:
         return f"EpsilonChoice ({AUDIENCE}): {self.sentence}"
+
+    def _columns(self) -> dict[str, Any]:
+        """A row an epsilon that was attacked, with the share that was recovered."""
+        epsilons, shares = ([pair[side] for pair in self.tried] for side in (0, 1))
+        return {"epsilon": epsilons, "recovery": shares}
 
 
 @renamed_arguments(k="n")

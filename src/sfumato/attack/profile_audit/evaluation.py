@@ -194,6 +194,12 @@ class Reconstruction:
     users: int
     cosines: np.ndarray = field(repr=False, compare=False)
 
+    def __repr__(self) -> str:
+        cosine = f"cosine={self.cosine:.4g} +- {self.cosine_error:.2g}"
+        found = f"precision={self.precision:.4g}, recall={self.recall:.4g}"
+        average = f"average_precision={self.average_precision:.4g} at {self.ranks} ranks"
+        return f"Reconstruction({cosine}, {found}, {average}, users={self.users})"
+
     @property
     def privacy(self) -> float:
         """1 - cosine: what 3.5.4 calls privacy, under the attack that was made."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sfumato.core.ids import ids_of, places_by_text, unique
+from sfumato.core.tables import described
 from sfumato.data.interactions import Interactions
 
 __all__ = [
@@ -82,6 +83,11 @@ class GroundTruth(NamedTuple):
     present: np.ndarray
     outside: np.ndarray
 
+    def __repr__(self) -> str:
+        return described(
+            self, **dict(zip(("users", "candidates"), self.present.shape, strict=True))
+        )
+
     @property
     def sizes(self) -> np.ndarray:
         """The items of each profile, candidates or not."""
@@ -99,6 +105,9 @@ class SizePrior:
 
     sizes: np.ndarray
     chances: np.ndarray
+
+    def __repr__(self) -> str:
+        return f"SizePrior(mean={self.mean:.6g}, sizes={self.sizes.size})"
 
     @property
     def mean(self) -> float:

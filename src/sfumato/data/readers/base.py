@@ -41,7 +41,7 @@ class Piece:
 
     name: str
     first_row: int
-    open: Callable[[Reading], Iterator[pa.RecordBatch]]
+    open: Callable[[Reading], Iterator[pa.RecordBatch]] = field(repr=False)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.core.tables import described
 from sfumato.core.validation import whole
 from sfumato.data.readers import arrow, text_files
 from sfumato.data.readers.base import BATCH_ROWS, Piece, Reading, SourceLayout
@@ -76,6 +77,10 @@ class Batches:
     reading: Reading
     text: frozenset[str] = frozenset()
     skip_nulls: bool = False
+
+    def __repr__(self) -> str:
+        sizes = {"pieces": len(self.pieces), "rows": self.rows}
+        return described(self, columns=self.columns, **sizes, reading=self.reading)
 
     @property
     def pieces(self) -> list[Piece]:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Self
 
+from sfumato.core.tables import described
 from sfumato.core.validation import between, one_of, whole
 from sfumato.privacy.accounting import composition
 from sfumato.privacy.accounting.losses import RELATIONS, Loss, as_loss
@@ -46,6 +47,10 @@ class Accountant:
         self._branches: list[Counter[Loss]] = [Counter()]
         self._epsilons: list[tuple[float, float]] = []  # answers, which later ones stay above
         self._deltas: list[tuple[float, float]] = []
+
+    def __repr__(self) -> str:
+        composed = max(branch.total() for branch in self._branches)
+        return described(self, method=self.method, relation=self.relation, losses=composed)
 
     def compose(self, loss: Any, count: int = 1) -> Self:
         """Add a loss, or a plain epsilon or (epsilon, delta), so many times."""

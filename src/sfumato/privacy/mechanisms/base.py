@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sfumato.core.integer_columns import LARGEST
+from sfumato.core.tables import described
 from sfumato.core.validation import checked, one_of, whole
 from sfumato.errors import FormatError
 from sfumato.privacy.accounting.losses import RELATIONS, Loss
@@ -38,7 +39,10 @@ class Answer:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"Answer: {self.value!r}\n{self.statement!r}"
+        return described(self, self.statement.headline, value=self.value)
+
+    def __str__(self) -> str:
+        return f"Answer: {self.value!r}\n{self.statement}"
 
     def to_bytes(self) -> bytes:
         """The answer as JSON: version, value, its type, statement."""

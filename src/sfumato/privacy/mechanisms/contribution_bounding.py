@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.core.hashing import BLOCK, KeyColumn, hash_column
+from sfumato.core.tables import described
 from sfumato.core.validation import one_of, whole
 from sfumato.kernels import contribution_bounding as kernels
 
@@ -77,6 +78,9 @@ class _Bound:
         self.per_user = MOST.check(owner, "per_user", per_user)
         limit = self.per_user if per_item is None else per_item
         self.per_item = MOST.check(owner, "per_item", limit)
+
+    def __repr__(self) -> str:
+        return described(self, per_user=self.per_user, per_item=self.per_item)
 
     def distance(self, unit: str) -> int:
         """How many kept events change with one unit more or less: 2 for an event, else per_user."""

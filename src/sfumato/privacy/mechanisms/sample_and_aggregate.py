@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 
 from sfumato.core.hashing import KeyColumn
 from sfumato.core.row_values import numbers_of
+from sfumato.core.tables import described
 from sfumato.core.validation import number, one_of, rational, whole
 from sfumato.privacy.accounting.losses import LaplaceNoise, Loss
 from sfumato.privacy.mechanisms.base import Mechanism
@@ -61,6 +62,9 @@ class SampleAndAggregate(Mechanism):
         "step": rational,
         "aggregate": one_of(("mean", "median")),
     }
+
+    def __repr__(self) -> str:
+        return described(self, **{each.name: getattr(self, each.name) for each in fields(self)})
 
     def __post_init__(self) -> None:
         super().__post_init__()

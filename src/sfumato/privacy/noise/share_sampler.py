@@ -115,6 +115,9 @@ class ShareSource:
         self.insecure = stated(source) == INSECURE
         self._source = source or SystemSource()
 
+    def __repr__(self) -> str:
+        return f"ShareSource(of={self.of}, source={self._source!r})"
+
     def fill(self, out: np.ndarray) -> None:
         self._source.fill(out)
 

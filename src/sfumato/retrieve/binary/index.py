@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from sfumato.core.tables import described
 from sfumato.core.validation import flag, one_of, optional, whole
 from sfumato.errors import ParameterError
 from sfumato.retrieve.binary.search import SearchPlan, check_answers, padding, search
@@ -284,7 +285,7 @@ class BinaryIndex:
         return made.nbytes_per_vector + computed + kept
 
     def __repr__(self) -> str:
-        return f"{OWNER}({', '.join(f'{name}={getattr(self, name)!r}' for name in PARAMETERS)})"
+        return described(self, **{name: getattr(self, name) for name in PARAMETERS}, size=len(self))
 
     @property
     def _held(self) -> Held:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from sfumato.core.tables import described
 from sfumato.core.validation import Limit, flag, one_of, optional, whole
 from sfumato.kernels.retrieve import sign_codes as sides
 from sfumato.retrieve.encoders.linear import Basis, Batch, batches, frame, matrix
@@ -70,6 +71,9 @@ class Codes(NamedTuple):
     words: np.ndarray
     factors: np.ndarray
     short: np.ndarray | None
+
+    def __repr__(self) -> str:
+        return described(self, **self._asdict())
 
 
 class CodeEncoder:

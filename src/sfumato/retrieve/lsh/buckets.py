@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from sfumato.core.hashing import hash_column
+from sfumato.core.tables import described
 from sfumato.core.validation import whole
 from sfumato.kernels.retrieve import bucket_tables as kernels
 from sfumato.sketch.base import SEED
@@ -69,6 +70,9 @@ class Buckets:
         buckets = cls(tables)
         buckets.count, buckets.runs = count, runs
         return buckets
+
+    def __repr__(self) -> str:
+        return described(self, tables=self.tables, count=self.count)
 
     @property
     def nbytes(self) -> int:

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from sfumato.core.tables import described
 from sfumato.core.validation import (
     flag,
     fraction,
@@ -141,6 +142,9 @@ class LshIndex:
 
     def __len__(self) -> int:
         return 0 if self._now is None else self._now.living
+
+    def __repr__(self) -> str:
+        return described(self, **self.parameters, size=len(self))
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ EXACT = 53  # bits of the whole numbers that a float holds
 LARGEST = 4  # bits before the point of a direction's numbers; beyond 16 with p < 1e-56
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Angular(Family):
     """Vectors by their angle alone, whatever their length.
 

@@ -12,6 +12,7 @@ import numpy as np
 from sfumato.core.arrays import matrix_of
 from sfumato.core.hashing import hash_column
 from sfumato.core.ids import plain_numbers
+from sfumato.core.tables import described
 from sfumato.core.validation import Limit
 from sfumato.errors import ParameterError
 
@@ -81,6 +82,10 @@ class Family:
         super().__init_subclass__()
         if cls.name:
             Family.KINDS[cls.name] = cls
+
+    def __repr__(self) -> str:
+        names = [each.name for each in fields(self)]  # type: ignore[arg-type]
+        return described(self, **{name: getattr(self, name) for name in names})
 
     @property
     def dimension(self) -> int:

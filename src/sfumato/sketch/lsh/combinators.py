@@ -85,7 +85,7 @@ class _Product(Family):
         return number
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ProductKernel(_Pair, _Product):
     """AND: points collide where they do in a and in b, whose hashes are independent.
 
@@ -106,7 +106,7 @@ class ProductKernel(_Pair, _Product):
         return [self.a, self.b]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PowerKernel(_Product):
     """AND of one family with itself: points collide where they do in `times` independent hashes.
 
@@ -228,7 +228,7 @@ class _Shared(Sum):
             start += rows
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class WeightedSum(_Shared):
     """w_1 a_1 + w_2 a_2 + ...: kernels of several kinds or bandwidths, with public weights.
 
@@ -255,7 +255,7 @@ class WeightedSum(_Shared):
         return tuple(self.terms)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MixtureKernel(_Pair, _Shared):
     """OR: a + b - a b, the chance that of two independent hashes, of a and of b, one collides.
 

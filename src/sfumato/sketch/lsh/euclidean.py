@@ -23,7 +23,7 @@ FINE = 8  # bits of a bucket's width, at least
 FARTHEST = {2: 2.0**3, 1: 2.0**20}  # entries of lines; those of Cauchy pass it once in 2**20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Euclidean(Family):
     """Buckets of a random line: k(x, q) is the chance that a bucket holds both.
 

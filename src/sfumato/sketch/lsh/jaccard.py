@@ -16,7 +16,7 @@ from sfumato.sketch.similarity.token_sets import Sets, jaccard, jaccard_sums, se
 __all__ = ["Jaccard"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Jaccard(Family):
     """Sets by the share of members that they have in common.
 

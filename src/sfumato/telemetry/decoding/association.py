@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from scipy.stats import norm
 
+from sfumato.core.tables import Table, described
 from sfumato.core.validation import flag, fraction
 from sfumato.telemetry.decoding.contingency import (
     Independence,
@@ -53,7 +53,7 @@ class Marginal:
 
 
 @dataclass(frozen=True, eq=False)
-class AssociationResult:
+class AssociationResult(Table):
     """How many clients have each pair of values, a cell of the table a row.
 
     Guarantee: intervals cover the count among the clients that reported at the rate 1 - level, as
@@ -96,9 +96,12 @@ class AssociationResult:
             raise KeyError(f"AssociationResult: column must be one of its columns, not {column!r}.")
         return getattr(self, column)
 
-    def to_arrow(self) -> pa.Table:
-        """The cells as an Arrow table; "other" is null."""
-        return pa.table({name: self[name] for name in _COLUMNS})
+    def _columns(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _COLUMNS}
+
+    def __repr__(self) -> str:
+        found = {"rows": len(self), "detected": int(self.detected.sum())}
+        return described(self, **found, reports=self.reports, level=self.level)
 
     def to_json(self) -> str:
         """The whole result as JSON; "other" is null."""

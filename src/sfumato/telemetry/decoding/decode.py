@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from scipy import stats
 
+from sfumato.core.tables import Table, described
 from sfumato.core.validation import flag, fraction, one_of
 from sfumato.telemetry.decoding.design import Design
 from sfumato.telemetry.decoding.fisher_information import cramer_rao
@@ -26,7 +26,7 @@ COLUMNS = ("value", "estimate", "std_error", "low", "high", "p_value", "detected
 
 
 @dataclass(frozen=True)
-class DecodeResult:
+class DecodeResult(Table):
     """How many of the clients that reported have each candidate, with errors.
 
     Columns, by attribute or by name as `result["estimate"]`: value; estimate, never negative;
@@ -67,9 +67,12 @@ class DecodeResult:
             raise KeyError(f"DecodeResult: columns are {', '.join(COLUMNS)}, not {column!r}.")
         return getattr(self, column)
 
-    def to_arrow(self) -> pa.Table:
-        """The columns as an Arrow table, a row a candidate."""
-        return pa.table({name: pa.array(self[name]) for name in COLUMNS})
+    def _columns(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in COLUMNS}
+
+    def __repr__(self) -> str:
+        found = {"rows": len(self), "detected": int(self.detected.sum())}
+        return described(self, **found, reports=self.reports, method=self.method, level=self.level)
 
     def to_json(self) -> str:
         """Everything as JSON, rows by falling estimate; what is not finite is null."""

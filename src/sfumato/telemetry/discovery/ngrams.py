@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sfumato.core.tables import described
 from sfumato.core.validation import Limit, between, checked, fraction, positive, whole
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.telemetry.decoding.report_likelihood import usable
@@ -179,6 +180,9 @@ class DiscoveryReports:
 
     whole: Reports
     pairs: tuple[tuple[Reports, Reports], ...]
+
+    def __repr__(self) -> str:
+        return described(self, reports=len(self), whole=len(self.whole), pairs=len(self.pairs))
 
     def __len__(self) -> int:
         return len(self.whole) + sum(len(first) for first, _ in self.pairs)

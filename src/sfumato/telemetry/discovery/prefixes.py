@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sfumato.core.tables import described
 from sfumato.core.validation import Limit, between, checked, fraction, positive, whole
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.telemetry.discovery.ngrams import STEPS, whole_scheme
@@ -38,6 +39,9 @@ class PrefixReports:
     """What clients sent: a column of reports for each length of prefix, the whole string last."""
 
     groups: tuple[Reports, ...]
+
+    def __repr__(self) -> str:
+        return described(self, reports=len(self), groups=len(self.groups))
 
     def __len__(self) -> int:
         return sum(len(group) for group in self.groups)

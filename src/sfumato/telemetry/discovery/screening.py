@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from scipy.stats import norm
 
+from sfumato.core.tables import Table, described
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.telemetry.decoding.decode import decode
@@ -190,7 +191,7 @@ _NEAR = 2.0  # standard errors above 0 of a candidate alone: below this no test 
 
 
 @dataclass(frozen=True, eq=False)
-class DiscoveredStrings:
+class DiscoveredStrings(Table):
     """Strings that were found, the most frequent first, with their counts among all clients.
 
     Columns: value (a letter outside the alphabet is U+FFFD), estimate, std_error (of the noise and
@@ -212,9 +213,12 @@ class DiscoveredStrings:
     def __len__(self) -> int:
         return len(self.value)
 
-    def to_arrow(self) -> pa.Table:
-        """A row a string."""
-        return pa.table({name: getattr(self, name) for name in _COLUMNS})
+    def _columns(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _COLUMNS}
+
+    def __repr__(self) -> str:
+        found = {"rows": len(self), "candidates": self.candidates}
+        return described(self, **found, reports=self.reports, level=self.level)
 
     def to_json(self) -> str:
         told: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from sfumato.core.tables import described
 from sfumato.core.validation import positive
 from sfumato.privacy.accounting.losses import Flips, Loss, Pure
 from sfumato.privacy.random_source import Source
@@ -58,7 +59,7 @@ COVERS = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Scheme:
     """A table of cohorts by cells, in which every report marks some cells of its cohort.
 
@@ -98,6 +99,10 @@ class Scheme:
                 f"{type(self).__name__}: metric must be text of at most {LONGEST} bytes of UTF-8 "
                 "without control characters."
             )
+
+    def __repr__(self) -> str:
+        names = [each.name for each in fields(self) if each.init and each.repr]
+        return described(self, **{name: getattr(self, name) for name in names})
 
     def line(self) -> str:
         """All that clients and servers must agree on, in one line."""
@@ -336,7 +341,7 @@ def _nothing(owner: str, epsilon: float) -> ValueError:
 BLOCK = 1 << 16  # rows answered at a time, whose words stay in the cache
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SymbolScheme(Scheme):
     """A report marks one cell: of 2**32 words, `wrong` lead to each cell, the rest to the value's.
 

@@ -32,7 +32,7 @@ UNSEPARATED = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GoogleRappor(Scheme):
     """RAPPOR as google/rappor's Python client runs it, to read and to continue its collections.
 

@@ -17,7 +17,7 @@ __all__ = ["HadamardResponse"]
 LARGEST = 2**26  # entries of a table of members: 256 MiB
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class HadamardResponse(SymbolScheme):
     """Reports of four bytes for known categories, of whatever number.
 

@@ -16,7 +16,7 @@ __all__ = ["LocalHashing"]
 COHORTS = 1024
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LocalHashing(SymbolScheme):
     """Optimized local hashing with shared hash functions: one for each cohort.
 

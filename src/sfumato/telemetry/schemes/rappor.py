@@ -132,7 +132,7 @@ LIMITS: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rappor(Scheme):
     """The parameters of RAPPOR: Bloom filter bits, a permanent and an instantaneous response.
 

@@ -25,7 +25,7 @@ WORDS = 1 << 23  # of these rows at most: 32 MiB
 CELLS, COHORTS = 256, 64
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SubsetSelection(Scheme):
     """Reports of exactly `chosen` cells, for known categories or for hashed values.
 

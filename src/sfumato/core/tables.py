@@ -1,0 +1,169 @@
+"""What a user sees of an object: one line, a page in a notebook, and columns for other libraries.
+
+`described` writes the line, `Page` and `Table` are mixins: a class says its facts or columns once.
+None of them shows rows of raw data or a secret: they are given only what may be printed.
+"""
+
+import html
+import importlib
+import math
+import reprlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+    import polars as pl
+    import pyarrow as pa
+
+__all__ = ["LONGEST", "ROWS_SHOWN", "Page", "Table", "described"]
+
+LONGEST = 290  # characters of a line
+ROWS_SHOWN = 20  # of a table in a notebook
+
+
+def described(owner: object, after: str = "", /, **facts: Any) -> str:
+    """An object in one line: its class and some facts, long ones shortened.
+
+    Parameters
+    ----------
+    owner : object
+        Whose class gives the name.
+    after : str, default=""
+        What to say behind the facts, as it is.
+    **facts
+        Names and values, in the order to show them: parameters and sizes, never data.
+
+    Returns
+    -------
+    str
+        At most `LONGEST` characters without a line break.
+
+    Examples
+    --------
+    >>> described(reprlib.Repr(), width=64, bounds=tuple(range(100)))
+    'Repr(width=64, bounds=(0, 1, 2, 3, ...))'
+    """
+    name, after = type(owner).__name__, f"; {after}" if after else ""
+    for most in (120, 60, 30, 12):
+        shorter = _Shorter(most)
+        inside = ", ".join(f"{key}={shorter.repr(value)}" for key, value in facts.items())
+        text = " ".join(f"{name}({inside}{after})".split("\n"))
+        if len(text) <= LONGEST:
+            return text
+    return f"{text[: LONGEST - len(after) - 4]}...{after})"
+
+
+class _Shorter(reprlib.Repr):
+    """Values in at most so many characters, or four of their parts."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.maxtuple = self.maxlist = self.maxdict = self.maxset = self.maxfrozenset = 4
+        self.maxstring = self.maxother = self.maxlong = most
+
+    def repr_instance(self, value: Any, level: int) -> str:
+        """A function by its name, without its address."""
+        name = getattr(value, "__qualname__", None)
+        return name if callable(value) and name else super().repr_instance(value, level)
+
+    def repr_ndarray(self, array: np.ndarray, level: int) -> str:
+        """An array by its size alone: what is in it may be data."""
+        return f"<{' x '.join(map(str, array.shape))} {array.dtype}>"
+
+
+class Page:
+    """Mixin: an object that notebooks show as a table of facts, from `_facts`."""
+
+    def _facts(self) -> Mapping[str, Any]:
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{_text(name)}</th>"
+            f"<td style='text-align:left'>{_text(value)}</td></tr>"
+            for name, value in self._facts().items()
+        )
+        return f"<table><caption>{_text(type(self).__name__)}</caption>{rows}</table>"
+
+
+class Table:
+    """Mixin: a result of columns, which other libraries take and notebooks show, from `_columns`.
+
+    Examples
+    --------
+    >>> class Prices(Table):
+    ...     def _columns(self):
+    ...         return {"item": ["tea", "milk"], "price": np.array([3.5, 1.0])}
+    >>> Prices().to_arrow().to_pylist()
+    [{'item': 'tea', 'price': 3.5}, {'item': 'milk', 'price': 1.0}]
+    """
+
+    def _columns(self) -> Mapping[str, Sequence[Any] | np.ndarray]:
+        """The columns by name, all of one length."""
+        raise NotImplementedError
+
+    def to_arrow(self) -> "pa.Table":
+        """The columns as an Arrow table; None is null.
+
+        Returns
+        -------
+        pyarrow.Table
+        """
+        pa: Any = importlib.import_module("pyarrow")
+        return pa.table({name: pa.array(column) for name, column in self._columns().items()})
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """The columns as a data frame of pandas, which must be installed.
+
+        Returns
+        -------
+        pandas.DataFrame
+        """
+        self._needs("pandas")
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> "pl.DataFrame":
+        """The columns as a data frame of polars, which must be installed.
+
+        Returns
+        -------
+        polars.DataFrame
+        """
+        frame: pl.DataFrame = self._needs("polars").from_arrow(self.to_arrow())
+        return frame
+
+    def _needs(self, package: str) -> Any:
+        try:
+            return importlib.import_module(package)
+        except ImportError:
+            raise ImportError(
+                f"{type(self).__name__}: to_{package} needs {package}, which is not installed; "
+                f"install it by `pip install {package}`, or take to_arrow."
+            ) from None
+
+    def _repr_html_(self) -> str:
+        columns = self._columns()
+        total = max(map(len, columns.values()), default=0)
+        shown = zip(*(column[:ROWS_SHOWN] for column in columns.values()), strict=True)
+        head = "".join(f"<th>{_text(name)}</th>" for name in columns)
+        body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in shown)
+        more = f"<p>{total - ROWS_SHOWN} more rows</p>" if total > ROWS_SHOWN else ""
+        return (
+            f"<table><caption>{_text(repr(self))}</caption><thead><tr>{head}</tr></thead>"
+            f"<tbody>{body}</tbody></table>{more}"
+        )
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float | np.floating):
+        number = "" if math.isnan(value) else f"{value:.6g}"
+        return f"<td style='text-align:right'>{number}</td>"
+    return f"<td>{_text(value)}</td>"
+
+
+def _text(value: Any) -> str:
+    """A value as text that no browser takes for marks, at most 1000 characters of it."""
+    return html.escape("" if value is None else str(value)[:1000])
