@@ -258,7 +258,7 @@ def test_a_file_is_on_the_disk_before_it_takes_its_name(tmp_path, monkeypatch):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from sfumato.sketch._format import written_whole
+from sfumato.core.file_format import written_whole
 with written_whole(Path(sys.argv[1])) as file:
     file.write(bytes(1 << 20))
     file.flush()

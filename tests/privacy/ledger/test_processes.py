@@ -35,7 +35,11 @@ def test_threads_together_cannot_overspend(ledger):
 
 def run(code, *arguments):
     """A process of its own that runs this code."""
-    start = "import os, signal, sys\nfrom sfumato.privacy import Ledger, BudgetExceeded, ledger\n"
+    start = (
+        "import os, signal, sys\n"
+        "from sfumato.privacy import Ledger, BudgetExceeded\n"
+        "from sfumato.privacy.ledger import ledger\n"
+    )
     code = start + textwrap.dedent(code)
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)], stdout=subprocess.PIPE, text=True
