@@ -13,7 +13,7 @@ import numpy as np
 
 from sfumato.core.hashing import hash_column
 from sfumato.core.ids import id_arrays, is_one, texts
-from sfumato.core.validation import Limit, whole
+from sfumato.core.validation import Limit, checked_values, whole
 from sfumato.data.interactions import Interactions
 from sfumato.privacy.release import Options, Plan, Terms, paid_by, whose
 from sfumato.privacy.statement import weakness
@@ -126,9 +126,10 @@ class ProfileMechanism(Generic[R]):
     _sets: ProfileSets
 
     def _set_parameters(self, **given: Any) -> None:
-        owner = type(self).__name__
-        for name, limit in self.LIMITS.items():
-            setattr(self, name, limit.check(owner, name, given[name]))
+        kind = type(self).__name__
+        if not self.LIMITS.keys().isdisjoint(vars(self)):
+            raise AttributeError(f"{kind}: its parameters cannot be changed; build another {kind}.")
+        vars(self).update(checked_values(kind, self.LIMITS, given))
         self._sets = ProfileSets(self.seed)
 
     def __setattr__(self, name: str, value: Any) -> None:

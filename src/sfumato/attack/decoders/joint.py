@@ -14,7 +14,7 @@ from sfumato.attack.channels.factory import Channel, channel
 from sfumato.attack.decoders.gibbs_chains import Chain, r_hat
 from sfumato.attack.decoders.priors import Prior, believed
 from sfumato.attack.numerics import THREADS, Progress, in_blocks, sigmoid
-from sfumato.core.validation import one_of, whole
+from sfumato.core.validation import checked_values, one_of, whole
 
 __all__ = ["Plan", "Sampler", "chain_agreement", "joint_decoder", "propagated"]
 
@@ -65,10 +65,7 @@ class Plan:
 
     def checked(self, owner: str) -> "Plan":
         """The same, each in its plain type; ValueError where one is outside its limits."""
-        given = {
-            name: limit.check(owner, name, getattr(self, name)) for name, limit in LIMITS.items()
-        }
-        return Plan(**given)
+        return Plan(**checked_values(owner, LIMITS, vars(self)))
 
 
 class Sampler:
