@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from sketch.test_format import SAMPLES, loads_or_refuses, resealed
 
+from core.test_file_format import SAMPLES, loads_or_refuses, resealed
 from sfumato.privacy import Ledger
 from sfumato.privacy.noise.discrete import add_gaussian, add_laplace
 from sfumato.privacy.random_source import InsecureSeededSource

@@ -35,11 +35,8 @@ def test_threads_together_cannot_overspend(ledger):
 
 def run(code, *arguments):
     """A process of its own that runs this code."""
-    start = (
-        "import os, signal, sys\n"
-        "from sfumato.privacy import Ledger, BudgetExceeded\n"
-        "from sfumato.privacy.ledger import ledger\n"
-    )
+    start = "import os, signal, sys\nfrom sfumato.privacy import Ledger, BudgetExceeded\n"
+    start += "from sfumato.privacy.ledger import ledger\n"
     code = start + textwrap.dedent(code)
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)], stdout=subprocess.PIPE, text=True
@@ -183,7 +180,7 @@ LARGE = """
             now() if len(count) == 1 else die()
         )
     if sys.argv[2] == "before its name":
-        ledger._ledger_file.settle_blob = die
+        ledger.store.settle_blob = die
     made = lambda release_id: os.urandom(100_000)
     Ledger(sys.argv[1]).release("views", 0.75, "a model", made, release_id="one")
 """

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.sketch.lsh import Angular, Family
-from sfumato.sketch.lsh.angular import _directions
+from sfumato.sketch.lsh.angular import drawn_directions
 from sfumato.sketch.lsh.base import Draw
 from support.collision_rates import assert_collides_by_kernel, frequencies
 
@@ -66,7 +66,7 @@ def test_products_are_exact_in_any_order(dimension):
     rng = np.random.default_rng(dimension)
     family, draw = Angular(1, dimension=dimension), Draw(8, 1)
     steps = family.read("test", rng.normal(size=(3, dimension))).parts[0]
-    lines = _directions(family, draw)[0]
+    lines = drawn_directions(family, draw)[0]
     assert np.array_equal(lines, np.rint(lines))
     assert np.array_equal(steps, np.rint(steps))
     largest = int(np.abs(steps).max()) * int(np.abs(lines).max()) * dimension
