@@ -3,6 +3,7 @@
     python docs/journeys.py                        # a line for each journey
     python docs/journeys.py --files telemetry      # its files in the order of their first call
     python docs/journeys.py --calls private        # and who calls whom, how often
+    python docs/journeys.py --write                # the lists of files in docs/architecture.md
 
 It traces the package that Python imports, so `PYTHONPATH=OTHER/src` measures another checkout,
 also one from before the rooms had rooms. A switch is a call into, or a return to, another file
@@ -13,6 +14,7 @@ caches are no part of it.
 import argparse
 import collections
 import inspect
+import re
 import sys
 import tempfile
 import warnings
@@ -24,6 +26,9 @@ import numpy as np
 import sfumato
 
 ROOT = str(Path(sfumato.__file__).parent) + "/"
+PAGE = Path(__file__).with_name("architecture.md")
+RUNS = 5  # of a journey before its files are listed: noise may take a rare path
+LIST = re.compile(r"<!-- files: (\w+) -->\n(.*?)<!-- end -->", re.S)
 
 
 class Trace:
@@ -154,13 +159,29 @@ JOURNEYS = {
 }
 
 
-def traced(name: str) -> Trace:
-    """The trace of one journey, run for the second time."""
+def traced(name: str, runs: int = 1) -> Trace:
+    """The trace of so many runs of one journey, after a first one."""
     run = JOURNEYS[name]()
     run()
     with Trace() as trace:
-        run()
+        for _ in range(runs):
+            run()
     return trace
+
+
+def listed(page: str) -> dict[str, list[str]]:
+    """The files of each journey as the page has them."""
+    return {name: re.findall(r"`([^`]+)`", files) for name, files in LIST.findall(page)}
+
+
+def page() -> str:
+    """The page with the files that run now."""
+
+    def files(found: re.Match[str]) -> str:
+        names = [f"`{file}`" for file in traced(found[1], RUNS).files]
+        return f"<!-- files: {found[1]} -->\n{', '.join(names)}\n<!-- end -->"
+
+    return LIST.sub(files, PAGE.read_text())
 
 
 def main() -> None:
@@ -168,8 +189,12 @@ def main() -> None:
     parser.add_argument("journeys", nargs="*", help=", ".join(JOURNEYS))
     parser.add_argument("--files", action="store_true", help="list files and their functions")
     parser.add_argument("--calls", action="store_true", help="list calls between files")
+    parser.add_argument("--write", action="store_true", help="write the lists of files")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
+    if asked.write:
+        PAGE.write_text(page())
+        return
     for name in asked.journeys or JOURNEYS:
         trace = traced(name)
         print(f"{name:10} {len(trace.files):3} files {trace.switches:5} switches")
