@@ -65,6 +65,7 @@ bench: .venv/bench .venv-peers/ready
 docs: .venv/bench
 	$(BIN)/python docs/api.py
 	$(BIN)/python docs/commands.py
+	$(BIN)/python docs/journeys.py --write
 	$(BIN)/python docs/figures.py
 	$(BIN)/python docs/factorization.py
 	$(BIN)/python docs/reconstruction.py

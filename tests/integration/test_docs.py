@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ import sfumato.telemetry
 from sfumato.sketch import Sketch
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "web/README.md")]
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "web/README.md")]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
 
 
@@ -135,6 +136,55 @@ def test_benchmarks_page_is_the_measured_figures():
 def test_links_lead_somewhere(path):
     for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
         assert (path.parent / target).exists(), target
+
+
+GUIDES = ["CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md", "docs/deprecation.md"]
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_paths_that_the_guides_name_are_there(name):
+    # A path has a slash or a known ending; it starts at the root or, in the journeys, at a room.
+    pattern = r"`([\w.-]+/[\w./-]*|[\w.-]+\.(?:py|md|toml|json|yaml|yml|txt))`"
+    paths = set(re.findall(pattern, (ROOT / name).read_text())) - {"__init__.py"}
+    assert paths
+    places = (ROOT, ROOT / "src" / "sfumato")
+    assert [path for path in paths if not any((at / path).exists() for at in places)] == []
+
+
+def test_tables_that_the_guide_names_are_in_their_files():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    found = re.findall(r"`(\w+)` (?:of|in) `([\w./]+\.py)`", text)
+    found += re.findall(r"`(\w+)` \(`([\w./]+\.py)`\)", text)
+    assert len(found) > 10
+    for name, path in found:
+        assert re.search(rf"\b{name}\b", (ROOT / path).read_text()), (name, path)
+
+
+def test_rooms_of_the_guide_are_the_rooms():
+    drawing = re.search(r"```text\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S)[1]
+    rooms = [path.parent for path in (ROOT / "src" / "sfumato").glob("*/__init__.py")]
+    assert [room.name for room in rooms if not re.search(rf"\b{room.name}\b", drawing)] == []
+    below = {path.name for room in rooms for path in room.glob("*/") if path.name[0] != "_"}
+    assert set(re.findall(r"(\w+)/", drawing)) <= below
+
+
+def test_files_of_the_journeys_are_those_that_run():
+    journeys = module(ROOT / "docs" / "journeys.py")
+    listed = journeys.listed(journeys.PAGE.read_text())
+    assert list(listed) == list(journeys.JOURNEYS)
+    for name, files in listed.items():
+        # Of noise a file may run rarely, so that the list may have more.
+        assert set(journeys.traced(name).files) <= set(files), f"{name}: run make docs"
+
+
+def test_the_version_is_stated_in_one_place():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert project["project"]["dynamic"] == ["version"]
+    assert "version" not in project["project"]
+    source = (ROOT / project["tool"]["hatch"]["version"]["path"]).read_text()
+    assert re.findall(r'^__version__ = "(.*?)"', source, re.M) == [sfumato.__version__]
+    headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert headings[0] == sfumato.__version__
 
 
 def test_targets_of_the_makefile_exist():

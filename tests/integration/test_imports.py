@@ -127,7 +127,7 @@ def test_only_kernels_compile():
 
 
 def test_import_is_light():
-    heavy = "numpy numba pyarrow duckdb scipy sklearn pandas polars matplotlib typer rich"
+    heavy = "numpy numba pyarrow duckdb scipy sklearn pandas polars matplotlib typer rich tempfile"
     code = f"import sys, sfumato; print([m for m in '{heavy}'.split() if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"

@@ -13,7 +13,7 @@ import numpy as np
 from sfumato.core import file_format
 from sfumato.core.file_format import SKETCH, Packed, Wording
 from sfumato.core.tables import described
-from sfumato.core.validation import Limit, whole
+from sfumato.core.validation import Limit, checked_values, whole
 from sfumato.errors import FormatError
 
 __all__ = ["REGISTRIES", "Cells", "Stored", "class_of", "content_of", "load", "load_any", "read"]
@@ -119,10 +119,12 @@ class Stored:
         return described(self, **self.parameters)
 
     def _set_parameters(self, **values: Any) -> None:
-        for name, limit in self._limits.items():
-            setattr(self, name, limit.check(type(self).__name__, name, values.pop(name)))
-        if values:
-            raise TypeError(f"{type(self).__name__}: unknown parameter {next(iter(values))!r}.")
+        kind = type(self).__name__
+        if not self._limits.keys().isdisjoint(vars(self)):
+            raise AttributeError(f"{kind}: its parameters cannot be changed; build another {kind}.")
+        vars(self).update(checked_values(kind, self._limits, values))
+        for name in values.keys() - self._limits.keys():
+            raise TypeError(f"{kind}: unknown parameter {name!r}.")
         self._check_parameters()
 
     def _check_parameters(self) -> None:
@@ -160,9 +162,9 @@ class Stored:
             value = packed.state[name]
             if type(value) is not type(start) or value != value:
                 raise ValueError(f"{name} has the wrong type.")
-            setattr(self, name, TOTAL.check("state", name, value) if type(value) is int else value)
-        for name, array in packed.arrays(self._layout()).items():
-            setattr(self, name, array)
+            plain = TOTAL.check("state", name, value) if type(value) is int else value
+            vars(self)[name] = plain
+        vars(self).update(packed.arrays(self._layout()))
         self._check_state()
 
     def _check_state(self) -> None:

@@ -26,6 +26,7 @@ __all__ = [
     "between",
     "check_random_state",
     "checked",
+    "checked_values",
     "flag",
     "fraction",
     "keyword_only",
@@ -60,6 +61,13 @@ def checked(record: Any, limits: Mapping[str, Limit]) -> None:
     for name, limit in limits.items():
         value = limit.check(type(record).__name__, name, getattr(record, name))
         object.__setattr__(record, name, value)
+
+
+def checked_values(
+    owner: str, limits: Mapping[str, Limit], values: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Each limited value in its plain type; ValueError where one is outside its limit."""
+    return {name: limit.check(owner, name, values[name]) for name, limit in limits.items()}
 
 
 def _refuse(owner: str, name: str, wanted: str, value: Any) -> ParameterError:

@@ -14,13 +14,15 @@ import numpy as np
 from sfumato.core.file_format import Packed
 from sfumato.core.storage import Stored
 from sfumato.core.tables import described
-from sfumato.core.validation import between, one_of, positive, whole
+from sfumato.core.validation import between, checked_values, one_of, positive, whole
 from sfumato.privacy.accounting.losses import RELATIONS, Loss
 from sfumato.privacy.parameters import ClonedLedger, Privacy, asked_for, check_payer
 from sfumato.privacy.random_source import Source, SystemSource, stated
 from sfumato.privacy.statement import UNITS, PrivacyStatement
 
 __all__ = ["Release", "ReleaseOptions", "ReleasePlan", "ReleaseTerms", "paid_by", "whose"]
+
+WHOSE = {"unit": one_of(UNITS), "relation": one_of(RELATIONS)}
 
 
 def paid_by(owner: str, options: Mapping[str, Any]) -> tuple[Any, str]:
@@ -47,11 +49,11 @@ def whose(
     owner: str, ledger: Any, dataset: str, options: Mapping[str, Any], relation: str = "add/remove"
 ) -> tuple[str, str]:
     """Unit and relation: of the data set where there is a ledger, else as given, or usual."""
-    given = {name: options[name] for name in ("unit", "relation") if options.get(name) is not None}
-    unit = one_of(UNITS).check(owner, "unit", given.get("unit", "event"))
-    relation = one_of(RELATIONS).check(owner, "relation", given.get("relation", relation))
+    given = {name: options[name] for name in WHOSE if options.get(name) is not None}
+    usual = {"unit": "event", "relation": relation}
+    plain = checked_values(owner, WHOSE, {**usual, **given})
     if ledger is None:
-        return unit, relation
+        return plain["unit"], plain["relation"]
     known = ledger.dataset(dataset)
     for name, value in (("unit", known.unit), ("relation", known.relation)):
         if given.get(name, value) != value:
@@ -78,15 +80,12 @@ class Release(Stored):
     ) -> Self:
         release = cls.__new__(cls)
         release._set_parameters(**parameters)
-        for name in release._layout():
-            setattr(release, name, arrays[name])
+        vars(release).update((name, arrays[name]) for name in release._layout())
         release._seal(statement)
         return release
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if "statement" in self.__dict__:
-            raise AttributeError(f"{type(self).__name__}: a release cannot be changed.")
-        super().__setattr__(name, value)
+        raise AttributeError(f"{type(self).__name__}: a release cannot be changed.")
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"{type(self).__name__}: a release cannot be changed.")
@@ -136,7 +135,7 @@ class Release(Stored):
     def _seal(self, statement: PrivacyStatement) -> None:
         for array in self._arrays().values():
             array.flags.writeable = False
-        self.statement = statement
+        vars(self)["statement"] = statement
 
 
 SINGLE = ("event", "item of a profile")  # units of one event each

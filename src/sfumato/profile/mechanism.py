@@ -14,7 +14,7 @@ import numpy as np
 from sfumato.core.hashing import hash_column
 from sfumato.core.ids import id_arrays, is_one, texts
 from sfumato.core.tables import described
-from sfumato.core.validation import Limit, whole
+from sfumato.core.validation import Limit, checked_values, whole
 from sfumato.data.interactions import Interactions
 from sfumato.privacy.parameters import spread
 from sfumato.privacy.release import ReleaseOptions, ReleasePlan, ReleaseTerms, paid_by, whose
@@ -129,9 +129,10 @@ class ProfileMechanism(Generic[R]):
 
     def _set_parameters(self, given: dict[str, Any]) -> None:
         """Check and keep the parameters among these: what `__init__` was given, as locals()."""
-        owner = type(self).__name__
-        for name, limit in self.LIMITS.items():
-            setattr(self, name, limit.check(owner, name, given[name]))
+        kind = type(self).__name__
+        if not self.LIMITS.keys().isdisjoint(vars(self)):
+            raise AttributeError(f"{kind}: its parameters cannot be changed; build another {kind}.")
+        vars(self).update(checked_values(kind, self.LIMITS, given))
         self._sets = ProfileSets(self.seed)
 
     def __setattr__(self, name: str, value: Any) -> None:

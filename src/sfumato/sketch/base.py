@@ -108,11 +108,11 @@ class Sketch(Stored):
         """An independent sketch with the same content."""
         twin = type(self).__new__(type(self))
         for name in (*self._limits, *self._scalars):
-            setattr(twin, name, getattr(self, name))
+            vars(twin)[name] = getattr(self, name)
         for name, array in self._arrays().items():
             fresh = aligned(array.shape, array.dtype)
             fresh[...] = array
-            setattr(twin, name, fresh)
+            vars(twin)[name] = fresh
         return twin
 
     def __copy__(self) -> Self:
@@ -129,13 +129,12 @@ class Sketch(Stored):
         raise ValueError(f"{type(self).__name__}: cannot be released, {self._no_release}")
 
     def _allocate(self) -> None:
-        for name, value in self._scalars.items():
-            setattr(self, name, value)
+        vars(self).update(self._scalars)
         for name, cells in self._layout().items():
             array = aligned(tuple(max(length, 0) for length in cells.shape), cells.dtype)
             if cells.start:
                 array.fill(cells.start)
-            setattr(self, name, array)
+            vars(self)[name] = array
 
     def _check_mergeable(self, other: "Sketch") -> None:
         self._check_same(other, "merge")

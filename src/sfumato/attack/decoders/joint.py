@@ -14,7 +14,15 @@ from sfumato.attack.channels.factory import Channel, channel
 from sfumato.attack.decoders.gibbs_chains import Chain, r_hat
 from sfumato.attack.decoders.priors import Prior, believed
 from sfumato.attack.numerics import THREADS, Progress, in_blocks, sigmoid
-from sfumato.core.validation import RANDOM_STATE, Limit, RandomState, one_of, random_seed, whole
+from sfumato.core.validation import (
+    RANDOM_STATE,
+    Limit,
+    RandomState,
+    checked_values,
+    one_of,
+    random_seed,
+    whole,
+)
 
 __all__ = ["Sampler", "SamplingPlan", "chain_agreement", "joint_decoder", "propagated"]
 
@@ -65,9 +73,7 @@ class SamplingPlan:
 
     def checked(self, owner: str) -> "SamplingPlan":
         """The same, each in its plain type; ValueError where one is outside its limits."""
-        given = {
-            name: limit.check(owner, name, getattr(self, name)) for name, limit in LIMITS.items()
-        }
+        given = checked_values(owner, LIMITS, vars(self))
         return SamplingPlan(**given | {"random_state": random_seed(owner, self.random_state)})
 
 

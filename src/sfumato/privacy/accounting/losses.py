@@ -4,6 +4,7 @@ import math
 import re
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 from sfumato.core.validation import checked, one_of, rational, whole
@@ -58,7 +59,8 @@ class Loss:
 
     def _sizes(self) -> tuple[float, ...]:
         """What must stay within LEAST and MOST."""
-        return (self.epsilon if self.epsilon < math.inf else self.rho,)
+        epsilon = self.epsilon
+        return (epsilon if epsilon < math.inf else self.rho,)
 
     @property
     def rho(self) -> float:
@@ -155,11 +157,11 @@ class LaplaceNoise(Loss):
     cells: int = 1
     LIMITS = {"scale": rational, "change": whole(1), "cells": whole(1)}
 
-    @property
+    @cached_property
     def epsilon(self) -> float:
         return round_up(Fraction(self.change * self.cells) / self.scale)
 
-    @property
+    @cached_property
     def rho(self) -> float:
         return min(self.epsilon, self.cells * pure_rho(round_up(self.change / self.scale)) * UP)
 
@@ -182,7 +184,7 @@ class GaussianNoise(Loss):
     cells: int = 1
     LIMITS = {"variance": rational, "change": whole(1), "cells": whole(1)}
 
-    @property
+    @cached_property
     def rho(self) -> float:
         return round_up(Fraction(self.cells * self.change**2) / (2 * self.variance))
 
@@ -200,15 +202,15 @@ class Flips(Loss):
     cells: int = 1
     LIMITS = {"probability": rational, "cells": whole(1)}
 
-    @property
+    @cached_property
     def epsilon(self) -> float:
         return self.cells * self.each * UP
 
-    @property
+    @cached_property
     def rho(self) -> float:
         return min(self.epsilon, self.cells * pure_rho(self.each) * UP)
 
-    @property
+    @cached_property
     def each(self) -> float:
         """The epsilon of one bit: the log of (1 - p) / p, by log1p where that is near 1."""
         ratio = (1 - self.probability) / self.probability

@@ -335,14 +335,16 @@ class Ledger:
     @contextmanager
     def _writing(self) -> Iterator[tuple[sqlite3.Connection, Book]]:
         with self._file.transaction(write=True) as file:
-            if store.version(file) == 1:
-                _entries.upgrade(Book(self.path), file, file)
-            yield self._verified(file)
+            yield self._verified(file, write=True)
 
-    def _verified(self, file: sqlite3.Connection) -> tuple[sqlite3.Connection, Book]:
+    def _verified(
+        self, file: sqlite3.Connection, *, write: bool = False
+    ) -> tuple[sqlite3.Connection, Book]:
         """The file, or what it will be when a file of version 1 is first written to."""
         if store.version(file) == 1:
-            return self._old(file)
+            if not write:
+                return self._old(file)
+            _entries.upgrade(Book(self.path), file, file)
         if self._view is not None:
             self._view, self._book = None, Book(self.path)
         there = self._file.identity

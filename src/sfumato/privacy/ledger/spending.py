@@ -53,7 +53,8 @@ class Compositions:
     ) -> tuple[Composition, int]:
         """All losses of a data set and one more, from what is known of them; how many are new."""
         place, known, unsaved = self.known.get(name) or _saved(file, book, name)
-        new = book.losses(file, name, place) if place < book.last[name] else Counter[str]()
+        caught_up = known is None or place >= book.last[name]
+        new = Counter[str]() if caught_up else book.losses(file, name, place)
         if known is not None and new.total() <= PENDING:
             pending = [*book.read(new).elements(), loss]
             grown: Composition | None = known
