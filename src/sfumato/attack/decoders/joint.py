@@ -14,7 +14,7 @@ from sfumato.attack.channels.factory import Channel, channel
 from sfumato.attack.decoders.gibbs_chains import Chain, r_hat
 from sfumato.attack.decoders.priors import Prior, believed
 from sfumato.attack.numerics import THREADS, Progress, in_blocks, sigmoid
-from sfumato.core.validation import RANDOM_STATE, RandomState, one_of, random_seed, whole
+from sfumato.core.validation import RANDOM_STATE, Limit, RandomState, one_of, random_seed, whole
 
 __all__ = ["Plan", "Sampler", "chain_agreement", "joint_decoder", "propagated"]
 
@@ -44,7 +44,7 @@ def propagated(seen: Channel, rows: slice, prior: Prior) -> tuple[np.ndarray, np
 
 
 FEWEST = 64  # candidates that chains are given at least
-LIMITS = {
+LIMITS: dict[str, Limit] = {
     "candidates_per_item": whole(1),
     "burn_in": whole(0, 2**40),
     "samples": whole(2, 2**40),

@@ -102,7 +102,7 @@ def filled(owner: str, recommended: Any, scores: Any) -> np.ndarray:
             f"shape {shape}; one user's list is a row of its own: items[None]."
         )
     ids = np.asarray(recommended)
-    there = np.asarray(np.not_equal(ids, None) if ids.dtype == object else True, np.bool_)
+    there = np.asarray(ids != np.array(None) if ids.dtype == object else True, np.bool_)
     if scores is None:
         return np.asarray((ids != (-1 if ids.dtype.kind in "iu" else "")) & there)
     told = np.asarray(scores)
