@@ -16,6 +16,7 @@ from sfumato.attack import (
     membership_inference,
     neighbour_recall,
 )
+from sfumato.attack.profile_audit import scenario
 from sfumato.data import Interactions, folds, generate_world, split_by_user
 from sfumato.density import SketchDensity, find_modes
 from sfumato.privacy.noise import InsecureSeededSource
@@ -145,6 +146,9 @@ def test_every_metric_sees_no_item_in_an_empty_place(kind):
     assert metrics.coverage(lists, names) == 0.75
     assert metrics.novelty(lists, names, [1, 1, 1, 2], 2) == 1.0
     assert metrics.diversity(lists, names, np.eye(4)) == 1.0
+    if kind == "text":  # None is no item whatever its score
+        assert metrics.recall(lists, ([1], names[:1]), scores=np.ones(lists.shape)) == 0.0
+        assert metrics.precision(lists, right, scores=np.ones(lists.shape, bool)) == 0.25
     none = np.full((1, 2), nobody, names.dtype)
     assert metrics.recall(none, ([0], names[:1])) == 0.0
     assert metrics.coverage(none, names) == 0.0
@@ -339,7 +343,8 @@ SEEDED = {
 
 
 @pytest.mark.parametrize("name", SEEDED)
-def test_random_state_is_a_number_a_generator_or_none(name):
+def test_random_state_is_a_number_a_generator_or_none(name, monkeypatch):
+    monkeypatch.setattr(scenario, "CELLS", 5 * 30)  # users are attacked in parts
     call = SEEDED[name]
     assert_same(call(7), call(7))
     assert_same(call(np.random.default_rng(7)), call(np.random.default_rng(7)))

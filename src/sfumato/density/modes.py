@@ -163,5 +163,5 @@ def _warn_of_bounds(source: Any, field: Field, places: np.ndarray) -> None:
             f"find_modes: {found} of {len(places)} modes at the bounds: are the bounds in the unit "
             "of the data? Rows outside are clipped to them.",
             UserWarning,
-            stacklevel=3,  # whoever called find_modes
+            stacklevel=4,  # whoever called find_modes, past the decorator of its old names
         )

@@ -110,7 +110,7 @@ def test_heavy_hitters_survive_merging_removal_and_text():
 
 
 def test_heavy_hitters_need_tracking_or_candidates():
-    with pytest.raises(ValueError, match="track is 0; build it with track=k or give candidates"):
+    with pytest.raises(ValueError, match="track is 0; build it with track=n or give candidates"):
         CountSketch(8).update([1]).heavy_hitters(1)
 
 
