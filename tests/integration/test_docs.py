@@ -14,11 +14,12 @@ import sfumato.data
 import sfumato.density
 import sfumato.privacy.mechanisms
 import sfumato.profile
-import sfumato.recommend.metrics.rating
+import sfumato.recommend.metrics
 import sfumato.retrieve
 import sfumato.sketch
 import sfumato.telemetry
 from sfumato.sketch import Sketch
+from support.benchmarks import benchmark
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "web/README.md")]
@@ -130,6 +131,10 @@ def test_race_page_is_the_measured_figures():
 def test_benchmarks_page_is_the_measured_figures():
     page = module(ROOT / "docs" / "figures.py").page()
     assert (ROOT / "docs" / "benchmarks.md").read_text() == page, "run make docs"
+
+
+def test_the_table_of_discovery_is_the_measured_figures():
+    assert benchmark("discovery").page() in (ROOT / "docs" / "telemetry.md").read_text()
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)

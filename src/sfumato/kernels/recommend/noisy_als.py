@@ -4,7 +4,7 @@ import numpy as np
 
 from sfumato.kernels.jit import inline, kernel
 
-__all__ = ["collect", "gradients", "grams", "residuals", "solve"]
+__all__ = ["collect", "grams", "residuals", "solve"]
 
 
 @kernel
@@ -70,25 +70,3 @@ def solve(gram, ridge, out):
             for k in range(i + 1, size):
                 y[i] -= a[k, i] * y[k]
             y[i] /= a[i, i]
-
-
-@kernel
-def gradients(users, items, ratings, p, q, most, steps, user_sums, item_sums):
-    """Sums of events' gradients (e q, e) and (e p, e), each cut to the norm, in 1 / steps.
-
-    e = rating - p.q - both biases, which stand last. Whole numbers are cut toward zero, and the
-    norm by a billionth more than floats may err, so no event's vector is longer than most * steps.
-    """
-    last = p.shape[1] - 1
-    for event in range(ratings.size):
-        x, y = p[users[event]], q[items[event]]
-        left, square = ratings[event] - x[last] - y[last], 2.0
-        for part in range(last):
-            left -= x[part] * y[part]
-            square += x[part] * x[part] + y[part] * y[part]
-        left *= steps * min(1.0, most * (1 - 1e-9) / max(abs(left) * np.sqrt(square), 1e-30))
-        for part in range(last):
-            user_sums[users[event], part] += np.int64(left * y[part])
-            item_sums[items[event], part] += np.int64(left * x[part])
-        user_sums[users[event], last] += np.int64(left)
-        item_sums[items[event], last] += np.int64(left)
