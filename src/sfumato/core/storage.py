@@ -11,6 +11,7 @@ import numpy as np
 from sfumato.core import file_format
 from sfumato.core.file_format import SketchFormatError
 from sfumato.core.tables import described
+from sfumato.core.typing import Bytes
 from sfumato.core.validation import Limit, whole
 
 __all__ = ["Cells", "Stored", "load"]
@@ -82,7 +83,7 @@ class Stored:
         return file_format.pack(header, self._arrays())
 
     @classmethod
-    def from_bytes(cls, data: Any) -> Self:
+    def from_bytes(cls, data: Bytes) -> Self:
         """The sketch in these bytes; SketchFormatError when they are not a whole, intact one."""
         packed = file_format.Packed(data)
         kind = Stored.KINDS.get(packed.kind)

@@ -14,6 +14,7 @@ import numpy as np
 from sfumato.core.hashing import hash_column
 from sfumato.core.ids import id_arrays, is_one, texts
 from sfumato.core.tables import described
+from sfumato.core.typing import Ids
 from sfumato.core.validation import Limit, whole
 from sfumato.data.interactions import Interactions
 from sfumato.privacy.release import Options, Plan, Terms, paid_by, whose
@@ -175,7 +176,7 @@ class ProfileMechanism(Generic[R]):
         self,
         interactions: Interactions | None = None,
         *,
-        users: Any = None,
+        users: Ids | None = None,
         **options: Unpack[Options],
     ) -> R:
         """The profiles with noise, and a statement of what that hides.

@@ -7,6 +7,7 @@ import numpy as np
 
 from sfumato.core.ids import NO_ID, id_layout, ids_from, ids_of, places
 from sfumato.core.storage import Cells
+from sfumato.core.typing import Ids
 from sfumato.core.validation import one_of, whole
 from sfumato.privacy.release import Release
 from sfumato.profile.item_sets import hashed_items
@@ -44,7 +45,7 @@ class ReleasedProfiles(Release, in_files=False):
         ids.flags.writeable = False
         return ids
 
-    def rows(self, users: Any) -> np.ndarray:
+    def rows(self, users: Ids) -> np.ndarray:
         """The row of each user; ValueError naming the position of one who is not there."""
         found = places(ids_of(users, "users"), self.users_)
         if (found < 0).any():
@@ -63,7 +64,7 @@ class ReleasedProfiles(Release, in_files=False):
         """Numbers of items between which each true one lies, with about this probability."""
         raise NotImplementedError
 
-    def memberships(self, items: Any, rows: Any = None) -> np.ndarray:
+    def memberships(self, items: Ids, rows: Any = None) -> np.ndarray:
         """For each row and item an estimate of 1 if it is in the profile and of 0 if not."""
         raise NotImplementedError
 
@@ -118,7 +119,7 @@ class ReleasedProfiles(Release, in_files=False):
         return found
 
     def nearest(
-        self, users: Any, n: int = 10, *, measure: str = "cosine", among: Any = None
+        self, users: Ids, n: int = 10, *, measure: str = "cosine", among: Ids | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """The ids of the n most similar users of each of these, and their similarities.
 
@@ -132,7 +133,7 @@ class ReleasedProfiles(Release, in_files=False):
         return there._ids_at(found), near
 
     def nearest_with_errors(
-        self, users: Any, n: int = 10, *, measure: str = "cosine", among: Any = None
+        self, users: Ids, n: int = 10, *, measure: str = "cosine", among: Ids | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """As `nearest`, with the standard error of each similarity.
 

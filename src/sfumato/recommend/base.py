@@ -20,6 +20,7 @@ from sfumato.core.file_format import (
     write_whole,
 )
 from sfumato.core.tables import described
+from sfumato.core.typing import Bytes
 from sfumato.recommend.catalogue import Catalogue
 
 if TYPE_CHECKING:
@@ -259,7 +260,7 @@ class Estimator(Parameters):
         return to_bytes(self)
 
     @classmethod
-    def from_bytes(cls, data: Any) -> Self:
+    def from_bytes(cls, data: Bytes) -> Self:
         """The model in these bytes; ModelFormatError when they are not a whole, intact one."""
         return read_model(data, cls, Estimator.KINDS)
 

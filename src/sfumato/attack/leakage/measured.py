@@ -8,6 +8,7 @@ import numpy as np
 
 from sfumato.attack.logistic import logistic
 from sfumato.attack.numerics import log_odds, within
+from sfumato.core.typing import Matrix
 
 __all__ = ["MeasuredInformation", "measured_information"]
 
@@ -44,7 +45,7 @@ class MeasuredInformation:
         )
 
 
-def measured_information(scores: Any, truth: Any, prior: Any) -> MeasuredInformation:
+def measured_information(scores: Matrix, truth: Any, prior: Any) -> MeasuredInformation:
     """How many nats about a profile the scores of an attack give that the prior does not.
 
     Guarantee: the gain in log-likelihood of scores over prior, summed over candidates, each by

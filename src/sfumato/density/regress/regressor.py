@@ -10,6 +10,7 @@ from sklearn.utils.validation import column_or_1d
 from sfumato.core.arrays import column_of
 from sfumato.core.bounds import BOUNDS, Box
 from sfumato.core.row_values import numbers_of
+from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import Limit, one_of, optional, whole
 from sfumato.density.base import KernelEstimator, hash_seed
 from sfumato.density.regress.least_squares import (
@@ -124,7 +125,7 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
         self.release_id = release_id
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None) -> Self:
         """Learn from points, one a row, and their targets; with epsilon, release and forget them.
 
         sample_weight, whole numbers, only without epsilon. With epsilon a row with a cell or a
@@ -141,7 +142,9 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
         self._count_outside(outside)
         return self
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(
+        self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None
+    ) -> Self:
         """Learn from further rows; the bounds stay those of the first call. Not with epsilon."""
         plain = self._check()
         self._refuse_private("partial_fit", plain)
@@ -193,7 +196,7 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
         model._take(release, setting)  # type: ignore[arg-type]
         return model
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Matrix) -> np.ndarray:
         """The target at every point, within the target's bounds."""
         points = self._queries(X)
         inside, _ = Box(*self.bounds_).clip(points)

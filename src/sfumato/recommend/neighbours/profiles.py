@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from sfumato.core.ids import ids_of, unique
+from sfumato.core.typing import Ids
 from sfumato.core.validation import one_of, whole
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.recommend import cooccurrence as overlaps
@@ -132,7 +133,7 @@ class RawProfiles:
         mine = _Sets(self._starts, self._items, self._centred)
         return self._nearest(mine, asked, asked, n, measure)
 
-    def nearest_to(self, items: Any, n: int = 10, *, measure: str = "cosine") -> Near:
+    def nearest_to(self, items: Ids, n: int = 10, *, measure: str = "cosine") -> Near:
         """As `nearest_rows`, one row of answers, for somebody who has these items.
 
         Items that no user has count in the size of the profile, and are in nobody's else.
@@ -146,7 +147,7 @@ class RawProfiles:
         guest = _Sets(np.array([0, codes.size]), codes, np.zeros(codes.size))
         return self._nearest(guest, np.zeros(1, np.int64), np.full(1, -1), n, measure)
 
-    def memberships(self, items: Any, rows: Any = None) -> np.ndarray:
+    def memberships(self, items: Ids, rows: Any = None) -> np.ndarray:
         """1 where the row has the item, else 0: float64, rows x items."""
         asked = np.arange(len(self)) if rows is None else self._checked(rows)
         return self.sums(asked[:, None], np.ones((asked.size, 1)), items)
@@ -155,7 +156,7 @@ class RawProfiles:
         self,
         rows: np.ndarray,
         weights: np.ndarray,
-        items: Any,
+        items: Ids,
         values: np.ndarray | None = None,
     ) -> np.ndarray:
         """out[q, i] = the sum over k of weights[q, k] where the profile rows[q, k] has item i.

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sfumato.core.ids import distinct, is_one, kind_of
+from sfumato.core.typing import Ids
 from sfumato.core.validation import Limit, between, flag, number, one_of, optional, whole
 from sfumato.data.interactions import Interactions
 from sfumato.privacy.statement import PrivacyStatement
@@ -147,7 +148,7 @@ class UserNeighbours(Parameters):
 
     def recommend(
         self,
-        users: Any,
+        users: Ids,
         n: int = 10,
         *,
         exclude: Interactions | None = None,
@@ -175,7 +176,7 @@ class UserNeighbours(Parameters):
         return listing(self.catalogue_, found, scores, is_one(users))
 
     def recommend_guest(
-        self, items: Any, n: int = 10, *, filter: Any = None, minimum: float | None = None
+        self, items: Ids, n: int = 10, *, filter: Any = None, minimum: float | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """The n best items for somebody who has these, which are not listed again; none is kept.
 
@@ -192,7 +193,7 @@ class UserNeighbours(Parameters):
         told = barred(self._scores(near, weights), allowed, seen, slice(0, 1))
         return listing(self.catalogue_, *best(told, n, minimum), True)
 
-    def similar_users(self, users: Any, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
+    def similar_users(self, users: Ids, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """The n users most like each, and how alike they are; shapes as in `recommend`.
 
         All who can be compared are told, whatever neighbours and threshold are; to a user who is
@@ -208,7 +209,7 @@ class UserNeighbours(Parameters):
         found[there], near[there] = asked
         return listing(self._known, found, near, is_one(users))
 
-    def predict(self, users: Any, items: Any) -> np.ndarray:
+    def predict(self, users: Ids, items: Ids) -> np.ndarray:
         """The score of each user for the item beside it, or the rating, as `predicts` says.
 
         A score is that of `recommend`, 0 for an item outside of the catalogue. A rating is that of

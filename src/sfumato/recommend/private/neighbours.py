@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sfumato.core.ids import places_by_text, texts
+from sfumato.core.typing import Ids
 from sfumato.core.validation import DELTA, Limit, one_of, optional, positive, whole
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.recommend import cooccurrence as kernels
@@ -188,7 +189,7 @@ class PrivateNeighbours(Parameters):
         self,
         train: Any,
         *,
-        catalogue: Any,
+        catalogue: Ids,
         ledger: Any = None,
         dataset: str | None = None,
         release_id: str | None = None,
@@ -238,18 +239,18 @@ class PrivateNeighbours(Parameters):
         return self._released().nbytes
 
     def recommend(
-        self, users: Any, n: int = 10, *, exclude: Any, filter: Any = None
+        self, users: Ids, n: int = 10, *, exclude: Any, filter: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """As `ReleasedNeighbours.recommend`: from the users' own items, told in `exclude`."""
         return self._released().recommend(users, n, exclude=exclude, filter=filter)
 
     def recommend_guest(
-        self, items: Any, n: int = 10, *, filter: Any = None
+        self, items: Ids, n: int = 10, *, filter: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """As `ReleasedNeighbours.recommend_guest`."""
         return self._released().recommend_guest(items, n, filter=filter)
 
-    def similar_items(self, items: Any, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
+    def similar_items(self, items: Ids, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """As `ReleasedNeighbours.similar_items`."""
         return self._released().similar_items(items, n)
 

@@ -13,6 +13,7 @@ import numpy as np
 from sfumato.core.arrays import WEIGHT
 from sfumato.core.bounds import BOUNDS, Box, Pair, points, weighed_points
 from sfumato.core.storage import Cells
+from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import fraction, positive, whole
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.sketch import trigonometry as waves
@@ -130,12 +131,12 @@ class ReleasedKernelFourier(NoisyCells):
         """How many coordinates a point has."""
         return len(self.bounds[0])
 
-    def estimate(self, queries: Any) -> np.ndarray:
+    def estimate(self, queries: Matrix) -> np.ndarray:
         """The sum of kernels between every query and all points."""
         asked = points("ReleasedKernelFourier", queries, self.dimension)
         return answers(self._turns, Box(*self.bounds), self._waves, asked)
 
-    def mean(self, queries: Any) -> np.ndarray:
+    def mean(self, queries: Matrix) -> np.ndarray:
         """The mean of the kernel over all points: `estimate` over `size`."""
         return self.estimate(queries) / (self.size() or math.nan)
 
@@ -245,7 +246,7 @@ class KernelFourier(Sketch):
         """How many coordinates a point has."""
         return len(self.bounds[0])
 
-    def update(self, data: Any, weights: Any = None, *, clip: int | None = None) -> Self:
+    def update(self, data: Any, weights: Column | None = None, *, clip: int | None = None) -> Self:
         """Add every point, by its weight or once.
 
         Rows are read one by one: what is beyond the bounds is clipped to them, and a row that is
@@ -271,7 +272,7 @@ class KernelFourier(Sketch):
         self.total, self.clipped = total, self.clipped + outside
         return self
 
-    def estimate(self, queries: Any) -> np.ndarray:
+    def estimate(self, queries: Matrix) -> np.ndarray:
         """The sum of kernels between every query and all points.
 
         Queries may be anywhere; those past two thousand sides from the box count as if there.
@@ -279,7 +280,7 @@ class KernelFourier(Sketch):
         asked = points("KernelFourier", queries, self.dimension)
         return answers(self._turns, self._box, self._waves, asked)
 
-    def mean(self, queries: Any) -> np.ndarray:
+    def mean(self, queries: Matrix) -> np.ndarray:
         """The mean of the kernel over all points; NaN without any."""
         return self.estimate(queries) / (self.total or math.nan)
 
@@ -287,7 +288,7 @@ class KernelFourier(Sketch):
         """The weight of all points."""
         return float(self.total)
 
-    def exact(self, data: Any, queries: Any) -> np.ndarray:
+    def exact(self, data: Any, queries: Matrix) -> np.ndarray:
         """The sums that `estimate` estimates, of these points clipped to the bounds, one by one."""
         column = points("KernelFourier", data, self.dimension)
         asked = points("KernelFourier", queries, self.dimension)

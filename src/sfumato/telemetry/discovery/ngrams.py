@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sfumato.core.tables import described
+from sfumato.core.typing import Column
 from sfumato.core.validation import Limit, between, checked, fraction, positive, whole
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.telemetry.decoding.report_likelihood import usable
@@ -279,7 +280,7 @@ class Discovery:
         return self.encode_many([value], secrets=held)
 
     def encode_many(
-        self, values: Any, *, secrets: Any = None, seed: int | None = None
+        self, values: Column, *, secrets: Any = None, seed: int | None = None
     ) -> DiscoveryReports:
         """The reports of a column of strings, a client a row.
 
