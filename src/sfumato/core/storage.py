@@ -13,6 +13,7 @@ import numpy as np
 from sfumato.core import file_format
 from sfumato.core.file_format import SKETCH, Packed, Wording
 from sfumato.core.tables import described
+from sfumato.core.typing import Bytes
 from sfumato.core.validation import Limit, checked_values, whole
 from sfumato.errors import FormatError
 
@@ -86,7 +87,7 @@ class Stored:
         return file_format.pack(header, self._arrays())
 
     @classmethod
-    def from_bytes(cls, data: Any) -> Self:
+    def from_bytes(cls, data: Bytes) -> Self:
         """The sketch in these bytes; SketchFormatError when they are not a whole, intact one."""
         return read(data, cls, Stored.KINDS.get, _restored, "make it anew from its data")
 

@@ -11,6 +11,7 @@ from sfumato.core.hashing import hash_column
 from sfumato.core.ids import as_ids, coded_integers, numbers
 from sfumato.core.row_values import ids_by_row, numbers_by_row, settled_ids
 from sfumato.core.tables import Page, Table, described
+from sfumato.core.typing import Column, Ids
 from sfumato.core.validation import RandomState, one_of, renamed_arguments
 from sfumato.data import splits
 from sfumato.data.readers.base import ReadingReport
@@ -74,7 +75,13 @@ class Interactions(Page, Table):
     _cache: dict[str, Any]
 
     def __init__(
-        self, users: Any, items: Any, ratings: Any, times: Any = None, *, invalid: str = "refuse"
+        self,
+        users: Ids,
+        items: Ids,
+        ratings: Column,
+        times: Column | None = None,
+        *,
+        invalid: str = "refuse",
     ) -> None:
         if INVALID.check("Interactions", "invalid", invalid) == "drop":
             self._keep_valid(users, items, ratings, times)
@@ -245,7 +252,11 @@ class Interactions(Page, Table):
         return found
 
     def outside(
-        self, *, users: Any = None, items: Any = None, bounds: tuple[float, float] | None = None
+        self,
+        *,
+        users: Ids | None = None,
+        items: Ids | None = None,
+        bounds: tuple[float, float] | None = None,
     ) -> ReadingReport:
         """What a private model with these public lists and bounds leaves out of the rows and clips.
 

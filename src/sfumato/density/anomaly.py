@@ -9,6 +9,7 @@ from sklearn.base import OutlierMixin
 from sklearn.utils.metaestimators import available_if
 
 from sfumato.core.bounds import Box
+from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import Limit, between, whole
 from sfumato.density.base import KernelEstimator, hash_seed
 from sfumato.density.classify.kernel_classes import Planned, refuse_told
@@ -114,7 +115,7 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
     ) -> None:
         self._store(locals())
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None) -> Self:
         """Learn from points, one a row; with epsilon, release the table and forget it.
 
         y is not used; sample_weight, whole numbers, only without epsilon. With epsilon a row with a
@@ -140,20 +141,22 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
         return self
 
     @available_if(lambda self: self.contamination == "auto" and not self._private)  # type: ignore[untyped-decorator]
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(
+        self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None
+    ) -> Self:
         """Learn from further points; only with contamination "auto" and without epsilon."""
         return super().partial_fit(X, y, sample_weight)
 
-    def score_samples(self, X: Any) -> np.ndarray:
+    def score_samples(self, X: Matrix) -> np.ndarray:
         """Minus the surprise of every point: the lower, the stranger."""
         inside = self._told.box.clip(self._queries(X))[0]
         return np.asarray(-self._surprise.scores(inside))
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Matrix) -> np.ndarray:
         """The score less the threshold: below 0 for anomalies."""
         return np.asarray(self.score_samples(X) - self.offset_)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Matrix) -> np.ndarray:
         """-1 for anomalies, 1 for all others."""
         return np.where(self.decision_function(X) < 0, -1, 1)
 

@@ -24,6 +24,7 @@ from sfumato.core.bounds import BOUNDS, Box, Pair
 from sfumato.core.file_format import packed_file
 from sfumato.core.ids import plain_numbers
 from sfumato.core.storage import REGISTRIES
+from sfumato.core.typing import Bytes, Column, Matrix
 from sfumato.core.validation import (
     DELTA,
     RANDOM_STATE,
@@ -298,7 +299,7 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
         """For a report: which rows are dropped and which clipped because of y."""
         return np.zeros(rows, bool), np.zeros(rows, bool)
 
-    def input_report(self, X: Any, y: Any = None) -> dict[str, int]:
+    def input_report(self, X: Matrix, y: Column | None = None) -> dict[str, int]:
         """How many rows a fit with epsilon would drop and clip: raw data, for the curator alone.
 
         Parameters
@@ -461,7 +462,7 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
         return serialization.to_bytes(self)
 
     @classmethod
-    def from_bytes(cls, data: Any) -> Self:
+    def from_bytes(cls, data: Bytes) -> Self:
         """The estimator in these bytes; SketchFormatError when they are not a whole, intact one."""
         return serialization.read(data, cls)
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.core.tables import described
+from sfumato.core.typing import Matrix
 from sfumato.core.validation import flag, fraction
 from sfumato.privacy.release import Release
 from sfumato.privacy.statement import INSECURE, SYSTEM, PrivacyStatement
@@ -47,14 +48,14 @@ class CombinedRelease:
         """How many coordinates a point has."""
         return int(self.releases[0].dimension)
 
-    def estimate(self, queries: Any, **asked: Any) -> np.ndarray:
+    def estimate(self, queries: Matrix, **asked: Any) -> np.ndarray:
         """The sum of kernels between every query and the points of all parties.
 
         Parameters: queries, and what else the releases may be asked, as another bandwidth.
         """
         return np.asarray(sum(each.estimate(queries, **asked) for each in self.releases))
 
-    def mean(self, queries: Any, **asked: Any) -> np.ndarray:
+    def mean(self, queries: Matrix, **asked: Any) -> np.ndarray:
         """The mean of the kernel over all points: `estimate` over `size`."""
         return np.asarray(self.estimate(queries, **asked) / (self.size() or math.nan))
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from sfumato.core.hashing import KeyColumn
 from sfumato.core.ids import as_ids
+from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import Limit, flag, one_of, optional, positive, whole
 from sfumato.density.base import LIMITS, KernelEstimator
 from sfumato.density.base import hash_seed as seed_of
@@ -60,7 +61,7 @@ class Neighbourhoods:
 
 
 def neighbourhoods(
-    edges: Any, *, directed: bool = True, self_loops: bool = False
+    edges: Matrix, *, directed: bool = True, self_loops: bool = False
 ) -> Neighbourhoods:
     """One list of neighbours for every node that has one; repeated edges change no list as a set.
 
@@ -301,7 +302,7 @@ class NodeDensity(KernelEstimator):
         self._take(self._kept(sketch, plain, **more))
         return self
 
-    def input_report(self, edges: Any, y: Any = None) -> dict[str, int]:
+    def input_report(self, edges: Matrix, y: Column | None = None) -> dict[str, int]:
         """How many edges a fit with epsilon would drop: raw data, for the curator alone.
 
         Parameters
@@ -348,7 +349,7 @@ class NodeDensity(KernelEstimator):
         model._take(release)
         return model
 
-    def estimate(self, lists: Any) -> np.ndarray:
+    def estimate(self, lists: Matrix) -> np.ndarray:
         """The sum of similarities to all lists, for each given one; with epsilon of either sign.
 
         lists: `neighbourhoods`, a pair (offsets, members), a column of lists, or the rows of a
@@ -356,11 +357,11 @@ class NodeDensity(KernelEstimator):
         """
         return np.asarray(self._told.estimate(_sets(lists)))
 
-    def density(self, lists: Any) -> np.ndarray:
+    def density(self, lists: Matrix) -> np.ndarray:
         """The mean similarity to all lists: `estimate` over the (noisy) number of lists."""
         return np.asarray(self._told.mean(_sets(lists)))
 
-    def score_samples(self, lists: Any) -> np.ndarray:
+    def score_samples(self, lists: Matrix) -> np.ndarray:
         """The logarithm of `density`, which counts as at least what its noise could hide."""
         told = self._told
         noise = told.noise_error() if isinstance(told, ReleasedRace) else 0.0

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import DensityMixin
 
+from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import one_of
 from sfumato.density.backends import described
 from sfumato.density.base import LIMITS
@@ -61,18 +62,18 @@ class SketchDensity(DensityMixin, Drawing):  # type: ignore[misc]
 
     floor_: float
 
-    def score_samples(self, X: Any) -> np.ndarray:
+    def score_samples(self, X: Matrix) -> np.ndarray:
         """The log density at each point, or the log mean kernel value for "p-stable"."""
         mean = np.clip(self._mean(self._queries(X)), self.floor_, 1.0)
         setting = described(self._told)  # as it was learned, whatever the parameters are by now
         whole = log_integral(setting.kernel, setting.bandwidth, setting.dimension)
         return np.asarray(np.log(mean) - whole)
 
-    def density(self, X: Any) -> np.ndarray:
+    def density(self, X: Matrix) -> np.ndarray:
         """The density at each point: what `score_samples` is the logarithm of."""
         return np.asarray(np.exp(self.score_samples(X)))
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Matrix, y: Column | None = None) -> float:
         """The sum of `score_samples`; y is not used."""
         return float(np.sum(self.score_samples(X)))
 

@@ -20,6 +20,7 @@ import numpy as np
 from sfumato.core.arrays import WEIGHT
 from sfumato.core.file_format import Packed, SketchFormatError, damaged, pack
 from sfumato.core.storage import REGISTRIES, Cells, Stored
+from sfumato.core.typing import Bytes
 from sfumato.core.validation import DELTA, Limit, checked, one_of, optional, positive, whole
 from sfumato.privacy.accounting.losses import RELATIONS, Approximate, Loss, Pure
 from sfumato.privacy.noise.discrete import PARTIES, gaussian_gap
@@ -102,7 +103,7 @@ class NoisyShare:
         return pack(header, self.cells)
 
     @classmethod
-    def from_bytes(cls, data: Any) -> Self:
+    def from_bytes(cls, data: Bytes) -> Self:
         """The share in these bytes; SketchFormatError when they are not a whole, intact one."""
         packed = Packed(data)
         if packed.kind != "NoisyShare" or packed.version != cls.version:

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import check_random_state, whole
 from sfumato.density.backends import Setting, described
 from sfumato.density.base import KernelEstimator
@@ -28,7 +29,7 @@ PRIVATE = "release_", "statement_"
 class SingleSketch(KernelEstimator, in_files=False):
     """An estimator whose points all go into one sketch; `_learned` sees the result of every fit."""
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None) -> Self:
         """Learn from points, one a row; with epsilon, release the sketch and forget it.
 
         y is not used; sample_weight, whole numbers, only without epsilon. With epsilon a row with a
@@ -41,7 +42,9 @@ class SingleSketch(KernelEstimator, in_files=False):
         self._take(self._kept(sketch, plain), setting)
         return self
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(
+        self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None
+    ) -> Self:
         """Learn from further points; the bounds stay those of the first call. Not with epsilon."""
         plain = self._check()
         self._refuse_private("partial_fit", plain)

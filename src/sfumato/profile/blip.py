@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 
 from sfumato.core.storage import Cells
+from sfumato.core.typing import Ids
 from sfumato.core.validation import Limit, between, fraction, whole
 from sfumato.kernels import profile_sets as filters
 from sfumato.kernels import top_k as largest
@@ -81,14 +82,14 @@ class ReleasedBlip(ReleasedProfiles):
         """How likely each bit is not what it was."""
         return answers_of(self.statement).probability if self.epsilon else Fraction(1, 2)
 
-    def positions(self, items: Any) -> np.ndarray:
+    def positions(self, items: Ids) -> np.ndarray:
         """The bits that each item sets, (N, hashes) as uint32; two of an item may coincide."""
         hashed = self._hashed(items)
         out = np.empty((hashed.size, self.hashes), np.uint32)
         filters.positions(hashed, self.bits, out)
         return out
 
-    def bit_shares(self, items: Any, prior: Any) -> np.ndarray:
+    def bit_shares(self, items: Ids, prior: Any) -> np.ndarray:
         """The chance of each bit to be set before the flips, by the popularity of these items.
 
         Thesis 3.1.3. Parameters: items, a column; prior, the chance of each to be in a profile.
@@ -107,7 +108,7 @@ class ReleasedBlip(ReleasedProfiles):
         """
         return bounds(self._filters, confidence, type(self).__name__)
 
-    def memberships(self, items: Any, rows: Any = None) -> np.ndarray:
+    def memberships(self, items: Ids, rows: Any = None) -> np.ndarray:
         """For each row and item an estimate of 1 if it is in the profile and of 0 if not.
 
         The share of the item's own bits that are set, against that of all others; unbiased but for

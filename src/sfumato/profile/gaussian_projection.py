@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from sfumato.core.typing import Ids
 from sfumato.core.validation import fraction, optional, positive, whole
 from sfumato.kernels import profile_codes as kernels
 from sfumato.kernels.sketch import codes as codebooks
@@ -199,7 +200,7 @@ class CodewordProfiles(PairwiseProfiles, in_files=False):
         """The sigma of the noise in the whole numbers that are kept: sigma times scale, exactly."""
         return self.sigma * self.scale
 
-    def codewords(self, items: Any) -> np.ndarray:
+    def codewords(self, items: Ids) -> np.ndarray:
         """The codeword of each item, a row of whole numbers whose norm is at most `scale`."""
         return codewords(self._hashed(items), self._length, self.scale)
 

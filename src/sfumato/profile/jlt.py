@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from sfumato.core.storage import Cells
+from sfumato.core.typing import Ids
 from sfumato.core.validation import Limit, fraction
 from sfumato.kernels.profile_codes import cut_to
 from sfumato.privacy.noise.discrete import add_gaussian
@@ -81,7 +82,7 @@ class ReleasedJlt(CodewordProfiles):
             )
         return np.maximum(low, 0.0), np.maximum(np.nan_to_num(high, nan=np.inf, posinf=np.inf), 0.0)
 
-    def memberships(self, items: Any, rows: Any = None) -> np.ndarray:
+    def memberships(self, items: Ids, rows: Any = None) -> np.ndarray:
         """For each row and item an estimate of 1 if it is in the profile and of 0 if not.
 
         Unbiased; its variance is sigma**2 of noise and size / dimensions of other items.

@@ -14,6 +14,7 @@ import numpy as np
 from sfumato.core.hashing import hash_column
 from sfumato.core.ids import id_arrays, is_one, texts
 from sfumato.core.tables import described
+from sfumato.core.typing import Ids
 from sfumato.core.validation import Limit, checked_values, whole
 from sfumato.data.interactions import Interactions
 from sfumato.privacy.parameters import spread
@@ -178,7 +179,7 @@ class ProfileMechanism(Generic[R]):
         self,
         interactions: Interactions | None = None,
         *,
-        users: Any = None,
+        users: Ids | None = None,
         **options: Unpack[ReleaseOptions],
     ) -> R:
         """The profiles with noise, and a statement of what that hides.

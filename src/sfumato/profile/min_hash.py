@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from sfumato.core.storage import Cells
+from sfumato.core.typing import Ids
 from sfumato.core.validation import Limit, fraction, positive, whole
 from sfumato.kernels import profile_codes as kernels
 from sfumato.privacy.accounting.losses import Flips
@@ -160,15 +161,15 @@ class ReleasedMinima(PairwiseProfiles):
         """The probability of each wrong answer about a bin."""
         return chance_of(answers_of(self.statement), 2**self.code_bits + 1)
 
-    def places(self, items: Any) -> np.ndarray:
+    def places(self, items: Ids) -> np.ndarray:
         """The bin of each item."""
         return self._placed(items)[0]
 
-    def ranks(self, items: Any) -> np.ndarray:
+    def ranks(self, items: Ids) -> np.ndarray:
         """The rank of each item: the lowest in a bin is the one whose symbol is answered for."""
         return self._placed(items)[1]
 
-    def symbols(self, items: Any) -> np.ndarray:
+    def symbols(self, items: Ids) -> np.ndarray:
         """The symbol of each item."""
         return self._placed(items)[2]
 
@@ -188,7 +189,7 @@ class ReleasedMinima(PairwiseProfiles):
         most[self._full + reach >= self.bins - 0.5] = np.inf
         return np.maximum(self._law.items(self._full - reach), 0.0), np.maximum(most, 0.0)
 
-    def memberships(self, items: Any, rows: Any = None) -> np.ndarray:
+    def memberships(self, items: Ids, rows: Any = None) -> np.ndarray:
         """For each row and item an estimate of 1 if it is in the profile and of 0 if not.
 
         Right on average over the hashes of the other items, given their number: how often the

@@ -7,6 +7,7 @@ import numpy as np
 
 from sfumato.core.ids import NO_ID, id_layout, ids_from, ids_of, places
 from sfumato.core.storage import Cells
+from sfumato.core.typing import Ids
 from sfumato.core.validation import one_of, renamed_arguments, whole
 from sfumato.privacy.release import Release
 from sfumato.profile.item_sets import hashed_items
@@ -44,7 +45,7 @@ class ReleasedProfiles(Release, in_files=False):
         ids.flags.writeable = False
         return ids
 
-    def rows(self, users: Any) -> np.ndarray:
+    def rows(self, users: Ids) -> np.ndarray:
         """The row of each user; ValueError naming the position of one who is not there."""
         found = places(ids_of(users, "users"), self.users_)
         if (found < 0).any():
@@ -63,7 +64,7 @@ class ReleasedProfiles(Release, in_files=False):
         """Numbers of items between which each true one lies, with about this probability."""
         raise NotImplementedError
 
-    def memberships(self, items: Any, rows: Any = None) -> np.ndarray:
+    def memberships(self, items: Ids, rows: Any = None) -> np.ndarray:
         """For each row and item an estimate of 1 if it is in the profile and of 0 if not."""
         raise NotImplementedError
 
@@ -121,7 +122,7 @@ class ReleasedProfiles(Release, in_files=False):
 
     @renamed_arguments(measure="metric")
     def nearest(
-        self, users: Any, n: int = 10, *, metric: str = "cosine", among: Any = None
+        self, users: Ids, n: int = 10, *, metric: str = "cosine", among: Ids | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """The ids of the n most similar users of each of these, and their similarities.
 
@@ -136,7 +137,7 @@ class ReleasedProfiles(Release, in_files=False):
 
     @renamed_arguments(measure="metric")
     def nearest_with_errors(
-        self, users: Any, n: int = 10, *, metric: str = "cosine", among: Any = None
+        self, users: Ids, n: int = 10, *, metric: str = "cosine", among: Ids | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """As `nearest`, with the standard error of each similarity.
 

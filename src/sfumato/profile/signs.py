@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from sfumato.core.storage import Cells
+from sfumato.core.typing import Ids
 from sfumato.core.validation import Limit, fraction, whole
 from sfumato.kernels.sketch.codes import hamming
 from sfumato.privacy.noise.discrete import add_gaussian
@@ -75,7 +76,7 @@ class ReleasedSigns(CodewordProfiles):
         size = self.estimate_size()
         return np.maximum(size - reach, 0.0), np.maximum(size + reach, 0.0)
 
-    def memberships(self, items: Any, rows: Any = None) -> np.ndarray:
+    def memberships(self, items: Ids, rows: Any = None) -> np.ndarray:
         """For each row and item an estimate of 1 if it is in the profile and of 0 if not.
 
         The sign of a normal of variance v moved by x is sqrt(2 / (pi v)) x on average, so signs

@@ -24,6 +24,7 @@ from sfumato.core.file_format import (
 from sfumato.core.ids import kind_of
 from sfumato.core.storage import REGISTRIES, Cells, read
 from sfumato.core.tables import described
+from sfumato.core.typing import Bytes
 from sfumato.core.validation import Limit, optional
 from sfumato.data.interactions import Interactions
 from sfumato.errors import ModelFormatError, NotFittedError, ParameterError
@@ -225,7 +226,7 @@ class Estimator(Parameters):
         return to_bytes(self)
 
     @classmethod
-    def from_bytes(cls, data: Any) -> Self:
+    def from_bytes(cls, data: Bytes) -> Self:
         """The model in these bytes; ModelFormatError when they are not a whole, intact one."""
         return read_model(data, cls, Estimator.KINDS)
 

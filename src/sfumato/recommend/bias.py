@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.core.ids import as_ids
+from sfumato.core.typing import Ids
 from sfumato.core.validation import between
 from sfumato.data.interactions import Interactions
 
@@ -60,7 +61,7 @@ class DampedMeans:
         if not hasattr(self, "mean_"):
             raise ValueError("DampedMeans: fit it first.")
 
-    def predict(self, users: Any, items: Any) -> np.ndarray:
+    def predict(self, users: Ids, items: Ids) -> np.ndarray:
         """mean_ + deviation of the item + deviation of the user, for columns of one length."""
         self._check_fitted()
         deviations = [

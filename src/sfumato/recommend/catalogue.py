@@ -11,6 +11,7 @@ import numpy as np
 from sfumato.core.hashing import hash_column
 from sfumato.core.ids import NO_ID, id_arrays, id_layout, ids_from, ids_of, kind_of, places, unique
 from sfumato.core.storage import Cells
+from sfumato.core.typing import Ids
 
 __all__ = ["Catalogue", "SortedCatalogue"]
 
@@ -30,7 +31,7 @@ class Catalogue:
 
     ids: np.ndarray
 
-    def __init__(self, items: Any) -> None:
+    def __init__(self, items: Ids) -> None:
         column = ids_of(items, "catalogue")
         if not column.size:
             raise ValueError("catalogue: at least one item is needed.")
@@ -60,7 +61,7 @@ class Catalogue:
         """Bytes of the catalogue in a file."""
         return sum(int(array.nbytes) for array in self.arrays().values())
 
-    def places(self, items: Any) -> np.ndarray:
+    def places(self, items: Ids) -> np.ndarray:
         """Where each item stands in the catalogue, -1 for one that is not in it."""
         return places(ids_of(items, "items"), self.ids)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from sfumato.core.ids import places
 from sfumato.core.tables import described
+from sfumato.core.typing import Ids
 from sfumato.core.validation import one_of, optional, whole
 from sfumato.data.interactions import Interactions
 from sfumato.errors import StaleIndexError
@@ -311,7 +312,7 @@ class ItemIndex:
         return self._items.nbytes
 
     def recommend(
-        self, users: Any, n: int = 10, *, exclude: Interactions | None = None, filter: Any = None
+        self, users: Ids, n: int = 10, *, exclude: Interactions | None = None, filter: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """The n best items that are found for each user, and their scores, best first.
 
@@ -320,7 +321,7 @@ class ItemIndex:
         return self._fresh()._recommended(users, n, exclude, filter, self._items)
 
     def recall(
-        self, users: Any, n: int = 10, *, exclude: Interactions | None = None, filter: Any = None
+        self, users: Ids, n: int = 10, *, exclude: Interactions | None = None, filter: Any = None
     ) -> float:
         """The share of the model's own n best items of each of these users that the index finds.
 
@@ -335,7 +336,7 @@ class ItemIndex:
         worst = np.where(there, true, np.inf).min(axis=1, keepdims=True)
         return float((mine >= worst).sum() / max(there.sum(), 1))
 
-    def touched(self, users: Any) -> float:
+    def touched(self, users: Ids) -> float:
         """The share of the catalogue that is looked at for one of these users, on average."""
         model = self._fresh()
         vectors = model._in_blocks(model._user_vectors, model._user_ids(users))

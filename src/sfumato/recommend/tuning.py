@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.core.tables import Table, described
+from sfumato.core.typing import Ids
 from sfumato.core.validation import flag, positive, whole
 
 __all__ = ["GRIDS", "Trial", "TrialLog", "Tuned", "search_header", "tune"]
@@ -180,7 +181,7 @@ def tune(
     *,
     grids: Mapping[str, Sequence[float]] = GRIDS,
     fine: int = 2,
-    catalogue: Any = None,
+    catalogue: Ids | None = None,
     log: Any = None,
     progress: Callable[[int, int, Trial], None] | None = None,
     refit: bool = False,

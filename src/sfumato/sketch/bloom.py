@@ -12,6 +12,7 @@ import numpy as np
 
 from sfumato.core.hashing import KeyColumn
 from sfumato.core.storage import Cells
+from sfumato.core.typing import Column
 from sfumato.core.validation import fraction, one_of, whole
 from sfumato.kernels.sketch import bloom
 from sfumato.privacy.noise import discrete as noise
@@ -53,7 +54,7 @@ class ReleasedBloomFilter(Answered):
     version = 2  # a key has one hash, whatever its type
     _of = "BloomFilter"
 
-    def scores(self, keys: Any) -> np.ndarray:
+    def scores(self, keys: Column) -> np.ndarray:
         """How much likelier a key's bits are if it is in the set than if not: a natural logarithm.
 
         Other keys meet ones as often as the whole filter shows them. A bit that the key meets twice
@@ -70,7 +71,7 @@ class ReleasedBloomFilter(Answered):
                 bloom.hits(self._words, self.bits, self.hashes, hashed, scratch, out)
         return self._scores[found]
 
-    def contains(self, keys: Any, threshold: float = 0.0) -> np.ndarray:
+    def contains(self, keys: Column, threshold: float = 0.0) -> np.ndarray:
         """True for keys whose score is at least the threshold; `rates` says how often wrongly."""
         return np.asarray(self.scores(keys) >= _finite(threshold))
 
@@ -253,7 +254,7 @@ class BloomFilter(KeyedSketch):
         bits, hashes = best_size(n, rate, LAYOUT.check("BloomFilter", "layout", layout))
         return cls(bits, hashes, seed=seed, layout=layout)
 
-    def update(self, keys: Any) -> Self:
+    def update(self, keys: Column) -> Self:
         """Put every key in the set."""
         column = self._key_column(keys)
         scratch = np.empty(bloom.CHUNK, np.uint32)
@@ -265,7 +266,7 @@ class BloomFilter(KeyedSketch):
         self._note_keys(column)
         return self
 
-    def contains(self, keys: Any) -> np.ndarray:
+    def contains(self, keys: Column) -> np.ndarray:
         """True for every key that was seen, and by chance for a few others."""
         column = self._key_column(keys)
         out = np.empty(column.size, np.uint8)

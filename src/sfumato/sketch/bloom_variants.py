@@ -5,12 +5,13 @@ Scalable Bloom filter: a set that grows with its keys and still keeps its false 
 
 import functools
 import math
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 import numpy as np
 
 from sfumato.core.hashing import KeyColumn
 from sfumato.core.storage import Cells
+from sfumato.core.typing import Column
 from sfumato.core.validation import fraction, whole
 from sfumato.kernels.sketch import bloom
 from sfumato.sketch.base import SEED, KeyedSketch, Merging, refused
@@ -57,14 +58,14 @@ class CountingBloomFilter(KeyedSketch):
         sized = BloomFilter.from_capacity(n, false_positive_rate)
         return cls(sized.bits, sized.hashes, seed=seed)
 
-    def update(self, keys: Any) -> Self:
+    def update(self, keys: Column) -> Self:
         """Add every key once more."""
         column = self._key_column(keys)
         self._add(column, column.size)
         self._note_keys(column)
         return self
 
-    def remove(self, keys: Any) -> Self:
+    def remove(self, keys: Column) -> Self:
         """Take every key out once; ValueError, and nothing changes, where one cannot be in."""
         column = self._key_column(keys)
         for rows, hashed in self._hashes(column):
@@ -77,11 +78,11 @@ class CountingBloomFilter(KeyedSketch):
                 )
         return self
 
-    def contains(self, keys: Any) -> np.ndarray:
+    def contains(self, keys: Column) -> np.ndarray:
         """True for every key that is in, and by chance for a few others."""
         return self.estimate(keys) > 0
 
-    def estimate(self, keys: Any) -> np.ndarray:
+    def estimate(self, keys: Column) -> np.ndarray:
         """How often each key is in: never too low below 255, where counters end."""
         column = self._key_column(keys)
         out = np.empty(column.size, np.int64)
@@ -165,7 +166,7 @@ class ScalableBloomFilter(KeyedSketch):
     def merging(self) -> Merging:
         return refused("layers open in the order of the keys; use BloomFilter.from_capacity.")
 
-    def update(self, keys: Any) -> Self:
+    def update(self, keys: Column) -> Self:
         """Put every key in the set, opening layers as needed."""
         column = self._key_column(keys)
         self._check_room(column.size)
@@ -181,7 +182,7 @@ class ScalableBloomFilter(KeyedSketch):
         self._note_keys(column)
         return self
 
-    def contains(self, keys: Any) -> np.ndarray:
+    def contains(self, keys: Column) -> np.ndarray:
         """True for every key that was seen, and by chance for a few others."""
         column = self._key_column(keys)
         out = np.empty(column.size, np.bool_)

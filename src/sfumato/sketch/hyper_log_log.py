@@ -6,11 +6,12 @@ Released HyperLogLog: how many different keys there were, from one flipped bit a
 import math
 from functools import cached_property
 from statistics import NormalDist
-from typing import Annotated, Any, Self, Unpack
+from typing import Annotated, Self, Unpack
 
 import numpy as np
 
 from sfumato.core.storage import Cells
+from sfumato.core.typing import Column
 from sfumato.core.validation import fraction, whole
 from sfumato.kernels.sketch import counters as distinct
 from sfumato.privacy.noise import discrete as noise
@@ -188,7 +189,7 @@ class HyperLogLog(KeyedSketch):
             f"HyperLogLog: error must be {sketch.error_bound(confidence):.2g} or more, not {error}."
         )
 
-    def update(self, keys: Any) -> Self:
+    def update(self, keys: Column) -> Self:
         """See every key."""
         column = self._key_column(keys)
         for _, hashes in self._hashes(column):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.core.tables import described
+from sfumato.core.typing import Column
 from sfumato.core.validation import optional, whole
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.random_source import InsecureSeededSource, Source, SystemSource
@@ -91,7 +92,7 @@ class ReportEncoder:
         """One report of one value."""
         return self.encode_many([value])
 
-    def encode_many(self, values: Any, secrets: Any = None) -> Reports:
+    def encode_many(self, values: Column, secrets: Any = None) -> Reports:
         """A report for every value of a column.
 
         Reports stand in the order of the values, so an order that tells of them is to be shuffled

@@ -12,6 +12,7 @@ from scipy.special import log_ndtr, ndtri_exp
 from sfumato.attack.channels.profile_size import SIGMAS, Sizes, release_sizes
 from sfumato.attack.numerics import Factor, sigmoid
 from sfumato.core.tables import described
+from sfumato.core.typing import Matrix
 from sfumato.kernels.attack import gibbs_gaussian as gibbs_vectors
 from sfumato.kernels.attack.gibbs import BLOCK
 
@@ -36,7 +37,7 @@ class VectorChannel:
     """
 
     def __init__(
-        self, vectors: Any, codewords: Any, sigma: float, sizes: Sizes | None = None
+        self, vectors: Matrix, codewords: Matrix, sigma: float, sizes: Sizes | None = None
     ) -> None:
         self._codes, self._powers, scale = scaled_codes(codewords)
         self._factors = Factor(self._codes), Factor(self._codes.T)
@@ -186,7 +187,7 @@ class SignChannel:
     """
 
     def __init__(
-        self, signs: Any, codewords: Any, sigma: float, sizes: Sizes | None = None
+        self, signs: Any, codewords: Matrix, sigma: float, sizes: Sizes | None = None
     ) -> None:
         self._codes, self._powers, scale = scaled_codes(codewords)
         self._factors = Factor(self._codes), Factor(self._codes.T)

@@ -14,6 +14,7 @@ from sfumato.attack.channels.factory import Channel, channel
 from sfumato.attack.decoders.gibbs_chains import Chain, r_hat
 from sfumato.attack.decoders.priors import Prior, believed
 from sfumato.attack.numerics import THREADS, Progress, in_blocks, sigmoid
+from sfumato.core.typing import Ids
 from sfumato.core.validation import (
     RANDOM_STATE,
     Limit,
@@ -146,7 +147,7 @@ BLOCK = 16  # users whose messages are held at a time
 
 def joint_decoder(
     released: Any,
-    candidates: Any,
+    candidates: Ids,
     prior: Any = None,
     *,
     method: str = "propagation",
@@ -210,7 +211,7 @@ def joint_decoder(
 
 def chain_agreement(
     released: Any,
-    candidates: Any,
+    candidates: Ids,
     prior: Any = None,
     *,
     sizes: Any = None,

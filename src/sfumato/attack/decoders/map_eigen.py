@@ -14,6 +14,7 @@ from sfumato.attack.channels.gaussian import VectorChannel
 from sfumato.attack.decoders.gibbs_chains import padded, reordered
 from sfumato.attack.decoders.priors import believed
 from sfumato.attack.numerics import THREADS, Progress, in_blocks
+from sfumato.core.typing import Ids
 from sfumato.core.validation import whole
 
 __all__ = ["eigen_decoder", "map_decoder"]
@@ -27,7 +28,7 @@ BEHIND = 1e4  # log odds below all others, of those that were not
 
 def map_decoder(
     released: Any,
-    candidates: Any,
+    candidates: Ids,
     prior: Any = None,
     *,
     sizes: Any = None,
@@ -93,7 +94,7 @@ NORMAL_MIDDLE = 0.6745  # the median of a standard Gaussian's absolute value
 
 
 def eigen_decoder(
-    released: Any, candidates: Any, prior: Any = None, *, sizes: Any = None
+    released: Any, candidates: Ids, prior: Any = None, *, sizes: Any = None
 ) -> np.ndarray:
     """Scores of items, users x candidates: single decoding of the releases after a spectral filter.
 

@@ -10,6 +10,7 @@ import numpy as np
 from sfumato.attack.channels.factory import channel, users_and_items
 from sfumato.attack.decoders.priors import Fixed, believed, checked_prior
 from sfumato.attack.numerics import THREADS, Progress, in_blocks, sigmoid
+from sfumato.core.typing import Ids
 
 __all__ = ["popularity", "single_decoder"]
 
@@ -18,7 +19,7 @@ BLOCK = 64  # users at a time
 
 def single_decoder(
     released: Any,
-    candidates: Any,
+    candidates: Ids,
     prior: Any = None,
     *,
     sizes: Any = None,
@@ -55,7 +56,7 @@ def single_decoder(
     return out
 
 
-def popularity(released: Any, candidates: Any, prior: Any) -> np.ndarray:
+def popularity(released: Any, candidates: Ids, prior: Any) -> np.ndarray:
     """Scores of items by their prior alone: what an attacker knows without any release.
 
     Guarantee: every user gets the prior. What other attacks find beyond it, the release told.

@@ -1,12 +1,11 @@
 """A prior of profiles that knows which items go together, learned from known users."""
 
-from typing import Any
-
 import numpy as np
 
 from sfumato.attack.numerics import LEAST, Factor, sigmoid
 from sfumato.attack.profile_audit.ground_truth import truth_matrix
 from sfumato.core.tables import described
+from sfumato.core.typing import Ids
 from sfumato.core.validation import positive, whole
 from sfumato.data.interactions import Interactions
 
@@ -99,7 +98,7 @@ class _Squares:
 
 def learn_prior(
     interactions: Interactions,
-    candidates: Any,
+    candidates: Ids,
     *,
     traits: int = 10,
     shrinkage: float = 1.0,

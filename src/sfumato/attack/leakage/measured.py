@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.attack.numerics import log_odds, logistic_weights, within
+from sfumato.core.typing import Matrix
 
 __all__ = ["MeasuredInformation", "measured_information"]
 
@@ -43,7 +44,7 @@ class MeasuredInformation:
         )
 
 
-def measured_information(scores: Any, truth: Any, prior: Any) -> MeasuredInformation:
+def measured_information(scores: Matrix, truth: Any, prior: Any) -> MeasuredInformation:
     """How many nats about a profile the scores of an attack give that the prior does not.
 
     Guarantee: the gain in log-likelihood of scores over prior, summed over candidates, each by

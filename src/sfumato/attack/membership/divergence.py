@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.core.typing import Column
+
 __all__ = ["ErrorLaw", "KLDivergence", "checked_errors", "kl_divergence"]
 
 LEAST = 20
@@ -98,7 +100,7 @@ class KLDivergence(float):
         )
 
 
-def kl_divergence(train_errors: Any, test_errors: Any) -> KLDivergence:
+def kl_divergence(train_errors: Column, test_errors: Column) -> KLDivergence:
     """The Kullback-Leibler divergence, in nats, of training errors from test errors.
 
     Guarantee: none of privacy. It is an average over rows: a single rating may be betrayed while

@@ -18,6 +18,7 @@ from sfumato.attack.profile_audit.ground_truth import (
     size_prior,
     truth_matrix,
 )
+from sfumato.core.typing import Matrix
 from sfumato.core.validation import one_of, renamed_arguments, whole
 from sfumato.data.interactions import Interactions
 
@@ -215,7 +216,7 @@ class Reconstruction:
         }
 
 
-def reconstruction(scores: Any, truth: Any, sizes: Any, *, ranks: int = 10) -> Reconstruction:
+def reconstruction(scores: Matrix, truth: Any, sizes: Any, *, ranks: int = 10) -> Reconstruction:
     """How much of each profile is among its items of highest score, as many as it seems to have.
 
     Guarantee: equal scores favour nobody: where a cut goes through candidates of one score, each of

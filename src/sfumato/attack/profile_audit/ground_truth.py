@@ -12,6 +12,7 @@ import numpy as np
 
 from sfumato.core.ids import ids_of, places_by_text, unique
 from sfumato.core.tables import described
+from sfumato.core.typing import Ids
 from sfumato.data.interactions import Interactions
 
 __all__ = [
@@ -122,7 +123,7 @@ class SizePrior:
         }
 
 
-def truth_matrix(interactions: Interactions, users: Any, candidates: Any) -> GroundTruth:
+def truth_matrix(interactions: Interactions, users: Ids, candidates: Ids) -> GroundTruth:
     """The true profiles of these users: which candidates they have, and how many other items.
 
     Guarantee: an item that occurs twice counts once; a user without rows has an empty profile; rows
@@ -144,7 +145,7 @@ def truth_matrix(interactions: Interactions, users: Any, candidates: Any) -> Gro
     return GroundTruth(present, np.bincount(of[~inside], minlength=users.size))
 
 
-def item_prior(interactions: Interactions, candidates: Any, users: Any = None) -> np.ndarray:
+def item_prior(interactions: Interactions, candidates: Ids, users: Ids | None = None) -> np.ndarray:
     """How likely each candidate is in a profile, from those of known users.
 
     Guarantee: above 0 and below 1. An item that k of n known users have gets (k + a) / (n + a + b),
@@ -166,7 +167,7 @@ def item_prior(interactions: Interactions, candidates: Any, users: Any = None) -
     return smoothed_shares(counts, known.size)
 
 
-def size_prior(interactions: Interactions, users: Any = None) -> SizePrior:
+def size_prior(interactions: Interactions, users: Ids | None = None) -> SizePrior:
     """How many items the profiles of known users have: the law of (3.8), as it was seen.
 
     Parameters: interactions and users as of `item_prior`; at least one user. With `occupancy` of

@@ -13,6 +13,7 @@ from sklearn.utils.validation import column_or_1d
 
 from sfumato.core.arrays import column_of
 from sfumato.core.bounds import Box
+from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import Limit, one_of, optional, positive, whole
 from sfumato.density.backends import Setting, described
 from sfumato.density.base import KernelEstimator
@@ -62,22 +63,22 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):  # type: i
     tables_: Any
     sketches_: list[Any]
 
-    def predict_log_proba(self, X: Any) -> np.ndarray:
+    def predict_log_proba(self, X: Matrix) -> np.ndarray:
         """The log probability of every class, classes in the order of `classes_`."""
         joint = self._joint(self._queries(X))
         most = joint.max(axis=1, keepdims=True)
         return np.asarray(joint - most - np.log(np.exp(joint - most).sum(axis=1, keepdims=True)))
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Matrix) -> np.ndarray:
         """The probability of every class."""
         return np.asarray(np.exp(self.predict_log_proba(X)))
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Matrix) -> np.ndarray:
         """The log odds of the second of two classes; of more, the log likelihood times prior."""
         joint = self._joint(self._queries(X))
         return np.asarray(joint[:, 1] - joint[:, 0] if joint.shape[1] == 2 else joint)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Matrix) -> np.ndarray:
         """The likeliest class of every point."""
         joint = self._joint(self._queries(X))
         return np.asarray(self.classes_[joint.argmax(axis=1)])
@@ -248,7 +249,7 @@ class SketchClassifier(ClassAnswers):
     ) -> None:
         self._store(locals())
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Matrix, y: Column, sample_weight: Column | None = None) -> Self:
         """Learn from points, one a row, and their classes; with epsilon, release and forget them.
 
         sample_weight, whole numbers, only without epsilon. With epsilon a row with a cell that is
@@ -258,7 +259,9 @@ class SketchClassifier(ClassAnswers):
         return self._fit(X, y, sample_weight, self._check())
 
     @available_if(lambda self: self.method == "kernel" and not self._private)  # type: ignore[untyped-decorator]
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(
+        self, X: Matrix, y: Column, classes: Any = None, sample_weight: Column | None = None
+    ) -> Self:
         """Learn from further points: only by method "kernel" and without epsilon.
 
         classes: all there will be, at the first call, unless the parameter names them; bounds that

@@ -10,6 +10,7 @@ from sklearn.utils.validation import column_or_1d
 from sfumato.core.arrays import column_of
 from sfumato.core.bounds import BOUNDS, Box
 from sfumato.core.row_values import numbers_of
+from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import Limit, one_of, optional, whole
 from sfumato.density.base import KernelEstimator, hash_seed
 from sfumato.density.regress.least_squares import (
@@ -113,7 +114,7 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
     ) -> None:
         self._store(locals())
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None) -> Self:
         """Learn from points, one a row, and their targets; with epsilon, release and forget them.
 
         sample_weight, whole numbers, only without epsilon. With epsilon a row with a cell or a
@@ -130,7 +131,9 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
         self._count_outside(outside)
         return self
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(
+        self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None
+    ) -> Self:
         """Learn from further rows; the bounds stay those of the first call. Not with epsilon."""
         plain = self._check()
         self._refuse_private("partial_fit", plain)
@@ -182,7 +185,7 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
         model._take(release, setting)  # type: ignore[arg-type]
         return model
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Matrix) -> np.ndarray:
         """The target at every point, within the target's bounds."""
         points = self._queries(X)
         inside, _ = Box(*self.bounds_).clip(points)

@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from sfumato.core.hashing import BLOCK, KeyColumn, hash_column
 from sfumato.core.tables import described
+from sfumato.core.typing import Ids
 from sfumato.core.validation import one_of, whole
 from sfumato.kernels import contribution_bounding as kernels
 
@@ -36,7 +37,7 @@ INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,19}")
 
 
 def bound_contributions(
-    users: Any, items: Any = None, *, per_user: int, per_item: int | None = None, seed: int
+    users: Ids, items: Ids | None = None, *, per_user: int, per_item: int | None = None, seed: int
 ) -> np.ndarray:
     """A mask of the events to keep: a keyed sample of each user's events.
 
@@ -110,7 +111,7 @@ class ContributionSample(_Bound):
         self._numbers = _Numbers()
         self._held = [_no_rows()]  # the sample, then batches that were not sampled yet
 
-    def update(self, users: Any, items: Any = None) -> Self:
+    def update(self, users: Ids, items: Ids | None = None) -> Self:
         """See the next rows; without items, all are of item 0."""
         named = KeyColumn(users, name="ContributionSample: users")
         own = self._numbers.of(named)
@@ -159,7 +160,7 @@ class ContributionBound(_Bound):
         self._user_numbers, self._item_numbers = _Numbers(), _Numbers()
         self._used = np.zeros(2, np.int64)
 
-    def keep(self, users: Any, items: Any = None) -> np.ndarray:
+    def keep(self, users: Ids, items: Ids | None = None) -> np.ndarray:
         """The mask of the events of this batch to keep; without items, all are of item 0."""
         owner = "ContributionBound"
         named = self._user_numbers.of(KeyColumn(users, name=f"{owner}: users"))

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from sfumato.core.integer_columns import real_column, whole_column
+from sfumato.core.typing import Column
 from sfumato.core.validation import between, checked, number, positive, rational, whole
 from sfumato.privacy.accounting.losses import Loss, Pure
 from sfumato.privacy.mechanisms.base import Mechanism
@@ -89,7 +90,7 @@ class BetaBernoulli(_Model):
     def log_likelihood(self) -> np.ndarray:
         return _steps("BetaBernoulli", np.stack([np.log1p(-self.grid), np.log(self.grid)]))
 
-    def counts(self, column: Any) -> np.ndarray:
+    def counts(self, column: Column) -> np.ndarray:
         return self._counted(whole_column(ASKED, "value", column), 2)
 
 
@@ -134,7 +135,7 @@ class DirichletMultinomial(_Model):
     def log_likelihood(self) -> np.ndarray:
         return _steps("DirichletMultinomial", np.log(self.grid.T))
 
-    def counts(self, column: Any) -> np.ndarray:
+    def counts(self, column: Column) -> np.ndarray:
         rows = whole_column(ASKED, "value", column)
         return self._counted(rows, self.categories)
 
@@ -192,7 +193,7 @@ class GaussianMean(_Model):
         rows = np.linspace(self.low, self.high, self.cells + 1)[:, None]
         return _steps("GaussianMean", -(((rows - self.grid) / self.deviation) ** 2) / 2)
 
-    def counts(self, column: Any) -> np.ndarray:
+    def counts(self, column: Column) -> np.ndarray:
         rows = np.clip(real_column(ASKED, "value", column), self.low, self.high)
         cells = ((rows - self.low) * (self.cells / (self.high - self.low))).astype(np.int64)
         return self._counted(np.clip(cells, 0, self.cells), self.cells + 1)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.core.deprecation import renamed_method
+from sfumato.core.typing import Ids
 from sfumato.core.validation import optional, positive
 from sfumato.recommend.ranking import ExcludedItems
 
@@ -140,7 +141,7 @@ class Factorization(Estimator, in_files=False):
 
     user_kind_: str = ""  # what ids of users are, "integers" or "text"; "" where it is not known
 
-    def predict(self, users: Any, items: Any) -> np.ndarray:
+    def predict(self, users: Ids, items: Ids) -> np.ndarray:
         """The predicted rating of each user for the item beside it, cut to the bounds.
 
         Parameters: users and items, columns of one length; one single id stands for a whole column.
@@ -154,7 +155,7 @@ class Factorization(Estimator, in_files=False):
         return np.clip(out, self.low_, self.high_, out=out)
 
     def recommend(
-        self, users: Any, n: int = 10, *, exclude: Interactions | None = None, filter: Any = None
+        self, users: Ids, n: int = 10, *, exclude: Interactions | None = None, filter: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """The n best items of the catalogue for each user, and their scores, best first.
 
@@ -177,7 +178,7 @@ class Factorization(Estimator, in_files=False):
         self._check_fitted()
         return ItemIndex(self, kind, **options)
 
-    def similar_items(self, items: Any, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
+    def similar_items(self, items: Ids, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """The n items of the catalogue nearest to each item, and the cosines, nearest first.
 
         Cosines are of the components, without the biases, so popularity plays no part; the item
@@ -190,7 +191,7 @@ class Factorization(Estimator, in_files=False):
         found, cosines = nearest(self, what, min(n, len(self.catalogue_)))
         return self._answer(found, cosines, n, is_one(items))
 
-    def explain(self, user: Any, item: Any, n: int = 5) -> dict[str, Any]:
+    def explain(self, user: Ids, item: Ids, n: int = 5) -> dict[str, Any]:
         """What a prediction is made of: parts that add up to its score, as plain values.
 
         score = mean + user_bias + item_bias + the contributions of the strongest n `components` +

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.random import Generator
 
 from sfumato.core.ids import kind_of
+from sfumato.core.typing import Ids
 from sfumato.core.validation import (
     RANDOM_STATE,
     Limit,
@@ -177,7 +178,7 @@ class Descent(Factorization, in_files=False):
         train: Interactions,
         valid: Interactions | None = None,
         *,
-        catalogue: Any = None,
+        catalogue: Ids | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """Learn from ratings, anew; Ctrl-C lets the running epoch end and keeps what was learned.
@@ -214,7 +215,7 @@ class Descent(Factorization, in_files=False):
                     "items are needed. A stream that starts so goes to partial_fit."
                 )
 
-    def partial_fit(self, batch: Interactions, *, catalogue: Any = None) -> Self:
+    def partial_fit(self, batch: Interactions, *, catalogue: Ids | None = None) -> Self:
         """Learn from further ratings in one pass, in their order, at a constant rate.
 
         The rate is that of the middle of a fit, eta / (1 + decay / 2). The mean is that of all

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.core.typing import Column, Ids, Matrix
 from sfumato.data import as_ids
 
 __all__ = [
@@ -217,7 +218,9 @@ def _best(of: np.ndarray, worth: np.ndarray, shape: tuple[int, ...]) -> np.ndarr
     return best
 
 
-def precision(recommended: Any, relevant: Any, *, users: Any = None, scores: Any = None) -> float:
+def precision(
+    recommended: Column, relevant: Column, *, users: Ids | None = None, scores: Matrix | None = None
+) -> float:
     """The share of the items of a list that were right; empty places are not counted.
 
     >>> precision([[1, 2], [3, 4]], ([0, 1, 1], [2, 3, 4]))
@@ -228,7 +231,9 @@ def precision(recommended: Any, relevant: Any, *, users: Any = None, scores: Any
     return _precision(matched("precision", recommended, relevant, users, scores))
 
 
-def recall(recommended: Any, relevant: Any, *, users: Any = None, scores: Any = None) -> float:
+def recall(
+    recommended: Column, relevant: Column, *, users: Ids | None = None, scores: Matrix | None = None
+) -> float:
     """The share of the right items that are in the list.
 
     >>> recall([[1, 2], [3, 4]], ([0, 0, 1], [2, 9, 3]))
@@ -239,7 +244,9 @@ def recall(recommended: Any, relevant: Any, *, users: Any = None, scores: Any = 
     return _recall(matched("recall", recommended, relevant, users, scores))
 
 
-def map_at_k(recommended: Any, relevant: Any, *, users: Any = None, scores: Any = None) -> float:
+def map_at_k(
+    recommended: Column, relevant: Column, *, users: Ids | None = None, scores: Matrix | None = None
+) -> float:
     """The mean of precision(k) over all k from 1 to K, the number of places.
 
     This is the thesis' mAP@K. The usual one, `average_precision`, takes the precision only at the
@@ -256,7 +263,7 @@ def map_at_k(recommended: Any, relevant: Any, *, users: Any = None, scores: Any 
 
 
 def average_precision(
-    recommended: Any, relevant: Any, *, users: Any = None, scores: Any = None
+    recommended: Column, relevant: Column, *, users: Ids | None = None, scores: Matrix | None = None
 ) -> float:
     """The mean over right items of the precision at their places; those not listed add 0.
 
@@ -270,11 +277,11 @@ def average_precision(
 
 
 def ndcg(
-    recommended: Any,
-    relevant: Any,
+    recommended: Column,
+    relevant: Column,
     *,
-    users: Any = None,
-    scores: Any = None,
+    users: Ids | None = None,
+    scores: Matrix | None = None,
     gains: Any = None,
 ) -> float:
     """Gains of the right items, each over log2(1 + place), as a share of the most there can be.
@@ -290,7 +297,9 @@ def ndcg(
     return _ndcg(matched("ndcg", recommended, relevant, users, scores, gains))
 
 
-def mrr(recommended: Any, relevant: Any, *, users: Any = None, scores: Any = None) -> float:
+def mrr(
+    recommended: Column, relevant: Column, *, users: Ids | None = None, scores: Matrix | None = None
+) -> float:
     """One over the place of the first right item, 0 where there is none.
 
     >>> mrr([[1, 2], [3, 4]], ([0, 1], [2, 3]))
@@ -299,7 +308,9 @@ def mrr(recommended: Any, relevant: Any, *, users: Any = None, scores: Any = Non
     return _mrr(matched("mrr", recommended, relevant, users, scores))
 
 
-def hit_rate(recommended: Any, relevant: Any, *, users: Any = None, scores: Any = None) -> float:
+def hit_rate(
+    recommended: Column, relevant: Column, *, users: Ids | None = None, scores: Matrix | None = None
+) -> float:
     """The share of users with at least one right item in their list.
 
     >>> hit_rate([[1, 2], [3, 4]], ([0, 1], [2, 9]))
@@ -309,7 +320,7 @@ def hit_rate(recommended: Any, relevant: Any, *, users: Any = None, scores: Any 
 
 
 def ranked(
-    recommended: Any, relevant: Any, *, users: Any = None, scores: Any = None
+    recommended: Column, relevant: Column, *, users: Ids | None = None, scores: Matrix | None = None
 ) -> dict[str, float]:
     """All of these at once, for the work of one, and `users`, how many the means are over.
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.core.typing import Column, Ids, Matrix
 from sfumato.core.validation import optional, whole
 from sfumato.recommend.metrics.beyond_accuracy import coverage
 from sfumato.recommend.metrics.ranking import ranked
@@ -14,7 +15,7 @@ __all__ = ["auc", "evaluate", "mae", "rmse", "spearman"]
 LIST = optional(whole(1, 2**20))
 
 
-def rmse(truth: Any, predicted: Any) -> float:
+def rmse(truth: Any, predicted: Column) -> float:
     """The root of the mean squared error.
 
     Parameters: two columns of finite numbers, of one length above 0.
@@ -28,7 +29,7 @@ def rmse(truth: Any, predicted: Any) -> float:
     return float(np.sqrt(np.mean((truth - predicted) ** 2)))
 
 
-def mae(truth: Any, predicted: Any) -> float:
+def mae(truth: Any, predicted: Column) -> float:
     """The mean absolute error, of columns as in `rmse`.
 
     >>> mae([1, 2], [1, 4])
@@ -40,7 +41,7 @@ def mae(truth: Any, predicted: Any) -> float:
     return float(np.mean(np.abs(truth - predicted)))
 
 
-def spearman(truth: Any, predicted: Any, *, users: Any = None) -> float:
+def spearman(truth: Any, predicted: Column, *, users: Ids | None = None) -> float:
     """The correlation of the ranks of two columns, equal numbers sharing their mean rank.
 
     Parameters: columns as in `rmse`; users, the user of each row as a whole number: then the mean
@@ -59,7 +60,7 @@ def spearman(truth: Any, predicted: Any, *, users: Any = None) -> float:
     return float((together[told] / spread[told]).mean()) if told.any() else float("nan")
 
 
-def auc(relevant: Any, scores: Any, *, users: Any = None) -> float:
+def auc(relevant: Column, scores: Matrix, *, users: Ids | None = None) -> float:
     """The chance that a relevant row scores above an irrelevant one, an equal score counting half.
 
     Parameters: relevant, a column of booleans; scores, finite numbers; users, the user of each row

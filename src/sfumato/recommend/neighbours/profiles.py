@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from sfumato.core.ids import ids_of, unique
+from sfumato.core.typing import Ids
 from sfumato.core.validation import one_of, renamed_arguments, whole
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.recommend import cooccurrence as overlaps
@@ -134,7 +135,7 @@ class RawProfiles:
         return self._nearest(mine, asked, asked, n, metric)
 
     @renamed_arguments(measure="metric")
-    def nearest_to(self, items: Any, n: int = 10, *, metric: str = "cosine") -> Near:
+    def nearest_to(self, items: Ids, n: int = 10, *, metric: str = "cosine") -> Near:
         """As `nearest_rows`, one row of answers, for somebody who has these items.
 
         Items that no user has count in the size of the profile, and are in nobody's else.
@@ -148,7 +149,7 @@ class RawProfiles:
         guest = _Queries(np.array([0, codes.size]), codes, np.zeros(codes.size))
         return self._nearest(guest, np.zeros(1, np.int64), np.full(1, -1), n, metric)
 
-    def memberships(self, items: Any, rows: Any = None) -> np.ndarray:
+    def memberships(self, items: Ids, rows: Any = None) -> np.ndarray:
         """1 where the row has the item, else 0: float64, rows x items."""
         asked = np.arange(len(self)) if rows is None else self._checked(rows)
         return self.sums(asked[:, None], np.ones((asked.size, 1)), items)
@@ -157,7 +158,7 @@ class RawProfiles:
         self,
         rows: np.ndarray,
         weights: np.ndarray,
-        items: Any,
+        items: Ids,
         values: np.ndarray | None = None,
     ) -> np.ndarray:
         """out[q, i] = the sum over k of weights[q, k] where the profile rows[q, k] has item i.

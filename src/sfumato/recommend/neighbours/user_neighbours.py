@@ -9,6 +9,7 @@ import numpy as np
 
 from sfumato.core.deprecation import renamed_method
 from sfumato.core.ids import distinct, is_one, kind_of
+from sfumato.core.typing import Ids
 from sfumato.core.validation import (
     Limit,
     between,
@@ -171,7 +172,7 @@ class UserNeighbours(Parameters):
 
     def recommend(
         self,
-        users: Any,
+        users: Ids,
         n: int = 10,
         *,
         exclude: Interactions | None = None,
@@ -200,7 +201,7 @@ class UserNeighbours(Parameters):
 
     @keyword_only("n")
     def recommend_fold_in(
-        self, items: Any, *, n: int = 10, filter: Any = None, minimum: float | None = None
+        self, items: Ids, *, n: int = 10, filter: Any = None, minimum: float | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """The n best items for somebody who has these, which are not listed again; none is kept.
 
@@ -219,7 +220,7 @@ class UserNeighbours(Parameters):
 
     recommend_guest = renamed_method("recommend_guest", "recommend_fold_in")
 
-    def similar_users(self, users: Any, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
+    def similar_users(self, users: Ids, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """The n users most like each, and how alike they are; shapes as in `recommend`.
 
         All who can be compared are told, whatever neighbours and threshold are; to a user who is
@@ -235,7 +236,7 @@ class UserNeighbours(Parameters):
         found[there], near[there] = asked
         return listing(self._known, found, near, is_one(users))
 
-    def predict(self, users: Any, items: Any) -> np.ndarray:
+    def predict(self, users: Ids, items: Ids) -> np.ndarray:
         """The score of each user for the item beside it, or the rating, as `predicts` says.
 
         A score is that of `recommend`, 0 for an item outside of the catalogue. A rating is that of

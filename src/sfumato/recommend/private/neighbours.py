@@ -11,6 +11,7 @@ import numpy as np
 
 from sfumato.core.deprecation import renamed_method
 from sfumato.core.ids import places_by_text, texts
+from sfumato.core.typing import Ids
 from sfumato.core.validation import (
     DELTA,
     Limit,
@@ -204,7 +205,7 @@ class PrivateNeighbours(Parameters):
         self,
         train: Any,
         *,
-        catalogue: Any,
+        catalogue: Ids,
         ledger: Any = None,
         dataset: str | None = None,
         release_id: str | None = None,
@@ -255,21 +256,21 @@ class PrivateNeighbours(Parameters):
 
     @renamed_arguments(exclude="user_items")
     def recommend(
-        self, users: Any, n: int = 10, *, user_items: Any, filter: Any = None
+        self, users: Ids, n: int = 10, *, user_items: Any, filter: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """As `ReleasedNeighbours.recommend`: from the users' own items, `user_items`."""
         return self._released().recommend(users, n, user_items=user_items, filter=filter)
 
     @keyword_only("n")
     def recommend_fold_in(
-        self, items: Any, *, n: int = 10, filter: Any = None
+        self, items: Ids, *, n: int = 10, filter: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """As `ReleasedNeighbours.recommend_fold_in`."""
         return self._released().recommend_fold_in(items, n=n, filter=filter)
 
     recommend_guest = renamed_method("recommend_guest", "recommend_fold_in")
 
-    def similar_items(self, items: Any, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
+    def similar_items(self, items: Ids, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """As `ReleasedNeighbours.similar_items`."""
         return self._released().similar_items(items, n)
 

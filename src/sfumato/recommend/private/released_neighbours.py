@@ -18,14 +18,8 @@ from sfumato.core.file_format import packed_file
 from sfumato.core.hashing import hash_column
 from sfumato.core.ids import ids_of, is_one
 from sfumato.core.storage import Cells
-from sfumato.core.validation import (
-    flag,
-    keyword_only,
-    one_of,
-    positive,
-    renamed_arguments,
-    whole,
-)
+from sfumato.core.typing import Ids
+from sfumato.core.validation import flag, keyword_only, one_of, positive, renamed_arguments, whole
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.sketch import counters
 from sfumato.privacy.noise import discrete as noise
@@ -182,18 +176,18 @@ class ReleasedNeighbours(Release):
         """The standard deviation of the noise on one cell."""
         return math.sqrt(NoiseLaw(self.noise, self.scale).variance)
 
-    def counts(self, items: Any) -> np.ndarray:
+    def counts(self, items: Ids) -> np.ndarray:
         """How many users had each item, noisy, of the items that were kept of each user."""
         return np.asarray(self._cells[self._places(items)] / self.weight)
 
-    def pair_counts(self, items: Any, others: Any) -> np.ndarray:
+    def pair_counts(self, items: Ids, others: Any) -> np.ndarray:
         """How many users had both items, noisy, for each item and the one beside it."""
         first, second = self._places(items), self._places(others)
         if first.shape != second.shape or (first == second).any():
             raise ValueError("ReleasedNeighbours: others must be another item for each item.")
         return self._pairs(first, second)
 
-    def similar_items(self, items: Any, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
+    def similar_items(self, items: Ids, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """The items most often had together with each item, beyond what popularity explains.
 
         For a column of items arrays of items x n: ids, and weights above 0; a place without a
@@ -212,7 +206,7 @@ class ReleasedNeighbours(Release):
 
     @renamed_arguments(exclude="user_items")
     def recommend(
-        self, users: Any, n: int = 10, *, user_items: Any, filter: Any = None
+        self, users: Ids, n: int = 10, *, user_items: Any, filter: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """The n best items of each user, from the user's own items, which are not listed again.
 
@@ -239,7 +233,7 @@ class ReleasedNeighbours(Release):
 
     @keyword_only("n")
     def recommend_fold_in(
-        self, items: Any, *, n: int = 10, filter: Any = None
+        self, items: Ids, *, n: int = 10, filter: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """The n best items for somebody who has these, which are not listed again."""
         places = self.catalogue_.places(items)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from sfumato.core.tables import described
+from sfumato.core.typing import Ids, Matrix
 from sfumato.core.validation import flag, one_of, optional, whole
 from sfumato.errors import ParameterError
 from sfumato.retrieve.binary.search import SearchPlan, check_answers, padding, search
@@ -96,7 +97,7 @@ class BinaryIndex:
         self._writing = threading.Lock()
         self._now: _Now | None = None
 
-    def fit(self, X: Any) -> Self:
+    def fit(self, X: Matrix) -> Self:
         """Learn what the encoder learns, from up to 100,000 of these rows; none of them is added.
 
         Without it, the first `add` learns from its own rows.
@@ -112,7 +113,7 @@ class BinaryIndex:
             self._now = self._learned(vectors)
         return self
 
-    def add(self, ids: Any, X: Any) -> Self:
+    def add(self, ids: Ids, X: Matrix) -> Self:
         """Take in vectors under ids that are not in the index.
 
         Parameters: ids, a column of whole numbers from 0 up, each once; X, a matrix with a row for
@@ -135,7 +136,7 @@ class BinaryIndex:
                 self._now = now
         return self
 
-    def remove(self, ids: Any) -> Self:
+    def remove(self, ids: Ids) -> Self:
         """Let vectors not be found any more; their ids may be added again.
 
         Parameters: ids, a column of ids of the index, each once, or one.
@@ -198,13 +199,13 @@ class BinaryIndex:
             scores, ids = search(held, now.fitted, queries, plan, alive)
         return (scores[0], ids[0]) if one else (scores, ids)
 
-    def vectors(self, ids: Any) -> np.ndarray:
+    def vectors(self, ids: Ids) -> np.ndarray:
         """The kept vectors of these ids, float32, of length 1 for metric "cosine"."""
         self._check_exact("exact")
         held, rows = self._rows_of(whole_ids(OWNER, ids))
         return np.empty((0, 0), np.float32) if held.vectors is None else held.vectors[rows]
 
-    def mask(self, ids: Any) -> np.ndarray:
+    def mask(self, ids: Ids) -> np.ndarray:
         """A filter for `search`: True for those of `ids` that stand in this column.
 
         What is not in the index changes nothing. The mask holds for the index as it is now.

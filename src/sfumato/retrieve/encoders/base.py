@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from sfumato.core.tables import described
+from sfumato.core.typing import Matrix
 from sfumato.core.validation import Limit, flag, one_of, optional, whole
 from sfumato.kernels.retrieve import sign_codes as sides
 from sfumato.retrieve.encoders.linear import Basis, Batch, batches, frame, matrix
@@ -140,7 +141,7 @@ class CodeEncoder:
         """The parameters by name."""
         return {name: getattr(self, name) for name in self.LIMITS}
 
-    def fit(self, X: Any) -> Self:
+    def fit(self, X: Matrix) -> Self:
         """Take the dimension, and learn what there is to learn, from rows like those to come."""
         rows = matrix(self.kind, X)
         if rows.shape[0] == 0 or rows.shape[1] == 0:
@@ -151,7 +152,7 @@ class CodeEncoder:
         self._adopt(centre, reach, directions, atoms)
         return self
 
-    def encode(self, X: Any) -> Codes:
+    def encode(self, X: Matrix) -> Codes:
         """The codes of rows."""
         rows = matrix(self.kind, X, self._fitted())
         words = np.empty((len(rows), self._words), np.uint64)

@@ -6,6 +6,7 @@ import numpy as np
 
 from sfumato.core.hashing import hash_column
 from sfumato.core.tables import described
+from sfumato.core.typing import Column
 from sfumato.core.validation import whole
 from sfumato.kernels.retrieve import bucket_tables as kernels
 from sfumato.sketch.base import SEED
@@ -83,7 +84,7 @@ class Buckets:
         """The same buckets, which later change on their own."""
         return Buckets.over(self.tables, self.count, self.runs)
 
-    def add(self, keys: Any) -> Self:
+    def add(self, keys: Column) -> Self:
         """Add rows with these keys, a matrix with a row of `tables` whole numbers for each."""
         keys = self._keys(keys)
         if self.count + len(keys) > MOST_ROWS:
@@ -149,7 +150,7 @@ class Buckets:
             found.append(rows[np.repeat(starts[met], sizes) + within].astype(np.int64))
         return np.concatenate(at), np.concatenate(found)
 
-    def rows_of(self, keys: Any) -> tuple[np.ndarray, np.ndarray]:
+    def rows_of(self, keys: Column) -> tuple[np.ndarray, np.ndarray]:
         """The rows that share a key with query q, at rows[starts[q] : starts[q + 1]].
 
         Parameters: keys, one row of `tables` whole numbers for each query; a bit for each pair of a

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from sfumato.core.tables import described
+from sfumato.core.typing import Ids, Matrix
 from sfumato.core.validation import (
     flag,
     fraction,
@@ -167,7 +168,7 @@ class LshIndex:
         """Bytes of tables, ids and vectors, removed rows included."""
         return 0 if self._now is None else self._now.nbytes
 
-    def fit(self, X: Any) -> Self:
+    def fit(self, X: Matrix) -> Self:
         """Take the dimension and, for "inner", centre and radius from these rows; none is added."""
         with self._writing:
             if len(self):
@@ -178,7 +179,7 @@ class LshIndex:
             self._now = self._learned(vectors)
         return self
 
-    def add(self, ids: Any, X: Any) -> Self:
+    def add(self, ids: Ids, X: Matrix) -> Self:
         """Take in vectors under ids that are not in the index.
 
         Parameters: ids, a column of whole numbers from 0 up, each once; X, a matrix with a row for
@@ -196,7 +197,7 @@ class LshIndex:
                 self._now = (now or self._learned(vectors)).appended(column, vectors)
         return self
 
-    def remove(self, ids: Any) -> Self:
+    def remove(self, ids: Ids) -> Self:
         """Let vectors not be found any more; their ids may be added again.
 
         Parameters: ids, a column of ids of the index, each once, or one.
@@ -229,7 +230,7 @@ class LshIndex:
         starts, rows = candidates(now.buckets, self._asked(now, queries, filter))
         return starts, now.ids[rows]
 
-    def mask(self, ids: Any) -> np.ndarray:
+    def mask(self, ids: Ids) -> np.ndarray:
         """A filter for `search`: True for those of `ids` that stand in this column.
 
         What is not in the index changes nothing. The mask holds for the index as it is now.

@@ -12,6 +12,7 @@ import numpy as np
 from sfumato.core.arrays import whole_weights
 from sfumato.core.hashing import BLOCK
 from sfumato.core.storage import Cells
+from sfumato.core.typing import Column
 from sfumato.core.validation import fraction, one_of, whole
 from sfumato.kernels.sketch import counters
 from sfumato.kernels.sketch import counters as moments
@@ -164,7 +165,9 @@ class AMS(WeighedRelease[ReleasedAMS], KeyedSketch):
         width, depth = median_rows(2.0, error, miss)
         return cls(width, depth, **parameters)
 
-    def update(self, keys: Any, weights: Any = None, *, clip: int | None = None) -> Self:
+    def update(
+        self, keys: Column, weights: Column | None = None, *, clip: int | None = None
+    ) -> Self:
         """Add every key's weight, or one; a negative weight removes.
 
         Parameters: weights, whole numbers; clip, a public bound of their size that they are clipped

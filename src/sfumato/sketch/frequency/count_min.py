@@ -5,13 +5,14 @@ A released Count-Min: private counts of keys, unbiased, with errors of both sign
 
 import math
 from functools import cached_property
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 import numpy as np
 
 from sfumato.core.arrays import whole_weights
 from sfumato.core.hashing import BLOCK, KeyColumn
 from sfumato.core.storage import Cells
+from sfumato.core.typing import Column
 from sfumato.core.validation import fraction, one_of, whole
 from sfumato.kernels.sketch import counters
 from sfumato.kernels.sketch import counters as conservative
@@ -66,7 +67,7 @@ class ReleasedCountMin(NoisyTable):
     version = 2  # a key has one hash, whatever its type
     _of = "CountMin"
 
-    def estimate(self, keys: Any) -> np.ndarray:
+    def estimate(self, keys: Column) -> np.ndarray:
         """The count of every key."""
         column = KeyColumn(keys)
         out, slots = np.empty(column.size), np.empty(min(BLOCK, column.size), np.uint32)
@@ -193,7 +194,9 @@ class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
     def merging(self) -> Merging:
         return EXACT if self.cells in ("plain", "compact") else refused(REFUSED.format(self.cells))
 
-    def update(self, keys: Any, weights: Any = None, *, clip: int | None = None) -> Self:
+    def update(
+        self, keys: Column, weights: Column | None = None, *, clip: int | None = None
+    ) -> Self:
         """Count every key, by its weight or by one.
 
         Parameters: weights, whole numbers; clip, a public bound of their size that they are clipped
@@ -211,7 +214,7 @@ class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
         self._note_keys(column)
         return self
 
-    def estimate(self, keys: Any) -> np.ndarray:
+    def estimate(self, keys: Column) -> np.ndarray:
         """The count of every key; never below the true one unless cells are logarithmic."""
         column = self._key_column(keys)
         out = np.empty(column.size, np.float64 if self.cells == "logarithmic" else np.int64)

@@ -11,6 +11,7 @@ import numpy as np
 from sfumato.core.arrays import real_weights, whole_weights
 from sfumato.core.hashing import BLOCK, KeyColumn, hash_column
 from sfumato.core.storage import Cells
+from sfumato.core.typing import Column, Ids
 from sfumato.core.validation import fraction, one_of, renamed_arguments, whole
 from sfumato.errors import ParameterError
 from sfumato.kernels.sketch import counters
@@ -63,7 +64,7 @@ class ReleasedCountSketch(NoisyTable):
     version = 2  # a key has one hash, whatever its type
     _of = "CountSketch"
 
-    def estimate(self, keys: Any) -> np.ndarray:
+    def estimate(self, keys: Column) -> np.ndarray:
         """The total weight of every key."""
         column = KeyColumn(keys)
         out, slots = np.empty(column.size), np.empty(min(BLOCK, column.size), np.uint32)
@@ -76,7 +77,7 @@ class ReleasedCountSketch(NoisyTable):
         return out
 
     @renamed_arguments(k="n")
-    def heavy_hitters(self, n: int, candidates: Any = None) -> tuple[list[Any], np.ndarray]:
+    def heavy_hitters(self, n: int, candidates: Ids | None = None) -> tuple[list[Any], np.ndarray]:
         """The n candidates of the largest weight, whatever its sign, and their estimates by median.
 
         Parameters: n, how many; candidates, a public column of keys to choose among, such as the
@@ -206,7 +207,9 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
             return rounding("the cells merge exactly; which keys are tracked may differ.")
         return EXACT if self.cells == "integer" else rounding("float64 cells, each sum rounded.")
 
-    def update(self, keys: Any, weights: Any = None, *, clip: int | None = None) -> Self:
+    def update(
+        self, keys: Column, weights: Column | None = None, *, clip: int | None = None
+    ) -> Self:
         """Add every key's weight, or one; a negative weight removes.
 
         Parameters: weights, whole numbers; clip, a public bound of their size that they are clipped
@@ -228,7 +231,7 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
             self._track_these(heavy)
         return self
 
-    def estimate(self, keys: Any) -> np.ndarray:
+    def estimate(self, keys: Column) -> np.ndarray:
         """The total weight of every key."""
         column = self._key_column(keys)
         out = np.empty(column.size, np.float64)
@@ -241,7 +244,7 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
         return out
 
     @renamed_arguments(k="n")
-    def heavy_hitters(self, n: int, candidates: Any = None) -> tuple[list[Any], np.ndarray]:
+    def heavy_hitters(self, n: int, candidates: Ids | None = None) -> tuple[list[Any], np.ndarray]:
         """The n keys of the largest weight, whatever its sign, and their estimates, largest first.
 
         They are found and estimated by the median of the rows even where `combine` is the mean: one

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from sfumato.core.bounds import Box, points, weighed_points
+from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import whole
 from sfumato.sketch.base import Sketch, check_heaviest, heaviest
 from sfumato.sketch.kernel_sums.radial_kernels import profile
@@ -54,7 +55,7 @@ class PointSums(Sketch, in_files=False):
     clipped: int
     heaviest: int
 
-    def update(self, data: Any, weights: Any = None, *, clip: int | None = None) -> Self:
+    def update(self, data: Any, weights: Column | None = None, *, clip: int | None = None) -> Self:
         """Add every point, by its whole weight or once.
 
         Rows are read one by one: what is beyond the bounds is clipped to them, and a row that is
@@ -104,7 +105,7 @@ class WeighedPoints(PointSums, in_files=False):
     _table: np.ndarray
     _scalars = {"total": 0, "clipped": 0, "heaviest": 0, "mass": 0}
 
-    def exact(self, data: Any, queries: Any) -> np.ndarray:
+    def exact(self, data: Any, queries: Matrix) -> np.ndarray:
         """The sums that `estimate` estimates, of these points clipped to the bounds, one by one."""
         owner, box, told = type(self).__name__, self._box, self.parameters
         inside, _ = box.clip(points(owner, data, box.dimension))

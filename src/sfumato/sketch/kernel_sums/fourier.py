@@ -14,6 +14,7 @@ import numpy as np
 from sfumato.core.arrays import WEIGHT
 from sfumato.core.bounds import BOUNDS, Box, Pair, points
 from sfumato.core.storage import Cells
+from sfumato.core.typing import Matrix
 from sfumato.core.validation import fraction, positive, whole
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.sketch import trigonometry as waves
@@ -131,12 +132,12 @@ class ReleasedKernelFourier(NoisyCells):
         """How many coordinates a point has."""
         return len(self.bounds[0])
 
-    def estimate(self, queries: Any) -> np.ndarray:
+    def estimate(self, queries: Matrix) -> np.ndarray:
         """The sum of kernels between every query and all points."""
         asked = points("ReleasedKernelFourier", queries, self.dimension)
         return answers(self._turns, Box(*self.bounds), self._waves, asked)
 
-    def mean(self, queries: Any) -> np.ndarray:
+    def mean(self, queries: Matrix) -> np.ndarray:
         """The mean of the kernel over all points: `estimate` over `size`."""
         return self.estimate(queries) / (self.size() or math.nan)
 
@@ -243,7 +244,7 @@ class KernelFourier(WeighedRelease[ReleasedKernelFourier], PointSums):
         """How many coordinates a point has."""
         return len(self.bounds[0])
 
-    def estimate(self, queries: Any) -> np.ndarray:
+    def estimate(self, queries: Matrix) -> np.ndarray:
         """The sum of kernels between every query and all points.
 
         Queries may be anywhere; those past two thousand sides from the box count as if there.
@@ -251,11 +252,11 @@ class KernelFourier(WeighedRelease[ReleasedKernelFourier], PointSums):
         asked = points("KernelFourier", queries, self.dimension)
         return answers(self._turns, self._box, self._waves, asked)
 
-    def mean(self, queries: Any) -> np.ndarray:
+    def mean(self, queries: Matrix) -> np.ndarray:
         """The mean of the kernel over all points; NaN without any."""
         return self.estimate(queries) / (self.total or math.nan)
 
-    def exact(self, data: Any, queries: Any) -> np.ndarray:
+    def exact(self, data: Any, queries: Matrix) -> np.ndarray:
         """The sums that `estimate` estimates, of these points clipped to the bounds, one by one."""
         column = points("KernelFourier", data, self.dimension)
         asked = points("KernelFourier", queries, self.dimension)

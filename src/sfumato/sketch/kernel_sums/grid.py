@@ -13,6 +13,7 @@ import numpy as np
 
 from sfumato.core.bounds import BOUNDS, Box, Pair, points
 from sfumato.core.storage import Cells, Stored
+from sfumato.core.typing import Matrix
 from sfumato.core.validation import between, one_of, optional, positive
 from sfumato.kernels.sketch import kernel_sums as grid
 from sfumato.privacy.noise.discrete import ROOM
@@ -45,7 +46,7 @@ class GridAnswers(Stored, in_files=False):
         return len(self.bounds[0])
 
     def estimate(
-        self, queries: Any, *, kernel: str | None = None, bandwidth: float | None = None
+        self, queries: Matrix, *, kernel: str | None = None, bandwidth: float | None = None
     ) -> np.ndarray:
         """The sum of kernels between every query and all points.
 
@@ -61,7 +62,7 @@ class GridAnswers(Stored, in_files=False):
         return at(self._field(kernel, wide), self._nodes.places(inside))
 
     def mean(
-        self, queries: Any, *, kernel: str | None = None, bandwidth: float | None = None
+        self, queries: Matrix, *, kernel: str | None = None, bandwidth: float | None = None
     ) -> np.ndarray:
         """The mean of the kernel over all points: `estimate` over `size`; NaN where that is 0."""
         return self.estimate(queries, kernel=kernel, bandwidth=bandwidth) / (

@@ -10,6 +10,7 @@ import numpy as np
 
 from sfumato.core.bounds import BOUNDS, Box, Pair, weighed_points
 from sfumato.core.storage import Cells
+from sfumato.core.typing import Column
 from sfumato.core.validation import one_of, positive, whole
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.release import Release, ReleasePlan, ReleaseTerms
@@ -146,7 +147,7 @@ class Moments(WeighedRelease[ReleasedMoments], Sketch):
         """How many columns a row has, with the target."""
         return len(self.bounds[0])
 
-    def update(self, rows: Any, weights: Any = None, *, clip: int | None = None) -> Self:
+    def update(self, rows: Any, weights: Column | None = None, *, clip: int | None = None) -> Self:
         """Add the products of every row, by its whole weight or once.
 
         Rows are read one by one: what is beyond the bounds is clipped to them, and a row that is

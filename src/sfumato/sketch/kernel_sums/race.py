@@ -12,6 +12,7 @@ import numpy as np
 from sfumato.core.arrays import whole_weights
 from sfumato.core.bounds import weighed_points
 from sfumato.core.storage import Cells
+from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import between, fraction, positive, renamed_arguments, whole
 from sfumato.privacy.parameters import Privacy
 from sfumato.privacy.release import ReleaseOptions, ReleasePlan, ReleaseTerms
@@ -194,7 +195,9 @@ class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
         delta = between(0, 1).check(owner, "delta", delta)
         return best_rows(spread, epsilon, delta, whole(1, 2**20).check(owner, "max_rows", max_rows))
 
-    def update(self, points: Any, weights: Any = None, *, clip: int | None = None) -> Self:
+    def update(
+        self, points: Any, weights: Column | None = None, *, clip: int | None = None
+    ) -> Self:
         """Count every point, by its whole weight or by one.
 
         Rows are read one by one: what is beyond the bounds is clipped to them, a row that is not
@@ -224,7 +227,7 @@ class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
         """How many points there are, by weight."""
         return float(self.total)
 
-    def exact(self, points: Any, queries: Any, weights: Any = None) -> np.ndarray:
+    def exact(self, points: Matrix, queries: Matrix, weights: Column | None = None) -> np.ndarray:
         """The true kernel sums of these points at every query, pair by pair: for tests, slow."""
         return self.kernel.sums(points, queries, weights)
 

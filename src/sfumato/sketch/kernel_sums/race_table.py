@@ -14,6 +14,7 @@ import numpy as np
 
 from sfumato.core.hashing import hash_column
 from sfumato.core.storage import Stored
+from sfumato.core.typing import Matrix
 from sfumato.core.validation import one_of, optional, positive, whole
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.sketch import kernel_sums as race
@@ -207,7 +208,7 @@ class RaceTable(Stored, in_files=False):
         """How many points there are, by weight."""
         raise NotImplementedError
 
-    def estimate(self, queries: Any, combine: str = "mean", groups: int = GROUPS) -> np.ndarray:
+    def estimate(self, queries: Matrix, combine: str = "mean", groups: int = GROUPS) -> np.ndarray:
         """The kernel sum over all points at every query.
 
         Parameters: queries, as points of the kernel's family; combine, "mean" of all rows or
@@ -218,7 +219,7 @@ class RaceTable(Stored, in_files=False):
         count = MOST_GROUPS.check(owner, "groups", groups) if combine == "median" else 1
         return self._sums(self.kernel.read(owner, queries), count)
 
-    def mean(self, queries: Any, combine: str = "mean", groups: int = GROUPS) -> np.ndarray:
+    def mean(self, queries: Matrix, combine: str = "mean", groups: int = GROUPS) -> np.ndarray:
         """The mean kernel over all points at every query; of less than one point, their sum."""
         return self.estimate(queries, combine, groups) / max(self.size(), 1.0)
 

@@ -7,12 +7,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 import numpy as np
 
 from sfumato.core.bounds import BOUNDS, Box, Pair, points
 from sfumato.core.storage import Stored
+from sfumato.core.typing import Matrix
 from sfumato.core.validation import between, optional, positive, whole
 from sfumato.kernels.sketch import kernel_sums as slices
 from sfumato.sketch.base import SEED
@@ -104,7 +105,7 @@ class SliceAnswers(Stored, in_files=False):
         return self.bandwidth / (self.resolution or usual_resolution(self.dimension))
 
     def estimate(
-        self, queries: Any, *, kernel: str | None = None, bandwidth: float | None = None
+        self, queries: Matrix, *, kernel: str | None = None, bandwidth: float | None = None
     ) -> np.ndarray:
         """The sum of kernels between every query and all points.
 
@@ -121,7 +122,7 @@ class SliceAnswers(Stored, in_files=False):
         return out
 
     def mean(
-        self, queries: Any, *, kernel: str | None = None, bandwidth: float | None = None
+        self, queries: Matrix, *, kernel: str | None = None, bandwidth: float | None = None
     ) -> np.ndarray:
         """The mean of the kernel over all points, `estimate` over `size`; NaN without any."""
         sums = self.estimate(queries, kernel=kernel, bandwidth=bandwidth)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.core.arrays import rows as rows_of
+from sfumato.core.typing import Matrix
 from sfumato.core.validation import checked, whole
 from sfumato.sketch.kernel_sums.stratified_sampling import normal_rows
 from sfumato.sketch.lsh.base import Draw, Family, Points, children
@@ -57,7 +58,7 @@ class Angular(Family):
         shift = vector_bits - np.frexp(largest)[1]  # by powers of two, which round nothing
         return Points((np.rint(np.ldexp(vectors, shift[:, None])),), len(vectors))
 
-    def kernel(self, points: Any, queries: Any) -> np.ndarray:
+    def kernel(self, points: Matrix, queries: Matrix) -> np.ndarray:
         """(1 - angle / pi) ** bits for every vector (down) and query (across)."""
         here, there = (_unit(self.read(self.name, each).parts[0]) for each in (points, queries))
         angles = np.arccos(np.clip(here @ there.T, -1.0, 1.0))

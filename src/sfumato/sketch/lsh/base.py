@@ -13,6 +13,7 @@ from sfumato.core.arrays import matrix_of
 from sfumato.core.hashing import hash_column
 from sfumato.core.ids import plain_numbers
 from sfumato.core.tables import described
+from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import Limit
 from sfumato.errors import ParameterError
 
@@ -101,11 +102,11 @@ class Family:
         """The points of any container, checked whole; errors name the owner."""
         raise NotImplementedError
 
-    def kernel(self, points: Any, queries: Any) -> np.ndarray:
+    def kernel(self, points: Matrix, queries: Matrix) -> np.ndarray:
         """The exact kernel of every point (down) and query (across)."""
         raise NotImplementedError
 
-    def sums(self, points: Any, queries: Any, weights: Any = None) -> np.ndarray:
+    def sums(self, points: Matrix, queries: Matrix, weights: Column | None = None) -> np.ndarray:
         """The exact kernel sum over all points, by their weights or by one, at every query."""
         if not self.dimension:  # sets come in containers that only their family can cut
             kernel = self.kernel(points, queries)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.core.hashing import hash_column
+from sfumato.core.typing import Matrix
 from sfumato.core.validation import between, checked, whole
 from sfumato.sketch.lsh.base import (
     PART,
@@ -137,7 +138,7 @@ class PowerKernel(_Product):
         points = self.a.read(owner, data)
         return Points((points,) * self.times, points.size, points.clipped)
 
-    def kernel(self, points: Any, queries: Any) -> np.ndarray:
+    def kernel(self, points: Matrix, queries: Matrix) -> np.ndarray:
         """The kernel of the family to the power of `times`."""
         return np.asarray(self.a.kernel(points, queries) ** self.times)
 

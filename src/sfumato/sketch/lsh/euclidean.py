@@ -9,6 +9,7 @@ import numpy as np
 from sfumato.core.arrays import LARGEST, rows
 from sfumato.core.bounds import Box, Pair
 from sfumato.core.bounds import points as read_points
+from sfumato.core.typing import Matrix
 from sfumato.core.validation import checked, positive, whole
 from sfumato.sketch.kernel_sums.stratified_sampling import normal_rows
 from sfumato.sketch.lsh.base import Draw, Family, Points
@@ -79,7 +80,7 @@ class Euclidean(Family):
         out[:-1] = self._box.steps(inside, self._bits).T
         return Points((out,), len(inside), clipped)
 
-    def kernel(self, points: Any, queries: Any) -> np.ndarray:
+    def kernel(self, points: Matrix, queries: Matrix) -> np.ndarray:
         return collision(self._distances(points, queries) / self.bandwidth, self.p)
 
     def linear(self, draw: Draw) -> np.ndarray:

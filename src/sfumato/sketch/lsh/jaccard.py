@@ -7,6 +7,7 @@ import numpy as np
 
 from sfumato.core.hashing import hash_column
 from sfumato.core.ids import plain_numbers
+from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import checked, whole
 from sfumato.kernels.sketch import minhash as set_codes
 from sfumato.kernels.sketch.minhash import ROWS
@@ -50,11 +51,11 @@ class Jaccard(Family):
         sets = sets_of(owner, data)
         return Points((sets,), len(sets))
 
-    def kernel(self, points: Any, queries: Any) -> np.ndarray:
+    def kernel(self, points: Matrix, queries: Matrix) -> np.ndarray:
         """The Jaccard similarity to the power of `hashes`, for sets (down) and queries (across)."""
         return np.asarray(jaccard(_sets(points), _sets(queries)) ** self.hashes)
 
-    def sums(self, points: Any, queries: Any, weights: Any = None) -> np.ndarray:
+    def sums(self, points: Matrix, queries: Matrix, weights: Column | None = None) -> np.ndarray:
         """The exact kernel sum over all sets at every query; what nothing shares takes no room."""
         sets = _sets(points)
         weights = np.ones(len(sets)) if weights is None else plain_numbers(weights)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.core.arrays import rows
+from sfumato.core.typing import Column
 from sfumato.core.validation import positive, whole
 from sfumato.sketch.lsh.euclidean import Euclidean
 
@@ -35,7 +36,7 @@ def whitened(public: Any, *, bandwidth: float, bounds: Any, ridge: float = 1e-6)
 
 def separating(
     public: Any,
-    labels: Any,
+    labels: Column,
     *,
     bandwidth: float,
     bounds: Any,

@@ -8,6 +8,7 @@ import numpy as np
 from sfumato.core.arrays import real_weights
 from sfumato.core.hashing import BLOCK
 from sfumato.core.storage import Cells
+from sfumato.core.typing import Column
 from sfumato.core.validation import fraction, whole
 from sfumato.kernels.sketch import counters
 from sfumato.kernels.sketch.projections import place
@@ -54,7 +55,7 @@ class FeatureHasher(LinearSketch, KeyedSketch):
         miss = 1 - fraction.check("FeatureHasher", "confidence", confidence)
         return cls(math.ceil(1 / (error**2 * miss) - 1e-9), seed=seed)
 
-    def update(self, keys: Any, weights: Any = None) -> Self:
+    def update(self, keys: Column, weights: Column | None = None) -> Self:
         """Add every key's weight, or one; a negative weight removes."""
         column = self._key_column(keys)
         weighted = real_weights("FeatureHasher", weights, column.size)
@@ -69,7 +70,7 @@ class FeatureHasher(LinearSketch, KeyedSketch):
         self._note_keys(column)
         return self
 
-    def estimate(self, keys: Any) -> np.ndarray:
+    def estimate(self, keys: Column) -> np.ndarray:
         """The weight of every key."""
         column = self._key_column(keys)
         out = np.empty(column.size)
@@ -79,7 +80,7 @@ class FeatureHasher(LinearSketch, KeyedSketch):
         return out
 
     def transform(
-        self, keys: Any, offsets: Any, weights: Any = None, *, dense: bool = False
+        self, keys: Column, offsets: Any, weights: Column | None = None, *, dense: bool = False
     ) -> Any:
         """A matrix with, in row r, the cells that keys offsets[r] to offsets[r + 1] would fill.
 

@@ -12,6 +12,7 @@ from sfumato.core.arrays import real_weights
 from sfumato.core.arrays import rows as checked
 from sfumato.core.hashing import KeyColumn, hash_column
 from sfumato.core.storage import Cells
+from sfumato.core.typing import Column
 from sfumato.core.validation import fraction, one_of, whole
 from sfumato.kernels.sketch import codes as codebooks
 from sfumato.kernels.sketch import projections as hadamard
@@ -173,7 +174,7 @@ class JohnsonLindenstrauss(LinearSketch, KeyedSketch):
             )
         return cls(sizes[at], **parameters)
 
-    def update(self, keys: Any, weights: Any = None) -> Self:
+    def update(self, keys: Column, weights: Column | None = None) -> Self:
         """Add every key's weight, or one, to its coordinate; a negative weight removes."""
         column = self._key_column(keys)
         weighted = real_weights("JohnsonLindenstrauss", weights, column.size)

@@ -9,6 +9,7 @@ from typing import Any, Self, Unpack
 import numpy as np
 from scipy.special import gammaincinv
 
+from sfumato.core.typing import Column
 from sfumato.core.validation import fraction, whole
 from sfumato.kernels.hash import key_of
 from sfumato.kernels.sketch import minhash as kernels
@@ -121,7 +122,7 @@ class MinHash(PackedMinima):
         needed = math.ceil((one._half_width(confidence, 1) / error) ** 2)
         return cls(needed, seed=seed, kind=kind, bits=bits)
 
-    def update(self, keys: Any) -> Self:
+    def update(self, keys: Column) -> Self:
         """Put every key into the set."""
         column = self._key_column(keys)
         if self.held == "bits":

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import stats
 
 from sfumato.core.tables import Table, described
+from sfumato.core.typing import Ids
 from sfumato.core.validation import flag, fraction, one_of
 from sfumato.telemetry.decoding.design import Design
 from sfumato.telemetry.decoding.fisher_information import cramer_rao
@@ -114,7 +115,7 @@ HASHED = 4  # cohorts from which random cells tell strings apart
 
 def decode(
     data: Any,
-    candidates: Any = None,
+    candidates: Ids | None = None,
     *,
     method: str = "weighted",
     level: float = 0.05,

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sfumato.core.tables import described
+from sfumato.core.typing import Column
 from sfumato.core.validation import Limit, between, checked, fraction, positive, whole
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.telemetry.decoding.report_likelihood import usable
@@ -277,7 +278,7 @@ class NGramDiscovery(_StringDiscovery[DiscoveryReports]):
         return max(told, key=lambda one: one.epsilon if isinstance(one, PrivacyStatement) else 0)
 
     def encode_many(
-        self, values: Any, *, secrets: Any = None, seed: int | None = None
+        self, values: Column, *, secrets: Any = None, seed: int | None = None
     ) -> DiscoveryReports:
         """The reports of a column of strings, a client a row.
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sfumato.core.tables import described
+from sfumato.core.typing import Column
 from sfumato.core.validation import Limit, between, checked, fraction, positive, whole
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.telemetry.discovery.ngrams import STEPS, whole_scheme
@@ -111,7 +112,7 @@ class PrefixDiscovery(_StringDiscovery[PrefixReports]):
         return together(self.schemes[-1:], f"a string of {self.metric!r} or one of its prefixes")
 
     def encode_many(
-        self, values: Any, *, secrets: Any = None, seed: int | None = None
+        self, values: Column, *, secrets: Any = None, seed: int | None = None
     ) -> PrefixReports:
         """The reports of a column of strings, a client a row.
 

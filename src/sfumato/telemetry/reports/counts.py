@@ -17,6 +17,7 @@ from sfumato.core.file_format import (
     write_whole,
 )
 from sfumato.core.storage import REGISTRIES, Cells
+from sfumato.core.typing import Bytes
 from sfumato.core.validation import flag, whole
 from sfumato.errors import DuplicateReportsError
 from sfumato.kernels.lanes import aligned
@@ -171,7 +172,7 @@ class Counts:
         return pack(header, arrays)
 
     @classmethod
-    def from_bytes(cls, data: Any) -> Self:
+    def from_bytes(cls, data: Bytes) -> Self:
         """The counts in these bytes; SketchFormatError when they are not whole and intact ones."""
         packed = Packed(data)
         if packed.kind != KIND:

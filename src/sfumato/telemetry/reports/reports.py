@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from sfumato.core.ids import plain_numbers
+from sfumato.core.typing import Ids
 from sfumato.telemetry.schemes.base import Scheme
 
 __all__ = ["ID_BYTES", "Reports"]
@@ -43,7 +44,7 @@ class Reports:
         scheme: Scheme,
         cohorts: Any,
         payload: Any,
-        ids: Any,
+        ids: Ids,
         refused: Mapping[str, int] | None = None,
     ) -> None:
         if not isinstance(scheme, Scheme):

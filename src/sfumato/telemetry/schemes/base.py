@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from sfumato.core.tables import described
+from sfumato.core.typing import Column
 from sfumato.core.validation import positive
 from sfumato.privacy.accounting.losses import Flips, Loss, Pure
 from sfumato.privacy.random_source import Source
@@ -122,18 +123,18 @@ class Scheme:
     def payload_bytes(self) -> int:
         return 4 if self.kind == "symbol" else -(-self.cells // 8)
 
-    def values(self, column: Any) -> Values:
+    def values(self, column: Column) -> Values:
         """A column of values as the scheme takes them; ValueError or TypeError by position."""
         return value_column(column)
 
-    def reported(self, column: Any) -> Values:
+    def reported(self, column: Column) -> Values:
         """A column of what clients report, each row by itself; none raises.
 
         What is no value is reported as the scheme says by a public rule: as an empty text here.
         """
         return reported_column(column)
 
-    def members(self, values: Any) -> np.ndarray:
+    def members(self, values: Column) -> np.ndarray:
         """The cells of each value in each cohort: int32 (n, cohorts, s), -1 where there are fewer.
 
         Parameters: values, a column of text or integers (or what the scheme's domain holds).

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sfumato.core.typing import Column
 from sfumato.core.validation import checked, whole
 from sfumato.errors import ParameterError
 from sfumato.kernels.telemetry import responses
@@ -101,19 +102,19 @@ class GoogleRappor(Scheme):
         twin = self._twin
         return f"sfumato/telemetry/1/published/{sizes}/{twin.p16}/{twin.q16}/{self.metric}"
 
-    def hashed(self, values: Any) -> np.ndarray:
+    def hashed(self, values: Column) -> np.ndarray:
         """The cells as they are hashed, int32 (n, cohorts, hashes): some may stand twice."""
         held = value_column(values)
         table = self._hashed(held, *in_all_cohorts(held, self.cohorts, self.hashes))
         return np.asarray(table.reshape(-1, self.cohorts, self.hashes)[held.codes])
 
-    def members(self, values: Any) -> np.ndarray:
+    def members(self, values: Column) -> np.ndarray:
         return without_repeats(self.hashed(values))
 
     def own_members(self, values: Values, cohorts: np.ndarray) -> np.ndarray:
         return without_repeats(self._hashed(values, values.codes, cohorts))
 
-    def permanent(self, secrets: Any, cohorts: Any, values: Any) -> np.ndarray:
+    def permanent(self, secrets: Any, cohorts: Any, values: Column) -> np.ndarray:
         """The permanent responses of the published client: uint8 payloads, one a row.
 
         Parameters: secrets, bytes of one client or uint8 (n, length), one a row; cohorts, a number

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sfumato.core.typing import Column
 from sfumato.core.validation import checked, optional, power_of_two, whole
 from sfumato.telemetry.schemes.base import SymbolScheme
 from sfumato.telemetry.schemes.cells import Categories
@@ -94,13 +95,13 @@ class HadamardResponse(SymbolScheme):
             f"{float(self.high * self.set_size):.6g}, metric {self.metric!r}"
         )
 
-    def values(self, column: Any) -> Values:
+    def values(self, column: Column) -> Values:
         return self.known.values(column)
 
-    def reported(self, column: Any) -> Values:
+    def reported(self, column: Column) -> Values:
         return self.known.reported(column)
 
-    def members(self, values: Any) -> np.ndarray:
+    def members(self, values: Column) -> np.ndarray:
         return self._sets(self.known.cells(self.values(values)))[:, np.newaxis]
 
     def own_members(self, values: Values, cohorts: np.ndarray) -> np.ndarray:

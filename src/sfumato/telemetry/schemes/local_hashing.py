@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sfumato.core.typing import Column
 from sfumato.core.validation import checked, optional, whole
 from sfumato.telemetry.schemes.base import SymbolScheme
 from sfumato.telemetry.schemes.cells import hashed_members, own_hashed_members
@@ -67,7 +68,7 @@ class LocalHashing(SymbolScheme):
             f"ever with probability {float(1 - self.high):.6g}, metric {self.metric!r}"
         )
 
-    def members(self, values: Any) -> np.ndarray:
+    def members(self, values: Column) -> np.ndarray:
         return hashed_members(self.values(values), self.cohorts, self.cells)
 
     def own_members(self, values: Values, cohorts: np.ndarray) -> np.ndarray:

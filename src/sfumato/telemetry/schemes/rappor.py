@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sfumato.core.typing import Column
 from sfumato.core.validation import between, checked, positive, whole
 from sfumato.errors import ParameterError
 from sfumato.kernels.telemetry import responses
@@ -261,7 +262,7 @@ class Rappor(Scheme):
         domain = domain_mark(self.categories, self.edges)
         return f"sfumato/telemetry/1/rappor/{sizes}/{domain}/{self.metric}"
 
-    def values(self, column: Any) -> Values:
+    def values(self, column: Column) -> Values:
         if self.edges is not None:
             inner = np.array(self.edges[1:-1])
             return value_column(np.searchsorted(inner, numbers(column), side="right"))
@@ -270,7 +271,7 @@ class Rappor(Scheme):
             check_categories(values, self.categories)
         return values
 
-    def reported(self, column: Any) -> Values:
+    def reported(self, column: Column) -> Values:
         """What is no category, and no number where there are edges, has no cell and no name."""
         if self.edges is not None:
             found = reported_numbers(column)
@@ -288,7 +289,7 @@ class Rappor(Scheme):
         places = np.array([once[text] for text in texts], np.int64)
         return values_of(list(once), places[values.codes])
 
-    def members(self, values: Any) -> np.ndarray:
+    def members(self, values: Column) -> np.ndarray:
         held = self.values(values)
         found: np.ndarray = self._table(held)[held.codes]
         return found

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sfumato.core.typing import Column
 from sfumato.core.validation import checked, optional, positive, whole
 from sfumato.kernels.telemetry import responses as subsets
 from sfumato.privacy.accounting.losses import Flips, Loss
@@ -134,10 +135,10 @@ class SubsetSelection(Scheme):
             f"{self.metric!r}"
         )
 
-    def values(self, column: Any) -> Values:
+    def values(self, column: Column) -> Values:
         return self.known.values(column) if self.known else super().values(column)
 
-    def reported(self, column: Any) -> Values:
+    def reported(self, column: Column) -> Values:
         return self.known.reported(column) if self.known else super().reported(column)
 
     def members(self, values: Any) -> np.ndarray:
