@@ -17,9 +17,10 @@ import time
 
 import numpy as np
 from _measure import RESULTS, write
+from _ngram_discovery import NGramDiscovery
 from _ratings import spread
 
-from sfumato.telemetry import Counts, Discovery, Encoder, LocalHashing, PrefixDiscovery, decode
+from sfumato.telemetry import Counts, LocalHashing, PrefixDiscovery, ReportEncoder, decode
 
 SEEDS = range(3)
 LETTERS = "abcdefghijklmnop"
@@ -55,7 +56,7 @@ def known(length, epsilon):
         told = decode(Counts(scheme).update(reports), among)
         return [each for each, held in zip(told.value, told.detected, strict=True) if held]
 
-    return lambda values, seed: Encoder(scheme, seed=seed).encode_many(values), find
+    return lambda values, seed: ReportEncoder(scheme, seed=seed).encode_many(values), find
 
 
 def unknown(make, **options):
@@ -75,8 +76,8 @@ def unknown(make, **options):
 METHODS = {
     "known dictionary": known,
     "prefixes": unknown(PrefixDiscovery),
-    "n-grams of 2": unknown(Discovery),
-    "n-grams, longest": unknown(Discovery, ngram=lambda length: 3 if length % 3 == 0 else 2),
+    "n-grams of 2": unknown(NGramDiscovery),
+    "n-grams, longest": unknown(NGramDiscovery, ngram=lambda length: 3 if length % 3 == 0 else 2),
 }
 
 

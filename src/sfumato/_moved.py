@@ -111,7 +111,6 @@ sketch.tensor sketch.projection.tensor_sketch
 telemetry.aggregate telemetry.reports.counts
 telemetry.bound telemetry.decoding.fisher_information
 telemetry.decode telemetry.decoding.decode
-telemetry.discover telemetry.discovery.ngrams
 telemetry.encode telemetry.encoder
 telemetry.hadamard_response telemetry.schemes.hadamard_response
 telemetry.joint telemetry.decoding.association

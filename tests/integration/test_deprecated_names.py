@@ -19,7 +19,6 @@ ROOMS = {
     "sketch.lsh": {"Both": "ProductKernel", "Either": "MixtureKernel", "Power": "PowerKernel"},
     "telemetry": {
         "Decoded": "DecodeResult",
-        "Discovery": "NGramDiscovery",
         "Encoder": "ReportEncoder",
         "Joint": "AssociationResult",
         "Map": "CandidateMap",
@@ -40,7 +39,6 @@ PATHS = [
     ("sketch.lsh.composed", "Power", "sketch.lsh", "PowerKernel"),
     ("sketch.lsh.sums", "Either", "sketch.lsh", "MixtureKernel"),
     ("telemetry.decode", "Decoded", "telemetry", "DecodeResult"),
-    ("telemetry.discover", "Discovery", "telemetry", "NGramDiscovery"),
     ("telemetry.encode", "Encoder", "telemetry", "ReportEncoder"),
     ("telemetry.joint", "Joint", "telemetry", "AssociationResult"),
     ("telemetry.likelihood", "Fit", "telemetry.decoding.likelihood", "LikelihoodFit"),

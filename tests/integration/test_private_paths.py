@@ -27,7 +27,7 @@ ELSEWHERE = {
     **dict.fromkeys(["Cost", "DataSet", "Ledger", "Pure", "PrivacyStatement", "Plan"], NO_DATA),
     "Privacy": NO_DATA,
     **dict.fromkeys(["Mechanism", "Sketch"], "abstract"),
-    **dict.fromkeys(["ReportEncoder", "NGramDiscovery", "PrefixDiscovery"], LOCAL),
+    **dict.fromkeys(["ReportEncoder", "PrefixDiscovery"], LOCAL),
     **dict.fromkeys(["HadamardResponse", "LocalHashing", "SubsetSelection"], LOCAL),
     "NoiseSharing": "adds its noise to a sketch that is a path here: tests/density/test_parties.py",
 }

@@ -4,7 +4,6 @@ from sfumato.core.deprecation import renamed
 from sfumato.telemetry.decoding.association import AssociationResult, associate
 from sfumato.telemetry.decoding.decode import DecodeResult, decode
 from sfumato.telemetry.decoding.fisher_information import cramer_rao
-from sfumato.telemetry.discovery.ngrams import DiscoveryReports, NGramDiscovery
 from sfumato.telemetry.discovery.prefixes import PrefixDiscovery, PrefixReports
 from sfumato.telemetry.encoder import ReportEncoder
 from sfumato.telemetry.planning import Plan, PlanRow, plan
@@ -35,12 +34,10 @@ __all__ = [
     "CandidateMap",
     "Counts",
     "DecodeResult",
-    "DiscoveryReports",
     "Dispersion",
     "GoogleRappor",
     "HadamardResponse",
     "LocalHashing",
-    "NGramDiscovery",
     "Plan",
     "PlanRow",
     "PrefixDiscovery",
@@ -70,7 +67,6 @@ __all__ = [
 
 _RENAMED = {
     "Decoded": "DecodeResult",
-    "Discovery": "NGramDiscovery",
     "Encoder": "ReportEncoder",
     "Joint": "AssociationResult",
     "Map": "CandidateMap",

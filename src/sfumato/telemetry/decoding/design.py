@@ -40,7 +40,7 @@ class Design:
         if not self.values:
             raise ValueError(
                 "decode: candidates must hold at least one value; give the dictionary of strings "
-                "to look for, or find them first with NGramDiscovery."
+                "to look for, or find them first with PrefixDiscovery."
             )
         _refuse_repeated(self.values)
         self.members = np.ascontiguousarray(members, np.int32)

@@ -1,6 +1,6 @@
 """Unknown dictionaries, letter by letter: frequent prefixes grow into the strings found."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -10,7 +10,6 @@ from sfumato.core.tables import described
 from sfumato.core.typing import Column
 from sfumato.core.validation import Limit, between, checked, fraction, positive, whole
 from sfumato.privacy.statement import PrivacyStatement
-from sfumato.telemetry.discovery.ngrams import STEPS, whole_scheme
 from sfumato.telemetry.discovery.screening import (
     DiscoveredStrings,
     Strings,
@@ -28,11 +27,13 @@ from sfumato.telemetry.reports.reports import Reports
 from sfumato.telemetry.schemes.base import together
 from sfumato.telemetry.schemes.local_hashing import LocalHashing
 
-__all__ = ["PrefixDiscovery", "PrefixReports"]
+__all__ = ["STEPS", "PrefixDiscovery", "PrefixReports", "whole_scheme"]
 
 FIRST = 2**15  # prefixes that the first group may tell apart
 CELLS = 2**22  # of prefixes in all cohorts, at most: they are only counted
 NEAR = 2.0  # standard errors above 0 of a prefix that is extended: whole strings are the test
+STEPS = 500  # in which the share of clients is counted that report whole strings
+WHOLE_COHORTS, WHOLE_CELLS = 1024, 2**16  # of whole strings, at most; cells of all cohorts
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +57,7 @@ class PrefixDiscovery(_StringDiscovery[PrefixReports]):
     report, of the string or of one of its prefixes; which, its secret decides for ever, and the
     string has no part in it.
     Of 755,619 English words of up to 6 letters it found 20 and 21 at epsilon 2, 67 and 71 at 4, in
-    15 to 40 seconds, where `NGramDiscovery` found 9 and 10, 44 and 46 (two seeds each).
+    15 to 40 seconds, where n-grams found 9 and 10, 44 and 46 (two seeds each).
     Parameters: epsilon, above 0; length, of a string, 2 to 64: longer ones are cut and shorter ones
     padded; alphabet, different letters: all others become one; whole_share, between 0 and 1, the
     part of the clients that report whole strings; metric, text that separates secrets, up to 180
@@ -166,3 +167,9 @@ def _frequent(group: Reports, prefixes: list[str], limit: int) -> tuple[list[str
     found = scores(Counts(group.scheme).update(group), prefixes)
     order = np.argsort(-found, kind="stable")[: int((found >= NEAR).sum())]
     return [prefixes[at] for at in order[:limit]], max(0, order.size - limit)
+
+
+def whole_scheme(epsilon: float, metric: str, cells: int = WHOLE_CELLS) -> LocalHashing:
+    """Local hashing of strings: fewer cohorts where each has more cells."""
+    made = LocalHashing(epsilon, WHOLE_COHORTS, metric=metric)
+    return replace(made, cohorts=min(WHOLE_COHORTS, max(16, cells // made.cells)))

@@ -1,11 +1,11 @@
-"""Unknown dictionaries: frequent strings are found that nobody told the server to look for.
+"""Discovery by n-grams (Fanti, Pihur and Erlingsson 2016), which prefixes are measured against.
 
 Which n-grams are frequent at a position, and which go together at two: unbiased, with errors.
 Candidate strings: n-grams that go together at every two positions, as cliques of a graph.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 from typing import Any, ClassVar
@@ -17,6 +17,7 @@ from sfumato.core.typing import Column
 from sfumato.core.validation import Limit, between, checked, fraction, positive, whole
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.telemetry.decoding.report_likelihood import usable
+from sfumato.telemetry.discovery.prefixes import STEPS, whole_scheme
 from sfumato.telemetry.discovery.screening import (
     DiscoveredStrings,
     Strings,
@@ -34,13 +35,11 @@ from sfumato.telemetry.schemes.local_hashing import LocalHashing
 from sfumato.telemetry.schemes.subset_selection import SubsetSelection
 
 __all__ = [
-    "STEPS",
     "Cliques",
     "DiscoveryReports",
     "NGramDiscovery",
     "cliques",
     "evidence",
-    "whole_scheme",
 ]
 
 _NODE = 2.0  # standard errors above 0 of an n-gram that is looked at
@@ -166,10 +165,8 @@ def _extended(
     return np.column_stack([nodes[clique], node]), sums[clique] + added
 
 
-COHORTS, CELLS = 1024, 2**16  # of whole strings, at most; cells are those of all cohorts
 GRAMS = 2**16  # that a position may have
 EDGE = 1.0  # standard errors above 0 of n-grams that may go together: whole strings are the test
-STEPS = 500  # in which the share of clients is counted that report whole strings
 
 
 @dataclass(frozen=True, eq=False)
@@ -332,9 +329,3 @@ class NGramDiscovery(_StringDiscovery[DiscoveryReports]):
             told = "candidates, or parts of some, were left out: their n-grams go together least."
             notes.append(f"{made.left_out} {told}")
         return confirmed(self.strings, reports.whole, candidates, len(reports), level, notes)
-
-
-def whole_scheme(epsilon: float, metric: str, cells: int = CELLS) -> LocalHashing:
-    """Local hashing of strings: fewer cohorts where each has more cells."""
-    made = LocalHashing(epsilon, COHORTS, metric=metric)
-    return replace(made, cohorts=min(COHORTS, max(16, cells // made.cells)))

@@ -1,4 +1,4 @@
-"""Discovery: frequent strings come out that nobody named, and few that nobody has."""
+"""Discovery by n-grams, which prefixes are held against: few strings come out that nobody has."""
 
 import json
 from itertools import product
@@ -6,9 +6,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sfumato.telemetry import NGramDiscovery
-from sfumato.telemetry.discovery.ngrams import cliques, evidence
 from sfumato.telemetry.discovery.screening import OTHER, PADDING, Strings
+from support.benchmarks import benchmark
+
+peers = benchmark("_ngram_discovery")
+NGramDiscovery, cliques, evidence = peers.NGramDiscovery, peers.cliques, peers.evidence
 
 LETTERS = "abcdefghijkl"
 
