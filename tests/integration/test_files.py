@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import json
 import os
 import random
 import resource
@@ -12,9 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import sfumato
-from sfumato import density, recommend, retrieve, sketch, telemetry
+from sfumato import cli, density, recommend, retrieve, sketch, telemetry
 from sfumato.core import file_format as form
 from sfumato.core import storage
 from sfumato.core.file_format import SketchFormatError as Flawed
@@ -114,6 +116,19 @@ def test_one_load_raises_nothing_but_the_format_error(examples):
             continue
         with contextlib.suppress(FormatError):
             sfumato.load(data)
+
+
+def test_inspect_knows_what_load_reads(examples, tmp_path):
+    kinds = {}
+    for loader, data in listed(examples):
+        if loader not in (*NOT_LOADED, "statement"):  # which is shown with what it is of
+            kinds[type(stored_files.LOADERS[loader][0](data)).__name__] = data
+    for name, data in kinds.items():
+        (tmp_path / "file").write_bytes(data)
+        out = CliRunner().invoke(cli.app, ["inspect", str(tmp_path / "file"), "--json"])
+        assert out.exit_code == 0, (name, out.output)
+        found = json.loads(out.stdout)
+        assert found["kind"] == name or found["kind"].startswith("telemetry "), found
 
 
 ROOMS = """
