@@ -226,7 +226,7 @@ def test_suggested_rows_have_the_least_error():
     rows = Race.suggest_rows(0.01, 10_000, 0.1, 1e-6)
     assert 100**2 / rows == pytest.approx(told[0].noise_error() ** 2 / 10, rel=0.1)
     assert {Race.suggest_rows(0.01, 1000, 1e307, delta) for delta in (0, 0.5)} == {4096}
-    for bad in (dict(density=0), dict(points=0), dict(epsilon=0), dict(delta=1), dict(most=0)):
+    for bad in (dict(density=0), dict(points=0), dict(epsilon=0), dict(delta=1), dict(max_rows=0)):
         given = {"density": 0.1, "points": 10, "epsilon": 1.0, **bad}
         with pytest.raises(ValueError, match=f"Race.suggest_rows: {next(iter(bad))} must be"):
             Race.suggest_rows(**given)
