@@ -1,6 +1,5 @@
 """PrivateFactorization: what is charged, stated, told and kept, and that nothing else is."""
 
-
 import numpy as np
 import pytest
 
