@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import sfumato.profile
 from sfumato.core.file_format import checksum
 from sfumato.data import Interactions
+from sfumato.privacy import Privacy
 from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.profile import Blip, Jlt, Minima, ReleasedProfiles, Signs, load
 from sfumato.sketch import SketchFormatError
@@ -54,7 +55,11 @@ PROFILES = {
     "ReleasedMinima": [Profiles(lambda **how: Minima(bins=64, **how), ITEM)],
 }
 DELTAS = {"ReleasedJlt": 1e-6, "ReleasedSigns": 1e-6}
-OWN = {"check_bad_terms_name_themselves_and_cost_nothing", "check_says_what_it_promises"}
+OWN = {
+    "check_a_privacy_object_stands_for_its_keywords",
+    "check_bad_terms_name_themselves_and_cost_nothing",
+    "check_says_what_it_promises",
+}
 CASES = [
     pytest.param(check, case, id=f"{name}-{at}-{check.__name__[6:]}")
     for name, cases in PROFILES.items()
@@ -62,6 +67,16 @@ CASES = [
     for check in CHECKS
     if check.__name__ not in OWN
 ]
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_privacy_object_stands_for_its_keywords(name):
+    for case in PROFILES[name]:
+        bare = Profiles(case.make)
+        privacy = Privacy(1, DELTAS.get(name, 0.0), **case.arguments)
+        assert bare.release(privacy=privacy) == case.release()
+        with pytest.raises(ValueError, match="privacy and unit must not both be given"):
+            bare.release(privacy=privacy, unit="user")
 
 
 def test_every_kind_has_joined():
