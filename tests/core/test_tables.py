@@ -32,6 +32,7 @@ def test_no_line_is_long(facts):
     text = described(Owner(), "proved, epsilon 1", **facts)
     assert len(text) <= LONGEST
     assert text.endswith("; proved, epsilon 1)")
+    assert all(f"{name}=" in text for name in facts if len(name) < LONGEST)
 
 
 def test_a_line_has_no_break():

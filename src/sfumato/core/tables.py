@@ -161,9 +161,13 @@ def _cell(value: Any) -> str:
     if isinstance(value, float | np.floating):
         number = "" if math.isnan(value) else f"{value:.6g}"
         return f"<td style='text-align:right'>{number}</td>"
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return f"<td style='text-align:right'>{value}</td>"
     return f"<td>{_text(value)}</td>"
 
 
 def _text(value: Any) -> str:
     """A value as text that no browser takes for marks, at most 1000 characters of it."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
     return html.escape("" if value is None else str(value)[:1000])
