@@ -114,14 +114,14 @@ def _telemetry() -> Iterator[Any]:
 
     values = [f"{SECRET} a", f"{SECRET} b"] * 400
     yield from _schemes().values()
-    scheme = telemetry.Params(32, 2, 4, f=0.5)
+    scheme = telemetry.Rappor(32, 2, 4, f=0.5)
     yield telemetry.SubsetSelection(2.0, categories=[f"page {n}" for n in range(500)])
-    reports = telemetry.Encoder(scheme, seed=1).encode_many(values)
+    reports = telemetry.ReportEncoder(scheme, seed=1).encode_many(values)
     counts = telemetry.Counts(scheme).update(reports)
-    yield from (telemetry.Encoder(scheme, secret=KEY), reports, counts, counts.dispersion())
+    yield from (telemetry.ReportEncoder(scheme, secret=KEY), reports, counts, counts.dispersion())
     yield telemetry.decode(counts, values[:2])
     first, second = (
-        telemetry.Encoder(
+        telemetry.ReportEncoder(
             telemetry.SubsetSelection(3.0, ["x", "y"], metric=name), seed=1
         ).encode_many(["x", "y"] * 400)
         for name in ("a", "b")
@@ -129,10 +129,9 @@ def _telemetry() -> Iterator[Any]:
     yield telemetry.associate(first, second, ["x", "y"], ["x", "y"])
     plan = telemetry.plan(10_000, 2.0, 20)
     yield from (plan, plan.recommended)
-    for kind in (telemetry.Discovery, telemetry.PrefixDiscovery):
-        search = kind(epsilon=4, length=4, alphabet="abcdef")
-        sent = search.encode_many(["cafe", "face", "cafe"] * 500, seed=1)
-        yield from (search, sent, search.find(sent))
+    search = telemetry.PrefixDiscovery(epsilon=4, length=4, alphabet="abcdef")
+    sent = search.encode_many(["cafe", "face", "cafe"] * 500, seed=1)
+    yield from (search, sent, search.find(sent))
 
 
 def _retrieval() -> Iterator[Any]:
@@ -174,12 +173,12 @@ def _recommending() -> Iterator[Any]:
 
 
 def _density() -> Iterator[Any]:
-    from sfumato.density import MaskingParty, PairwiseMasks, Sharing, combine
+    from sfumato.density import MaskingParty, NoiseSharing, PairwiseMasks, combine
     from sfumato.density.pairwise_masks import SecretShares
     from sfumato.sketch import KernelFourier, Merging
 
     made = [KernelFourier(1.0, (0, 9)).update([[1.0]]).release(epsilon=0.5) for _ in range(2)]
-    yield from (combine(made), Sharing(parties=3, epsilon=1.0), Merging("exact"))
+    yield from (combine(made), NoiseSharing(parties=3, epsilon=1.0), Merging("exact"))
     yield from (MaskingParty(0, 3, 2), PairwiseMasks(3, threshold=2))
     yield from _families()
     yield SecretShares((0, 1), {0: SEED, 1: SEED}, {2: SEED})
