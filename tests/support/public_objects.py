@@ -80,7 +80,7 @@ def _data() -> Iterator[Any]:
 
     given = ratings()
     yield from (given, given.coded(), given.outside(), KeyColumn([SECRET]))
-    yield generate_world(users=20, items=10, ratings=100, seed=1)
+    yield generate_world(users=20, items=10, ratings=100, random_state=1)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.csv"
         path.write_text(f"user,item\n{SECRET},tea\n")
@@ -207,7 +207,7 @@ def _attacks() -> Iterator[Any]:
     yield attack.audit(Laplace(1, 1.0), (0, 1), 2000, source=source)
     yield from (attack.epsilon_lower_bound(731, 1000, 269, 1000), figure_3_1())
     yield from (attack.gaussian_fit(731, 1000, 269, 1000), attack.information(Laplace(1, 1).loss()))
-    train, test = given.split(0.5, 0.5, seed=1)
+    train, test = given.split(0.5, 0.5, random_state=1)
     found = attack.audit_model(DenseFactorization(factors=2, epochs=2).fit(train), train, test)
     yield from (found, found.divergence, found.membership, *found.membership.attacks.values())
     profiles = Blip(bits=64, hashes=2, epsilon=2.0)
