@@ -103,9 +103,14 @@ def test_pages_are_whole_and_short(objects):
 
 def test_tables_go_to_other_libraries(objects):
     tables = {type(each): each for each in objects if isinstance(each, Table)}
-    assert {"Decoded", "Joint", "Found", "Plan", "Tuned", "Interactions"} <= {
-        kind.__name__ for kind in tables
-    }
+    assert {
+        "DecodeResult",
+        "AssociationResult",
+        "DiscoveredStrings",
+        "Plan",
+        "Tuned",
+        "Interactions",
+    } <= {kind.__name__ for kind in tables}
     for each in tables.values():
         arrow, pandas, polars = each.to_arrow(), each.to_pandas(), each.to_polars()
         assert arrow.num_rows > 0

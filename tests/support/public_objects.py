@@ -89,12 +89,19 @@ def _data() -> Iterator[Any]:
 
 
 def _privacy() -> Iterator[Any]:
-    from sfumato.privacy import Accountant, Ledger
+    from fractions import Fraction
+
+    from sfumato.privacy import Accountant, Ledger, Privacy
+    from sfumato.privacy import accounting as losses
     from sfumato.privacy.mechanisms import ContributionBound, ContributionSample, FixedPoint
     from sfumato.privacy.mechanisms.posterior_sampling import DirichletMultinomial, GaussianMean
     from sfumato.privacy.noise import InsecureSeededSource, ShareSource
 
     yield Accountant().compose(0.5).compose(0.25, count=2)
+    noise = losses.LaplaceNoise(Fraction(5, 2)), losses.GaussianNoise(Fraction(9))
+    yield from (*noise, losses.Flips(Fraction(1, 4)), losses.Concentrated(0.5))
+    yield from (losses.Pure(0.5), losses.Approximate(0.5, 1e-6), losses.Sampled(0.1, noise[0]))
+    yield Privacy(1.0, 1e-6, ledger="shop.ledger", dataset="ratings")
     yield from (InsecureSeededSource(SEED), ShareSource(3, InsecureSeededSource(SEED)))
     yield ContributionBound(per_user=2)
     yield ContributionSample(per_user=2, seed=1).update([SECRET, "b"], [1, 2])
@@ -186,17 +193,30 @@ def _density() -> Iterator[Any]:
 
 def _families() -> Iterator[Any]:
     from sfumato.profile import Jlt, Minima, Signs
-    from sfumato.sketch.lsh import Angular, Both, Either, Euclidean, Jaccard, Power, WeightedSum
+    from sfumato.sketch.lsh import (
+        Angular,
+        Euclidean,
+        Jaccard,
+        MixtureKernel,
+        PowerKernel,
+        ProductKernel,
+        WeightedSum,
+    )
 
     near, turned = Euclidean(1.0, ([-3] * 99, [3] * 99)), Angular(2, 99)
-    yield from (near, turned, Both(near, turned), Either(near, turned), Power(turned, 2))
+    yield from (
+        near,
+        turned,
+        ProductKernel(near, turned),
+        MixtureKernel(near, turned),
+        PowerKernel(turned, 2),
+    )
     yield from (WeightedSum([(0.5, near), (0.5, turned)]), Jaccard())
     yield from (Jlt(epsilon=1.0), Signs(epsilon=1.0), Minima(epsilon=1.0))
 
 
 def _attacks() -> Iterator[Any]:
     from sfumato import attack
-    from sfumato.attack.bounds import figure_3_1
     from sfumato.privacy.mechanisms import Laplace
     from sfumato.privacy.random_source import InsecureSeededSource
     from sfumato.profile import Blip
@@ -205,7 +225,7 @@ def _attacks() -> Iterator[Any]:
     given = ratings()
     source = InsecureSeededSource(1)
     yield attack.audit(Laplace(1, 1.0), (0, 1), 2000, source=source)
-    yield from (attack.epsilon_lower_bound(731, 1000, 269, 1000), figure_3_1())
+    yield attack.epsilon_lower_bound(731, 1000, 269, 1000)
     yield from (attack.gaussian_fit(731, 1000, 269, 1000), attack.information(Laplace(1, 1).loss()))
     train, test = given.split(0.5, 0.5, random_state=1)
     found = attack.audit_model(DenseFactorization(factors=2, epochs=2).fit(train), train, test)

@@ -141,7 +141,7 @@ def decode(
     Estimates are never negative nor above the reports. Intervals are those of estimates that may
     be, cut off at 0, so they hold for small counts too; they are widened to hold the estimate where
     it is outside.
-    Where candidates are many for the cells, all are estimated at once (`_crowded`): what is
+    Where candidates are many for the cells, all are estimated at once (`empirical_bayes`): what is
     detected by its estimate without bias, the rest shrunk by what all of them show.
 
     >>> from sfumato.telemetry import Counts, Rappor, ReportEncoder
