@@ -11,7 +11,7 @@ from sfumato.engine import map_merge
 from sfumato.profile import Blip
 from sfumato.retrieve import BinaryIndex
 from sfumato.sketch import CountMin, CountSketch
-from sfumato.telemetry import Counts, Encoder, Params, SubsetSelection, read_params_csv
+from sfumato.telemetry import Counts, Rappor, ReportEncoder, SubsetSelection, read_params_csv
 
 VECTORS = np.eye(4, dtype=np.float32)
 
@@ -23,8 +23,8 @@ def written(folder, text, name="a.csv"):
 
 
 def both():
-    counts = Counts(Params(8, 2, 4, f=0.5))
-    counts.update(Encoder(counts.scheme, seed=1).encode_many(["a"]))
+    counts = Counts(Rappor(8, 2, 4, f=0.5))
+    counts.update(ReportEncoder(counts.scheme, seed=1).encode_many(["a"]))
     return counts.merge(Counts.from_bytes(counts.to_bytes()))
 
 
@@ -107,7 +107,7 @@ CASES = {
         "Give each file once, or files of reports in place of such counts.",
     ),
     "category": (
-        lambda _: telemetry.decode(Counts(Params(categories=["a", "b"], f=0.5)), candidates=["c"]),
+        lambda _: telemetry.decode(Counts(Rappor(categories=["a", "b"], f=0.5)), candidates=["c"]),
         "Or telemetry params --scheme subset-selection --other makes it.",
     ),
     "other": (lambda _: known(), "That is telemetry params --other."),

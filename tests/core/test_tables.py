@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.core.tables import LONGEST, ROWS_SHOWN, Page, Table, described
 from sfumato.data import Interactions
-from sfumato.telemetry import Counts, Encoder, Params, decode
+from sfumato.telemetry import Counts, Rappor, ReportEncoder, decode
 
 
 class Owner:
@@ -73,8 +73,8 @@ def test_pages_escape_what_they_show(shown):
 
 
 def test_ids_of_results_are_escaped():
-    scheme = Params(64, 2, 4, f=0.25)
-    counts = Counts(scheme).update(Encoder(scheme, seed=1).encode_many([EVIL] * 300))
+    scheme = Rappor(64, 2, 4, f=0.25)
+    counts = Counts(scheme).update(ReportEncoder(scheme, seed=1).encode_many([EVIL] * 300))
     page = decode(counts, [EVIL, "tea"])._repr_html_()
     assert "<script" not in page
     assert "&lt;script&gt;" in page

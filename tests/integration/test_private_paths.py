@@ -29,7 +29,7 @@ ELSEWHERE = {
     **dict.fromkeys(["Mechanism", "Sketch"], "abstract"),
     **dict.fromkeys(["ReportEncoder", "PrefixDiscovery"], LOCAL),
     **dict.fromkeys(["HadamardResponse", "LocalHashing", "SubsetSelection"], LOCAL),
-    "NoiseSharing": "adds its noise to a sketch that is a path here: tests/density/test_combined.py",
+    "NoiseSharing": "adds its noise to a sketch that is a path: tests/density/test_combined.py",
 }
 
 
