@@ -168,7 +168,8 @@ class _PrivacyLimit:
 
     def check(self, owner: str, name: str, value: Any) -> Privacy:
         if not isinstance(value, Privacy):
-            raise ValueError(f"{owner}: {name} must be a sfumato.privacy.Privacy, not {value!r}.")
+            problem = f"must be a sfumato.privacy.Privacy, not {value!r:.200}."
+            raise ParameterError.of(owner, name, problem)
         return value
 
     def bad(self) -> list[Any]:
