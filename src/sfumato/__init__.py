@@ -5,13 +5,17 @@
 array([1])
 """
 
+from __future__ import annotations
+
 import importlib
 import os
-from typing import TYPE_CHECKING, Any
 
 from sfumato import _moved
 
+TYPE_CHECKING = False  # typing itself takes half of the time that this import may take
 if TYPE_CHECKING:
+    from typing import Any
+
     from . import (
         attack,
         data,

@@ -4,13 +4,18 @@ A finder at the end of `sys.meta_path` is asked only for what Python itself does
 aliases cost nothing until one is imported, which warns once. They go with version 1.0.
 """
 
+from __future__ import annotations
+
 import importlib
 import sys
 import types
 import warnings
-from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
 __all__ = ["MOVED", "RENAMED", "install"]
 
@@ -180,8 +185,7 @@ class _Finder:
         name, new = module.__name__, MOVED[module.__name__]
         importlib.import_module(new)
         warnings.warn(
-            f"{name} has moved to {new}; its names are best imported from "
-            f"{'.'.join(name.split('.')[:2])}.",
+            f"{name} has moved to {new}; names of a room are best imported from the room itself.",
             DeprecationWarning,
             stacklevel=2,
         )
