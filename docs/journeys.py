@@ -128,13 +128,16 @@ def attack() -> Callable[[], object]:
 
 def telemetry() -> Callable[[], object]:
     """Choose parameters, encode values on clients, count the reports, decode the counts."""
-    from sfumato.telemetry import Counts, Encoder, Params, decode
+    from sfumato import telemetry as room
+    from sfumato.telemetry import Counts, decode
 
+    scheme = room.Rappor if "Rappor" in room.__all__ else room.Params
+    encoder = room.ReportEncoder if "ReportEncoder" in room.__all__ else room.Encoder
     values = ["tea"] * 6_000 + ["milk"] * 3_000
 
     def run():
-        params = Params.for_epsilon(4, bits=64, cohorts=16, metric="drink")
-        reports = Encoder(params).encode_many(values)
+        params = scheme.for_epsilon(4, bits=64, cohorts=16, metric="drink")
+        reports = encoder(params).encode_many(values)
         decode(Counts(params).update(reports), ["tea", "milk", "rum"])
 
     return run

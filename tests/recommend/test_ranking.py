@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.data import Interactions
-from sfumato.recommend import ranking
-from sfumato.recommend.metrics import rating as metrics
+from sfumato.recommend import metrics, ranking
 from support.recommender_contract import Known, random_world
 
 USERS, ITEMS = 60, 133

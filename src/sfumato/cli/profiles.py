@@ -161,9 +161,10 @@ def similar(
 ) -> None:
     """The users whose released profiles are most like one's own, as far as the noise lets see."""
     from sfumato.cli import printing
-    from sfumato.profile.released import METRICS
 
     found = _load(file)
+    from sfumato.profile.released import METRICS
+
     METRICS.check("similar", "measure", measure)
     one = model_options.id_of(user, found.kind)
     if one not in found.users_:

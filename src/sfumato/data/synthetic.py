@@ -119,7 +119,7 @@ def generate_world(
 
     >>> world = generate_world(users=50, items=40, ratings=600, random_state=1)
     >>> world.interactions
-    Interactions(rows=600, times=True)
+    Interactions(rows=600, users=50, items=40, times=True)
     >>> truth = world.expected(world.interactions.users, world.interactions.items)
     >>> bool(np.mean((truth - world.interactions.ratings) ** 2) < 0.9)
     True
