@@ -1,6 +1,7 @@
 """Kernels run without the GIL, load from the cache, and are rebuilt when any of them changes."""
 
 import importlib
+import pickle
 import pkgutil
 import shutil
 import subprocess
@@ -13,12 +14,12 @@ from numba.core.registry import CPUDispatcher
 import sfumato.kernels
 
 ROOM = Path(sfumato.kernels.__file__).parent
-MODULES = [module.name for module in pkgutil.iter_modules([str(ROOM)])]
+MODULES = [module.name for module in pkgutil.walk_packages([str(ROOM)], "sfumato.kernels.")]
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_every_kernel_releases_the_gil_and_keeps_exact_arithmetic(name):
-    module = importlib.import_module(f"sfumato.kernels.{name}")
+    module = importlib.import_module(name)
     for kernel in vars(module).values():
         if isinstance(kernel, CPUDispatcher):
             options = kernel.targetoptions
@@ -55,3 +56,20 @@ def test_a_changed_helper_rebuilds_its_callers(tmp_path):
     helper.write_text(helper.read_text().replace("1.0", "25.0"))
     assert run_in(tmp_path) == (25.0, 0)
     assert run_in(tmp_path) == (25.0, 1)
+
+
+def test_an_index_of_types_that_are_gone_is_written_anew(tmp_path):
+    # As after an update in place: the pickled index names a module that is not there any more.
+    room = tmp_path / "room"
+    room.mkdir()
+    shutil.copy(ROOM / "jit.py", room)
+    (room / "__init__.py").touch()
+    (room / "caller.py").write_text(
+        "from .jit import kernel\n\n\n@kernel\ndef fill(out):\n    out[0] = 3.0\n"
+    )
+    assert run_in(tmp_path) == (3.0, 0)
+    (index,) = room.glob("__pycache__/*.nbi")
+    version = pickle.dumps(pickle.loads(index.read_bytes()))  # the first of the two in the file
+    index.write_bytes(version + b"cgone\nthing\n.")
+    assert run_in(tmp_path) == (3.0, 0)
+    assert run_in(tmp_path) == (3.0, 1)

@@ -11,8 +11,10 @@ __all__ = ["inline", "kernel"]
 
 @functools.cache
 def _room_stamp() -> tuple[tuple[str, int, int], ...]:
-    files = sorted(Path(__file__).parent.rglob("*.py"))
-    return tuple((str(f), f.stat().st_mtime_ns, f.stat().st_size) for f in files)
+    room = Path(__file__).parent
+    files = sorted(room.rglob("*.py"))
+    stats = [(str(file.relative_to(room)), file.stat()) for file in files]
+    return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in stats)
 
 
 def _stamped(locator: type) -> type:
@@ -27,6 +29,16 @@ class _Implementation(caching.CompileResultCacheImpl):
 
 class _Cache(caching.FunctionCache):
     _impl_class = _Implementation
+
+    def _load_overload(self, sig, target_context):
+        try:
+            return super()._load_overload(sig, target_context)
+        except OSError:
+            raise  # which Numba takes care of
+        except Exception:
+            # The index names types of a version of ours that is not installed any more.
+            self.flush()
+            return None
 
 
 def kernel(function):
