@@ -1,11 +1,44 @@
-"""Names that others took the place of: the old ones still work, warn, and go with version 1.0."""
+"""Names of a package: imported when first used, or old ones, which warn and go with version 1.0."""
+
+from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Mapping
-from typing import Any
+from importlib import import_module
 
-__all__ = ["renamed", "renamed_method"]
+TYPE_CHECKING = False  # typing would take most of the time of a light import
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+__all__ = ["on_demand", "renamed", "renamed_method"]
+
+
+def on_demand(module: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package that imports each of its names when it is first used.
+
+    Parameters
+    ----------
+    module : str
+        The package's `__name__`.
+    homes : mapping of str to tuple of str
+        The names that each module below the package has.
+
+    Returns
+    -------
+    callable
+        Takes a name that the package lacks, and keeps what it finds in the package.
+    """
+    known = {name: home for home, names in homes.items() for name in names}
+
+    def attribute(name: str) -> Any:
+        if name not in known:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{module}.{known[name]}"), name)
+        setattr(sys.modules[module], name, value)
+        return value
+
+    return attribute
 
 
 def renamed(

@@ -3,11 +3,9 @@
 Each name is imported when it is first used, and scikit-learn with it.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from sfumato.core.deprecation import on_demand, renamed
 
-from sfumato.core.deprecation import renamed
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from sfumato.density.anomaly import SketchAnomalyDetector
     from sfumato.density.classify.classifier import SketchClassifier
@@ -20,28 +18,6 @@ if TYPE_CHECKING:
     from sfumato.density.pairwise_masks import MaskingParty, PairwiseMasks, SecretShares, unmask
     from sfumato.density.regress.regressor import SketchRegressor
     from sfumato.density.serialization import load
-
-_HOMES = {
-    "CombinedRelease": "combined",
-    "MaskingParty": "pairwise_masks",
-    "NodeDensity": "graph",
-    "NoisyShare": "noise_shares",
-    "PairwiseMasks": "pairwise_masks",
-    "SecretShares": "pairwise_masks",
-    "NoiseSharing": "noise_shares",
-    "SketchAnomalyDetector": "anomaly",
-    "SketchClassifier": "classify.classifier",
-    "SketchDensity": "kde",
-    "SketchRegressor": "regress.regressor",
-    "SketchSampler": "kde",
-    "combine": "combined",
-    "find_modes": "modes",
-    "grid_values": "evaluation_grid",
-    "load": "serialization",
-    "neighbourhoods": "graph",
-    "sum_shares": "noise_shares",
-    "unmask": "pairwise_masks",
-}
 
 __all__ = [
     "CombinedRelease",
@@ -66,15 +42,25 @@ __all__ = [
 ]
 
 
-def _fetched(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"sfumato.density.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'sfumato.density' has no attribute {name!r}")
-
-
+_FETCHED = on_demand(
+    __name__,
+    {
+        "anomaly": ("SketchAnomalyDetector",),
+        "classify.classifier": ("SketchClassifier",),
+        "combined": ("CombinedRelease", "combine"),
+        "evaluation_grid": ("grid_values",),
+        "graph": ("NodeDensity", "neighbourhoods"),
+        "kde": ("SketchDensity", "SketchSampler"),
+        "modes": ("find_modes",),
+        "noise_shares": ("NoiseSharing", "NoisyShare", "sum_shares"),
+        "pairwise_masks": ("MaskingParty", "PairwiseMasks", "SecretShares", "unmask"),
+        "regress.regressor": ("SketchRegressor",),
+        "serialization": ("load",),
+    },
+)
 _RENAMED = {"Combined": "CombinedRelease", "Sharing": "NoiseSharing"}
-__getattr__ = renamed(__name__, _RENAMED, _fetched)
+__getattr__ = renamed(__name__, _RENAMED, _FETCHED)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*globals(), *__all__})
