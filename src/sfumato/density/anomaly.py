@@ -76,8 +76,8 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> usual = rng.normal(size=(20_000, 4))
-    >>> told = SketchAnomalyDetector(epsilon=1, bounds=(-10, 10), contamination=0.01).fit(usual)
-    >>> told.predict([[0, 0, 0, 0], [6, -6, 6, 6]]).tolist()
+    >>> told = SketchAnomalyDetector(epsilon=2, bounds=(-10, 10), contamination=0.01).fit(usual)
+    >>> told.predict([[0, 0, 0, 0], [9, -9, 9, 9]]).tolist()
     [1, -1]
 
     After LODA: Pevny 2016.
