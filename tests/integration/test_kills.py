@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import typer
 
-from sfumato import density, recommend, retrieve, sketch, telemetry
+from sfumato import density, load, recommend, retrieve, telemetry
 from sfumato.cli import app
 from sfumato.privacy import Ledger
 from support import cli_workspace
@@ -126,7 +126,7 @@ def whole(path):
     """Whether the file is one that a reader takes."""
     data = path.read_bytes()
     if data.startswith((b"SFUM", b"SFIX")):
-        LOADERS.get(path.suffix, sketch.load)(path)
+        LOADERS.get(path.suffix, load)(path)
     elif path.suffix == ".parquet":
         pq.read_table(path)
     elif path.suffix == ".gz":
