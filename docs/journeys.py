@@ -14,6 +14,7 @@ caches are no part of it.
 import argparse
 import collections
 import inspect
+import json
 import re
 import sys
 import tempfile
@@ -27,6 +28,7 @@ import sfumato
 
 ROOT = str(Path(sfumato.__file__).parent) + "/"
 PAGE = Path(__file__).with_name("architecture.md")
+RECORD = PAGE.parents[1] / "benchmarks" / "results" / "journeys.json"
 RUNS = 5  # of a journey before its files are listed: noise may take a rare path
 LIST = re.compile(r"<!-- files: (\w+) -->\n(.*?)<!-- end -->", re.S)
 
@@ -193,13 +195,16 @@ def main() -> None:
     parser.add_argument("--files", action="store_true", help="list files and their functions")
     parser.add_argument("--calls", action="store_true", help="list calls between files")
     parser.add_argument("--write", action="store_true", help="write the lists of files")
+    parser.add_argument("--record", metavar="LABEL", help=f"keep the counts in {RECORD.name}")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     if asked.write:
         PAGE.write_text(page())
         return
+    counts = {}
     for name in asked.journeys or JOURNEYS:
         trace = traced(name)
+        counts[name] = {"files": len(trace.files), "switches": trace.switches}
         print(f"{name:10} {len(trace.files):3} files {trace.switches:5} switches")
         if asked.files:
             for file, functions in trace.files.items():
@@ -207,6 +212,9 @@ def main() -> None:
         if asked.calls:
             for (caller, called), times in trace.calls.most_common():
                 print(f"    {times:4}  {caller} -> {called}")
+    if asked.record:
+        kept = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+        RECORD.write_text(json.dumps(kept | {asked.record: counts}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
