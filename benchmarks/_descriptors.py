@@ -24,7 +24,7 @@ RECIPE = 1  # names the cached files: raise it when the vectors change
 
 
 def descriptors(count, seed, folder=None):
-    """`count` vectors (float32, 128 whole numbers from 0 to 255) of images that `seed` makes.
+    """`count` vectors (float32, 128 integers from 0 to 255) of images that `seed` makes.
 
     Other seeds give other images, so queries take another seed than the base. A smaller count
     gives the first rows of a larger one. folder: where an array is kept for the next call.
@@ -189,7 +189,7 @@ def _pooling():
 
 
 def _normalised(histograms):
-    """Unit length, no entry above 0.2, unit length again, and into whole numbers up to 255."""
+    """Unit length, no entry above 0.2, unit length again, and into integers up to 255."""
     clipped = np.minimum(_unit(histograms), 0.2)
     return np.minimum(np.rint(512 * _unit(clipped)), 255).astype(np.uint8)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.core.tables import described
 from sfumato.core.typing import Column
-from sfumato.core.validation import Limit, between, checked, fraction, positive, whole
+from sfumato.core.validation import Limit, between, checked, fraction, integer, positive
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.telemetry.decoding.report_likelihood import usable
 from sfumato.telemetry.discovery.prefixes import STEPS, whole_scheme
@@ -176,11 +176,11 @@ class DiscoveryReports:
     `pairs[p]` holds the reports of the first and of the second n-gram of pair p, a row a client.
     """
 
-    whole: Reports
+    integer: Reports
     pairs: tuple[tuple[Reports, Reports], ...]
 
     def __repr__(self) -> str:
-        return described(self, reports=len(self), whole=len(self.whole), pairs=len(self.pairs))
+        return described(self, reports=len(self), integer=len(self.whole), pairs=len(self.pairs))
 
     def __len__(self) -> int:
         return len(self.whole) + sum(len(first) for first, _ in self.pairs)
@@ -219,8 +219,8 @@ class NGramDiscovery(_StringDiscovery[DiscoveryReports]):
     metric: str = field(default="", kw_only=True)
     LIMITS: ClassVar[dict[str, Limit]] = {
         "epsilon": positive,
-        "length": whole(2, 64),
-        "ngram": whole(1, 4),
+        "length": integer(2, 64),
+        "ngram": integer(1, 4),
         "whole_share": between(0, 1, above=True),
     }
 
@@ -249,7 +249,7 @@ class NGramDiscovery(_StringDiscovery[DiscoveryReports]):
         return list(combinations(range(self.strings.positions), 2))
 
     @cached_property
-    def whole(self) -> LocalHashing:
+    def integer(self) -> LocalHashing:
         """The scheme of whole strings."""
         return whole_scheme(self.epsilon, f"{self.metric}/whole")
 
@@ -318,7 +318,7 @@ class NGramDiscovery(_StringDiscovery[DiscoveryReports]):
         are tested, 1 to 20,000. `notes` says where a limit left some out.
         """
         level = fraction.check("NGramDiscovery", "level", level)
-        limit = whole(1, 20_000).check("NGramDiscovery", "limit", limit)
+        limit = integer(1, 20_000).check("NGramDiscovery", "limit", limit)
         nodes, edges, rare = evidence(self.positions, reports.pairs)
         made = cliques(edges, EDGE, limit)
         candidates = self.strings.joined(nodes, made.nodes)

@@ -35,7 +35,7 @@ def gradients(
 ) -> list[np.ndarray]:
     """Sums of events' gradients (e q, e) and (e p, e), each cut to the norm, in 1 / steps.
 
-    e = rating - p.q - both biases, which stand last. Whole numbers are cut toward zero, and the
+    e = rating - p.q - both biases, which stand last. Integers are cut toward zero, and the
     norm by a billionth more than floats may err, so no event's vector is longer than most * steps.
     """
     users, items, ratings = events

@@ -125,9 +125,9 @@ def lattice_rates(variance, cells):
 @pytest.mark.parametrize(
     ("counts", "named"),
     [
-        ((1, 0, 0, 1), "positives must be a whole number from 1 to 1000000000000, not 0"),
+        ((1, 0, 0, 1), "positives must be an integer from 1 to 1000000000000, not 0"),
         ((1, 1, 0, -1), "negatives"),
-        ((6, 5, 0, 5), "true_positives must be a whole number from 0 to 5, not 6"),
+        ((6, 5, 0, 5), "true_positives must be an integer from 0 to 5, not 6"),
         ((5, 5, 1.5, 5), "false_positives"),
     ],
 )

@@ -127,7 +127,7 @@ def test_an_error_of_the_library_names_the_option(name, tmp_path):
 
 
 def test_a_hint_does_not_hang_on_words():
-    words = "weights must be whole numbers, not; rerank must be; give users=; row 1 is null"
+    words = "weights must be integers, not; rerank must be; give users=; row 1 is null"
     assert cli._sentence(ValueError(words)) == words
 
 

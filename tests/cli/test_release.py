@@ -79,7 +79,7 @@ def test_a_ledger_pays_once_for_a_name_and_refuses_past_its_budget(counted, tmp_
         (["--epsilon", "1", "--dataset", "shop"], "They are --ledger and --dataset."),
         (["--epsilon", "1", "--ledger", "no.ledger", "--dataset", "shop"], "there is no ledger"),
         (["--epsilon", "1", "--set", "wait=1"], "no setting 'wait'; it has weight"),
-        (["--epsilon", "1", "--set", "weight=much"], "must be a whole number"),
+        (["--epsilon", "1", "--set", "weight=much"], "must be an integer"),
         (["--epsilon", "1", "--unit", "user"], "contributions must be"),
     ],
 )

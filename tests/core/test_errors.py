@@ -13,7 +13,7 @@ import sklearn.exceptions
 
 import sfumato
 from sfumato import errors
-from sfumato.core.validation import one_of, whole
+from sfumato.core.validation import integer, one_of
 from sfumato.data import Interactions
 from sfumato.density import SketchDensity
 from sfumato.density.base import EstimatorNotFittedError
@@ -79,7 +79,7 @@ def test_an_estimator_before_fit_raises_either_error():
     assert not isinstance(error, sklearn.exceptions.NotFittedError)
 
 
-@pytest.mark.parametrize("limit", [whole(1, 9), one_of(("a", "b"))])
+@pytest.mark.parametrize("limit", [integer(1, 9), one_of(("a", "b"))])
 def test_a_limit_names_owner_and_parameter(limit):
     error = raised(lambda: limit.check("Tea", "strength", "weak"), errors.ParameterError)
     assert (error.owner, error.parameter) == ("Tea", "strength")
@@ -114,7 +114,7 @@ def test_the_estimator_that_was_asked_is_the_owner():
 
     def inside():
         with naming("SketchDensity", "KernelGrid"):
-            whole(1).check("KernelGrid", "rows", 0)
+            integer(1).check("KernelGrid", "rows", 0)
 
     error = raised(inside, errors.ParameterError)
     assert (error.owner, str(error)[:22]) == ("SketchDensity", "SketchDensity: rows mu")

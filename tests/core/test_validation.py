@@ -14,13 +14,13 @@ from sfumato.core.validation import (
     check_random_state,
     checked,
     fraction,
+    integer,
     keyword_only,
     number,
     positive,
     random_seed,
     rational,
     renamed_arguments,
-    whole,
 )
 
 LIMITS = {
@@ -36,7 +36,7 @@ LIMITS = {
     "power_of_two": validation.power_of_two,
     "random_state": validation.RANDOM_STATE,
     "rational": rational,
-    "whole": whole(1, 9),
+    "whole": integer(1, 9),
 }
 
 
@@ -57,8 +57,8 @@ def test_bad_values_are_refused_with_owner_name_and_value(name):
         (between(0, math.inf), "a number from 0 up"),
         (between(2**-10, 64), "a number from 0.0009765625 to 64, 64 excluded"),
         (number, "a number within 2**53"),
-        (whole(1, 9), "a whole number from 1 to 9"),
-        (whole(1), "a whole number from 1 up"),
+        (integer(1, 9), "an integer from 1 to 9"),
+        (integer(1), "an integer from 1 up"),
     ],
 )
 def test_sentences_say_what_would_be_right(limit, wanted):
@@ -74,7 +74,7 @@ def test_ends_are_open_or_closed_as_declared():
     assert number.check("Tea", "low", -(2**53)) == -(2**53)
 
 
-@pytest.mark.parametrize("limit", [positive, rational, number, validation.power_of_two, whole(0)])
+@pytest.mark.parametrize("limit", [positive, rational, number, validation.power_of_two, integer(0)])
 def test_booleans_are_no_numbers(limit):
     for flag in (True, False, np.True_, np.False_):
         with pytest.raises(ValueError, match="Tea: strength"):
@@ -99,7 +99,7 @@ def test_fields_of_a_frozen_record_are_checked_and_made_plain():
         strength: float = 1.0
 
         def __post_init__(self):
-            checked(self, {"cups": whole(1), "strength": positive})
+            checked(self, {"cups": integer(1), "strength": positive})
 
     tea = Tea(np.int8(3), 2)
     assert (type(tea.cups), type(tea.strength)) == (int, float)

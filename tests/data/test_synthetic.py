@@ -117,7 +117,7 @@ def test_no_prediction_beats_the_expected_rating():
         assert abs((SEEN.ratings - truth)[band].mean()) < 5 * best / np.sqrt(band.size)
     assert best < rmse(np.clip(truth + 0.1, 1, 5), SEEN.ratings)
     assert best < rmse(DampedMeans().fit(SEEN).predict(SEEN.users, SEEN.items), SEEN.ratings)
-    with pytest.raises(ValueError, match="items must be whole numbers from 0 to 199"):
+    with pytest.raises(ValueError, match="items must be integers from 0 to 199"):
         WORLD.expected([0], [200])
     for users, items in (([0, 1], [0]), ([0], [0, 1]), (np.arange(40), np.array([0]))):
         with pytest.raises(ValueError, match="World: users and items must be of one length, not"):

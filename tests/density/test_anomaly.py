@@ -15,7 +15,7 @@ from sfumato.density.base import noise_from
 from sfumato.density.projection_histograms import BITS, SliceTable, Surprise, planned_slices
 from sfumato.privacy import Ledger
 from sfumato.privacy.random_source import InsecureSeededSource
-from sfumato.privacy.release import ReleaseTerms
+from sfumato.privacy.release import ReleaseRequest
 
 SMTP = pathlib.Path(__file__).parents[3] / "shared/data/adbench/34_smtp.npz"
 RNG = np.random.default_rng(0)
@@ -118,11 +118,13 @@ def test_one_point_changes_one_cell_in_each_slice_and_one_of_the_scores():
         assert (change.sum(axis=1) == 1).all()
         assert set(change.ravel().tolist()) == {0, 1}
         assert seen.counted(seen.scores(inside)).sum() == 1
-    terms = ReleaseTerms.of("test", 0.7, 0.0, {})
+    terms = ReleaseRequest.of("test", 0.7, 0.0, {})
     plan = planned_slices(table, USUAL, terms)
     scales = plan.parameters["scale"], plan.parameters["score_scale"]
     assert table.slices / scales[0] + 1 / scales[1] == pytest.approx(0.7, rel=1e-12)
-    twice = planned_slices(table, USUAL, ReleaseTerms.of("test", 0.7, 0.0, {"relation": "replace"}))
+    twice = planned_slices(
+        table, USUAL, ReleaseRequest.of("test", 0.7, 0.0, {"relation": "replace"})
+    )
     assert twice.parameters["scale"] == pytest.approx(2 * scales[0])
 
 

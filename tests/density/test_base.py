@@ -133,7 +133,7 @@ def test_weights_are_repetitions_and_rows_of_weight_zero_count_for_nothing():
     told = SketchDensity(rows=32).fit(POINTS, sample_weight=weights)
     repeated = SketchDensity(rows=32).fit(np.repeat(POINTS, weights, axis=0))
     np.testing.assert_array_equal(told.score_samples(POINTS), repeated.score_samples(POINTS))
-    with pytest.raises(ValueError, match="sample_weight must be whole numbers from 0 up"):
+    with pytest.raises(ValueError, match="sample_weight must be integers from 0 up"):
         told.fit(POINTS, sample_weight=weights - 1.5)
     for each in (weights, np.ones(400, int)):  # whatever they are: to look at them would tell
         with pytest.raises(ValueError, match="sample_weight must be None with epsilon"):
@@ -263,7 +263,7 @@ def test_errors_never_hold_a_cell(data, says):
     with pytest.raises(ValueError, match=f"SketchDensity: .*{says}") as error:
         SketchDensity().fit(data)
     assert "7.25" not in str(error.value)
-    with pytest.raises(ValueError, match="sample_weight must be whole numbers") as error:
+    with pytest.raises(ValueError, match="sample_weight must be integers") as error:
         SketchDensity().fit([[1.0], [2.0]], sample_weight=["7.25 kg", None])
     assert "7.25" not in str(error.value)
 

@@ -61,7 +61,7 @@ def test_categorical_columns_are_given_by_number_or_name():
         SketchClassifier(categorical=["age2"]).fit(table, LABELS)
     with pytest.raises(ValueError, match="X has no names of columns; give its number"):
         SketchClassifier(categorical=["sex"]).fit(table.to_numpy(), LABELS)
-    with pytest.raises(ValueError, match="categorical must be a whole number from 0 to 1, not 5"):
+    with pytest.raises(ValueError, match="categorical must be an integer from 0 to 1, not 5"):
         SketchClassifier(categorical=[5]).fit(table, LABELS)
 
 

@@ -84,7 +84,9 @@ def test_the_scale_of_the_sum_has_the_variance_of_its_noise():
     one = sketch().release(1.0)
     for kept, more in ((3, 3 / 2), (4, 2)):
         told = sum_shares(shares()[:kept])
-        assert told._law.variance == pytest.approx(one._law.variance * more, rel=1e-9)
+        assert told._distribution.variance == pytest.approx(
+            one._distribution.variance * more, rel=1e-9
+        )
         assert told.noise_error() == pytest.approx(one.noise_error() * np.sqrt(more), rel=1e-9)
     exact = NoiseSharing(parties=2, epsilon=1.0)
     assert sum_shares([exact.share(sketch(), p) for p in (0, 1)]).scale == one.scale
@@ -159,7 +161,7 @@ def test_shares_that_do_not_belong_together_are_not_added():
     for bad in ([], [made[0], None], [sketch()]):
         with pytest.raises(TypeError, match="must be NoisyShare"):
             sum_shares(bad)
-    with pytest.raises(ValueError, match="party must be a whole number from 0 to 3"):
+    with pytest.raises(ValueError, match="party must be an integer from 0 to 3"):
         TERMS.share(sketch(), 4)
 
 

@@ -100,8 +100,8 @@ def test_matched_points_are_those_of_the_data_not_of_the_smoothed_density():
     # The smoothed density has a deviation of sqrt(1 + 0.04) = 1.02 in each column.
     assert drawn.std(axis=0).max() < 0.5
     assert match.shares.sum() == pytest.approx(1)
-    kernel = _kernel(field, match.places)
-    far = ((match.places[:, None] - match.places) ** 2).sum(axis=2)
+    kernel = _kernel(field, match.positions)
+    far = ((match.positions[:, None] - match.positions) ** 2).sum(axis=2)
     np.testing.assert_allclose(kernel, np.exp(-far / 2), atol=1e-5)
 
 

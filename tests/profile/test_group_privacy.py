@@ -35,7 +35,7 @@ BOTH = pytest.mark.parametrize("relation", RELATIONS)
 
 
 def cells(make, profiles, most):
-    """What gets the noise, a row of whole numbers a profile of which `most` items count."""
+    """What gets the noise, a row of integers a profile of which `most` items count."""
     sets = ProfileSets(0).update(interactions(*profiles))
     sets = sets.of_users(np.arange(len(profiles))).trimmed(most)
     if isinstance(make, Blip):

@@ -127,7 +127,7 @@ def test_the_statement_tells_the_loss_of_one_item_and_of_a_whole_profile(make):
     assert "at delta 1e-06 one item is hidden at epsilon" in told
     assert release.profile_epsilon(1) == pytest.approx(release.statement.epsilon)
     assert release.profile_epsilon(2**31) < math.inf
-    with pytest.raises(ValueError, match="items must be a whole number from 1"):
+    with pytest.raises(ValueError, match="items must be an integer from 1"):
         release.profile_epsilon(0)
 
 
@@ -169,7 +169,7 @@ def test_vectors_are_sums_of_codewords_and_noise():
     release = released_to_all(Jlt(dimensions=64, sigma=1e-9), HAD, source=InsecureSeededSource(1))
     words = release.codewords([1, 2, 3, 9]).astype(np.int64)
     expected = np.stack([words[:3].sum(axis=0), words[1:3].sum(axis=0), words[3]])
-    assert np.abs(release.vectors - expected).max() <= 6  # sigma is 1 whole number: p < 1e-6
+    assert np.abs(release.vectors - expected).max() <= 6  # sigma is 1 integer: p < 1e-6
 
 
 def test_signs_are_those_of_the_same_sums():

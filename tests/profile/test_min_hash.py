@@ -28,7 +28,7 @@ def true_codes(items, bins, bits):
 def test_a_bin_holds_the_symbol_of_its_item_of_least_rank():
     release = released_to_all(Minima(bins=40, code_bits=3, epsilon=1), HAD)
     items = np.arange(60)
-    places, ranks, symbols = release.places(items), release.ranks(items), release.symbols(items)
+    places, ranks, symbols = release.positions(items), release.ranks(items), release.symbols(items)
     assert ranks.dtype == np.uint64
     assert np.unique(ranks).size == 60
     for chosen in (items[:0], items[:1], items[5:25], items):
@@ -45,7 +45,7 @@ def test_places_and_symbols_are_uniform_and_independent_of_which_items_are_kept(
     items = np.arange(40_000)
     least = items[np.argsort(hashed_items(items, 0))[:10_000]]
     for some in (items[:10_000], least):
-        cells = release.places(some) * 4 + release.symbols(some)
+        cells = release.positions(some) * 4 + release.symbols(some)
         counts = np.bincount(cells, minlength=256)
         assert ((counts - 10_000 / 256) ** 2).sum() / (10_000 / 256) < 400
 

@@ -190,7 +190,7 @@ def test_rows_are_found_by_users_and_errors_name_positions():
     assert "777" not in str(refused.value)
     with pytest.raises(ValueError, match="rows must be from 0 to 2; the one at position 1"):
         told.similarity(rows=[0, 3])
-    with pytest.raises(TypeError, match="rows must be a column of whole numbers"):
+    with pytest.raises(TypeError, match="rows must be a column of integers"):
         told.similarity(rows=[0.5])
 
 

@@ -17,14 +17,14 @@ def test_places_are_those_of_a_catalogue(ids):
     strange = [10**9, -(10**9)] if ids.dtype == np.int64 else ["", "zz"]
     wanted = np.concatenate([wanted, np.array(strange, ids.dtype)])
     np.testing.assert_array_equal(
-        SortedCatalogue(ids).places(wanted), Catalogue(ids).places(wanted)
+        SortedCatalogue(ids).positions(wanted), Catalogue(ids).positions(wanted)
     )
-    assert SortedCatalogue(ids).places(wanted[:0]).size == 0
+    assert SortedCatalogue(ids).positions(wanted[:0]).size == 0
 
 
 def test_ids_of_another_kind_stand_nowhere():
-    assert SortedCatalogue([1, 2]).places(["1", "2"]).tolist() == [-1, -1]
-    assert SortedCatalogue(["1", "2"]).places([1, 2]).tolist() == [-1, -1]
+    assert SortedCatalogue([1, 2]).positions(["1", "2"]).tolist() == [-1, -1]
+    assert SortedCatalogue(["1", "2"]).positions([1, 2]).tolist() == [-1, -1]
 
 
 def test_texts_of_one_key_get_another_seed(monkeypatch):
@@ -32,5 +32,5 @@ def test_texts_of_one_key_get_another_seed(monkeypatch):
     few = lambda ids, seed: usual(ids, seed) % np.uint64(9 if seed < 2 else 2**60)  # noqa: E731
     monkeypatch.setattr(catalogue, "hash_column", few)
     known = SortedCatalogue(WORDS)
-    np.testing.assert_array_equal(known.places(WORDS), np.arange(500))
+    np.testing.assert_array_equal(known.positions(WORDS), np.arange(500))
     assert known._sorted[0] == 2

@@ -137,7 +137,7 @@ def test_filter_of_another_shape_is_refused(world, mask):
 
 @pytest.mark.parametrize("n", [0, -1, 2.5, "ten", True, None])
 def test_n_must_be_a_whole_number_from_1_up(world, n):
-    with pytest.raises(ValueError, match="Known: n must be a whole number from 1 up"):
+    with pytest.raises(ValueError, match="Known: n must be an integer from 1 up"):
         world.recommend([1], n)
 
 

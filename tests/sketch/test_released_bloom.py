@@ -10,7 +10,7 @@ import pytest
 from sfumato.privacy.accounting.losses import Flips, Loss
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.random_source import InsecureSeededSource
-from sfumato.privacy.release import ReleaseTerms
+from sfumato.privacy.release import ReleaseRequest
 from sfumato.sketch import BloomFilter, ReleasedBloomFilter, SketchFormatError, load
 from sfumato.sketch.response_release import bits_answered
 from support.observable import repacked
@@ -92,7 +92,7 @@ def test_cost_counts_hashes_contributions_and_both_keys_of_an_exchange():
 def test_what_cannot_be_answered_says_why():
     with pytest.raises(ValueError, match=r"BloomFilter: epsilon must be at least .*, not 1e-09;"):
         BloomFilter(4096, 3).release(1e-9)
-    terms = ReleaseTerms.of("BloomFilter", 1, 0, {"unit": "user", "contributions": 2**31})
+    terms = ReleaseRequest.of("BloomFilter", 1, 0, {"unit": "user", "contributions": 2**31})
     with pytest.raises(ValueError, match="BloomFilter: contributions, as answers about one unit,"):
         bits_answered(terms, 2**32)
 

@@ -214,7 +214,7 @@ def answered(mechanism: Any, rows: Rows, **how: Any) -> Path:
 
 
 def counted(mechanism: Any, size: int) -> Path:
-    """A mechanism of whole numbers, which are counts of rows and may be beyond 64 bits."""
+    """A mechanism of integers, which are counts of rows and may be beyond 64 bits."""
 
     def path(rows: Any) -> Any:
         return mechanism.release([sum(rows)] * size if size else sum(rows))

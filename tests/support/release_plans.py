@@ -5,20 +5,20 @@ from unittest.mock import patch
 import numpy as np
 
 from sfumato.privacy.random_source import InsecureSeededSource
-from sfumato.privacy.release import ReleasePlan
+from sfumato.privacy.release import CalibratedRelease
 
 NEXT_TO_NONE = 1e5  # an epsilon whose noise no cell shows
 
 
 def plan_of(run, value, epsilon):
     """The plan of the one release that run(value, epsilon) makes."""
-    seen, publish = [], ReleasePlan.publish
+    seen, publish = [], CalibratedRelease.publish
 
     def watched(plan, terms):
         seen.append(plan)
         return publish(plan, terms)
 
-    with patch.object(ReleasePlan, "publish", watched):
+    with patch.object(CalibratedRelease, "publish", watched):
         run(value, epsilon)
     (plan,) = seen
     return plan

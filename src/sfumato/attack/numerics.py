@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.core.validation import optional, whole
+from sfumato.core.validation import integer, optional
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.top_k import ABREAST, WIDE, every
 
@@ -99,7 +99,7 @@ def binary_divergence(chance: Any, other: Any) -> np.ndarray:
 
 
 Progress = Callable[[int, int], Any]
-THREADS = optional(whole(1, 1024))
+THREADS = optional(integer(1, 1024))
 PAUSE = 0.1  # seconds between two looks at Ctrl-C
 
 

@@ -60,12 +60,12 @@ def profiles(
     """
     from sfumato.attack import audit_profiles
     from sfumato.cli import model_options, printing
-    from sfumato.core.file_format import write_whole
+    from sfumato.core.file_format import write_atomic
 
     allowed = _allowed(epsilon, choose_epsilon, max_recovery)
     encoder = _encoding.make(COMMAND, context.params, START if epsilon is None else epsilon)
-    places = _places(output or interactions.with_name(f"{_stem(interactions)}-audit"))
-    for place in places.values():
+    positions = _positions(output or interactions.with_name(f"{_stem(interactions)}-audit"))
+    for place in positions.values():
         check_output(place, force, interactions)
     # A profile is a set, in which a row that comes again counts once.
     rows = model_options.read(
@@ -82,8 +82,8 @@ def profiles(
             progress=tell,
         )
     for kind, data in found.files().items():
-        write_whole(places[kind], data)
-    files = {kind: str(place) for kind, place in places.items()}
+        write_atomic(positions[kind], data)
+    files = {kind: str(place) for kind, place in positions.items()}
     told = {**found.to_dict(), **model_options.reported(rows), "files": files}
     printing.document(told if json else _summary(told), json)
     if not json:
@@ -113,7 +113,7 @@ def _stem(path: Path) -> str:
     return path.name.split(".")[0] or path.stem
 
 
-def _places(begin: Path) -> dict[str, Path]:
+def _positions(begin: Path) -> dict[str, Path]:
     return {kind: begin.with_name(f"{begin.name}.{kind}") for kind in ("json", "png", "html")}
 
 
@@ -208,16 +208,16 @@ def model(
 
     printing.check_kind(file, "model")
     begin = output or file.with_name(f"{file.stem}-audit")
-    places = {kind: begin.with_name(f"{begin.name}.{kind}") for kind in ("json", "png", "html")}
-    for place in places.values():
+    positions = {kind: begin.with_name(f"{begin.name}.{kind}") for kind in ("json", "png", "html")}
+    for place in positions.values():
         check_output(place, force, file, train, test)
     given = model_options.columns(context.params)
     learned = load(file)
     found = audit_model(learned, model_options.read(train, given), model_options.read(test, given))
-    found.save_json(places["json"])
-    found.save_png(places["png"])
-    found.save_html(places["html"])
-    told = {**found.to_dict(), "files": {kind: str(place) for kind, place in places.items()}}
+    found.save_json(positions["json"])
+    found.save_png(positions["png"])
+    found.save_html(positions["html"])
+    told = {**found.to_dict(), "files": {kind: str(place) for kind, place in positions.items()}}
     printing.document(told if json else _leak(told), json)
 
 

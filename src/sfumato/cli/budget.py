@@ -127,7 +127,7 @@ def resume(
 ) -> None:
     """Write out a release that was paid and stored; or tell the command that completes it."""
     from sfumato.cli import printing, release_options
-    from sfumato.core.file_format import write_whole
+    from sfumato.core.file_format import write_atomic
 
     check_output(output, force, ledger)
     with _open(ledger) as held:
@@ -137,7 +137,7 @@ def resume(
         if charge.unfinished:
             raise ValueError(release_options.completing(ledger, charge))
         data = held.fetch(release_id)
-    write_whole(output, data)
+    write_atomic(output, data)
     printing.document(
         {"release_id": charge.release_id, "dataset": charge.dataset, "nbytes": len(data)}, json
     )

@@ -21,9 +21,7 @@ app = typer.Typer(
 )
 File = Annotated[Path, typer.Argument(help="A file that index build wrote.")]
 Vectors = Annotated[Path, typer.Argument(help="Vectors: .npy, or Parquet of numbers or lists.")]
-Ids = Annotated[
-    Path | None, typer.Option(help="Whole numbers, one a line; unless told, they count on.")
-]
+Ids = Annotated[Path | None, typer.Option(help="Integers, one a line; unless told, they count on.")]
 IdColumn = Annotated[str | None, typer.Option(help="The column of ids in a Parquet file.")]
 Out = Annotated[Path, typer.Option("--output", "-o", help="Where to write the index.")]
 

@@ -132,7 +132,7 @@ def curators_report(
     from dataclasses import asdict
     from json import dumps
 
-    from sfumato.core.file_format import write_whole
+    from sfumato.core.file_format import write_atomic
 
     used = rows.outside(users=lists.get("users"), items=lists.get("catalogue"), bounds=bounds)
     told = {
@@ -140,7 +140,7 @@ def curators_report(
         "read": asdict(rows.report),
         "used": asdict(used),
     }
-    write_whole(path, (dumps(told, indent=1) + "\n").encode())
+    write_atomic(path, (dumps(told, indent=1) + "\n").encode())
 
 
 def read(path: Path, given: Columns) -> Any:

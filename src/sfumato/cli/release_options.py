@@ -116,7 +116,7 @@ def _settings(sketch: Any, settings: list[str]) -> dict[str, Any]:
         try:
             values[name] = int(written)
         except ValueError:
-            raise ValueError(f"--set {name} must be a whole number, not {written!r}.") from None
+            raise ValueError(f"--set {name} must be an integer, not {written!r}.") from None
     needed = [name for name in known if takes[name].default is inspect.Parameter.empty]
     for name in needed:
         if name not in values:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from sfumato.core.ids import plain_numbers
 from sfumato.core.integer_columns import clipped_column
 from sfumato.core.row_values import TEXTS, numbers_of
-from sfumato.core.validation import whole
+from sfumato.core.validation import integer
 from sfumato.errors import NullValueError, ParameterTypeError
 from sfumato.kernels import top_k
 
@@ -25,12 +25,12 @@ __all__ = [
     "LARGEST",
     "WEIGHT",
     "column_of",
+    "integer_weights",
     "matrix_of",
     "private_points",
     "real_weights",
     "rows",
     "top_n",
-    "whole_weights",
 ]
 
 LARGEST = 1e150  # products and squares of two numbers up to here stay finite
@@ -262,10 +262,10 @@ def _row(row: Any) -> np.ndarray:
 
 
 LARGEST_WEIGHT = 1e200
-WEIGHT = whole(1, 2**31 - 1)
+WEIGHT = integer(1, 2**31 - 1)
 
 
-def whole_weights(
+def integer_weights(
     owner: str, weights: Any, size: int, *, low: int = 0, clip: int | None = None
 ) -> np.ndarray | None:
     """Whole weights from low to 2**31 - 1, as many as keys; None stands for all ones.
@@ -282,7 +282,7 @@ def whole_weights(
     if column is None:
         return None
     if column.dtype.kind not in "iu":
-        wanted = f"must be whole numbers, not {column.dtype}."
+        wanted = f"must be integers, not {column.dtype}."
         raise ParameterTypeError.of(owner, "weights", wanted)
     outside = (column < low) | (column >= 2**31)
     if outside.any():

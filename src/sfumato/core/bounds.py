@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from sfumato.core.arrays import LARGEST, WEIGHT, matrix_of, private_points, whole_weights
+from sfumato.core.arrays import LARGEST, WEIGHT, integer_weights, matrix_of, private_points
 from sfumato.core.ids import plain_numbers
 from sfumato.errors import ParameterError
 
@@ -46,7 +46,7 @@ def weighed_points(
     matrix = private_points(owner, data, dimension)
     if matrix.shape[1] != dimension:
         raise ValueError(f"{owner}: rows must have {dimension} columns, not {matrix.shape[1]}.")
-    weighted = whole_weights(owner, weights, len(matrix), low=-WEIGHT.high, clip=clip)
+    weighted = integer_weights(owner, weights, len(matrix), low=-WEIGHT.high, clip=clip)
     if np.isnan(matrix.min(initial=0.0)):
         kept = ~np.isnan(matrix).any(axis=1)
         matrix, weighted = matrix[kept], None if weighted is None else weighted[kept]
@@ -136,7 +136,7 @@ class Box:
         return inside, int((inside != points).any(axis=1).sum())
 
     def steps(self, points: np.ndarray, bits: int) -> np.ndarray:
-        """Coordinates of clipped points as whole numbers from 0 (low) to 2**bits - 1 (high).
+        """Coordinates of clipped points as integers from 0 (low) to 2**bits - 1 (high).
 
         Each comes from one subtraction, one product and one rounding, none of which depends on the
         machine or on the other points.

@@ -90,7 +90,7 @@ def without_point(texts: pa.Array) -> pa.Array:
 
 
 def _number(value: Any) -> bytes:
-    """A whole number as an integer, another as the shortest decimal text that is read back."""
+    """An integer as an integer, another as the shortest decimal text that is read back."""
     if not math.isfinite(value):
         return b"inf" if value > 0 else b"-inf"
     if abs(value) < 2**64 and value == int(value):

@@ -32,7 +32,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.core.hashing import hash_column
-from sfumato.core.validation import whole
+from sfumato.core.validation import integer
 from sfumato.errors import FormatError, ModelFormatError, SketchFormatError
 from sfumato.kernels.lanes import aligned
 
@@ -55,14 +55,14 @@ __all__ = [
     "regular",
     "remove_stale",
     "unreadable_version",
-    "write_whole",
+    "write_atomic",
     "written_whole",
 ]
 
-VERSION = whole(1, 2**31)
+VERSION = integer(1, 2**31)
 MAGIC, FORMAT, HEADER_LIMIT, EDGE = b"SFUM", 1, 1 << 20, 64
 BUFFER = 1 << 16  # bytes of a file that are written at a time
-LENGTH, MOST_AXES, KIND_LIMIT = whole(0, 2**48), 8, 100
+LENGTH, MOST_AXES, KIND_LIMIT = integer(0, 2**48), 8, 100
 NUMBERS = re.compile(r"[<|][biuf][1248]")  # dtypes of the arrays of our files
 DEPTH = 32  # of lists and objects in a header
 DAMAGED = "the {} is cut off or damaged: its checksum does not hold."
@@ -332,7 +332,7 @@ def read_small(path: str | os.PathLike[str], limit: int, what: str) -> bytes:
         return file.read(limit + 1)[:limit]
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_atomic(path: Path, data: bytes) -> None:
     """Write a file so that a reader sees the old content or the new, never a part."""
     with written_whole(path) as file:
         file.write(data)

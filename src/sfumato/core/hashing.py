@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from sfumato.core.canonical_keys import canonical_key, digits, plain_rows, without_point
 from sfumato.core.tables import described
-from sfumato.core.validation import whole
+from sfumato.core.validation import integer
 from sfumato.errors import NullValueError
 from sfumato.kernels import hash as kernels
 
@@ -25,7 +25,7 @@ __all__ = ["BLOCK", "MISSING", "PLAIN", "KeyColumn", "canonical_key", "hash_colu
 
 BLOCK = 1 << 16  # rows hashed at a time: half a MiB, still in the cache for the kernel after
 MISSING = b"\xff\xfe missing key"  # not UTF-8, so no text is the same
-SEED = whole(0, 2**64 - 1)
+SEED = integer(0, 2**64 - 1)
 TEXT = (pa.types.is_string, pa.types.is_binary, pa.types.is_fixed_size_binary)
 LARGE = (pa.types.is_large_string, pa.types.is_large_binary)
 VIEW = (pa.types.is_string_view, pa.types.is_binary_view)
@@ -248,7 +248,7 @@ def _pieces(column: Any, name: str, strict: bool) -> list[_Piece]:
 
 
 def _of_floats(values: np.ndarray, name: str, mask: np.ndarray | None = None) -> _Piece:
-    """Floats: whole numbers as the integers they are, others as their shortest text."""
+    """Floats: integers as the integers they are, others as their shortest text."""
     wide = np.asarray(values, np.float64)
     missing = np.isnan(wide) if mask is None else np.isnan(wide) | mask
     with np.errstate(invalid="ignore"):
@@ -397,7 +397,7 @@ def _typed(chunk: pa.Array, name: str, row: int) -> Any:
         return _integers(chunk)
     if isinstance(chunk, pa.DictionaryArray) or any(test(kind) for test in (*TEXT, *LARGE, *VIEW)):
         return chunk
-    hint = "round it to whole numbers" if pa.types.is_floating(kind) else "cast it"
+    hint = "round it to integers" if pa.types.is_floating(kind) else "cast it"
     raise TypeError(
         f"{name}: integers or text are expected, not {kind} at row {row}; {hint} first."
     )

@@ -29,9 +29,9 @@ __all__ = [
     "is_one",
     "kind_of",
     "numbers",
-    "places",
-    "places_by_text",
     "plain_numbers",
+    "positions",
+    "positions_by_text",
     "texts",
     "unique",
 ]
@@ -146,7 +146,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def numbers(values: Any, name: str) -> np.ndarray:
-    """A column as finite float64, or int64 where it is whole numbers."""
+    """A column as finite float64, or int64 where it is integers."""
     if isinstance(values, pa.Array | pa.ChunkedArray) or hasattr(values, "__arrow_c_stream__"):
         values = _without_nulls(values, name)
     array = plain_numbers(values)
@@ -213,7 +213,7 @@ def kind_of(ids: np.ndarray) -> str:
     return "integers" if ids.dtype == np.int64 else "text"
 
 
-def places(ids: np.ndarray, among: np.ndarray) -> np.ndarray:
+def positions(ids: np.ndarray, among: np.ndarray) -> np.ndarray:
     """Where each id stands in another column of distinct ids, -1 for one that is not there."""
     if ids.dtype != among.dtype or not among.size:
         return np.full(ids.size, -1, np.int64)
@@ -236,14 +236,14 @@ def texts(ids: np.ndarray, at: np.ndarray | None = None) -> pa.Array:
     return words if at is None else pa.DictionaryArray.from_arrays(pa.array(at), words)
 
 
-def places_by_text(ids: np.ndarray, among: np.ndarray) -> np.ndarray:
+def positions_by_text(ids: np.ndarray, among: np.ndarray) -> np.ndarray:
     """As `places`, but integer 7 and text "7" are one id, so that no row moves another's place.
 
-    >>> places_by_text(np.array(["7", "007", "tea"], object), np.array([5, 7]))
+    >>> positions_by_text(np.array(["7", "007", "tea"], object), np.array([5, 7]))
     array([ 1, -1, -1])
     """
     if ids.dtype == among.dtype == np.int64 or not among.size:
-        return places(ids, among)
+        return positions(ids, among)
     found = pc.index_in(texts(ids), value_set=texts(among))
     return np.asarray(pc.fill_null(found, -1), np.int64)
 
@@ -313,12 +313,12 @@ FIRST = 1 << 10  # slots of the table at the start
 def coded_integers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The place of each value, as int32, and the values that occur.
 
-    Parameters: values, one column of whole numbers, fewer than 2**31 different ones.
+    Parameters: values, one column of integers, fewer than 2**31 different ones.
 
     >>> coded_integers(np.array([30, 10, 30]))
     (array([0, 1, 0], dtype=int32), array([30, 10]))
     """
-    places, slots, done, known = np.empty(values.size, np.int32), FIRST, 0, 0
+    positions, slots, done, known = np.empty(values.size, np.int32), FIRST, 0, 0
     distinct = np.empty(0, values.dtype)
     while True:
         table = np.empty(slots, values.dtype), np.full(slots, -1, np.int32)
@@ -326,7 +326,7 @@ def coded_integers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         again = np.empty(known, np.int32)
         code(distinct[:known], 0, *table, 0, grown, again)
         distinct = grown
-        done, known = code(values, done, *table, known, distinct, places)
+        done, known = code(values, done, *table, known, distinct, positions)
         if done == values.size:
-            return places, distinct[:known].copy()
+            return positions, distinct[:known].copy()
         slots *= 4

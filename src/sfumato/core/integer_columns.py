@@ -19,11 +19,11 @@ __all__ = [
     "clipped_column",
     "count_column",
     "entries",
+    "integer_column",
+    "integer_values",
     "one_column",
     "plain",
     "real_column",
-    "whole_column",
-    "whole_numbers",
 ]
 
 LARGEST = 2**62 - 1  # so that a number and its noise fit 64 bits
@@ -47,8 +47,8 @@ def one_column(owner: str, name: str, column: Any) -> Any:
     return column
 
 
-def whole_column(owner: str, name: str, column: Any) -> np.ndarray:
-    """Whole numbers as int64: cut toward zero, clipped to 64 bits, without what is no number."""
+def integer_column(owner: str, name: str, column: Any) -> np.ndarray:
+    """Integers as int64: cut toward zero, clipped to 64 bits, without what is no number."""
     return _whole(one_column(owner, name, column), None)
 
 
@@ -58,7 +58,7 @@ def count_column(owner: str, name: str, column: Any) -> np.ndarray:
 
 
 def clipped_column(owner: str, name: str, column: Any, low: int, high: int) -> np.ndarray:
-    """Whole numbers as int64, cut toward zero and clipped to the limits; 0 for no number."""
+    """Integers as int64, cut toward zero and clipped to the limits; 0 for no number."""
     return np.asarray(np.clip(_whole(one_column(owner, name, column), 0), low, high))
 
 
@@ -68,9 +68,9 @@ def real_column(owner: str, name: str, column: Any) -> np.ndarray:
     return np.asarray(values[~np.isnan(values)])
 
 
-def whole_numbers(owner: str, value: Any, low: int = -LARGEST, high: int = LARGEST) -> np.ndarray:
-    """The value as a fresh int64 array, clipped to low and high; its type must be whole numbers."""
-    wanted = f"{owner}: value must be whole numbers from {low} to {high}"
+def integer_values(owner: str, value: Any, low: int = -LARGEST, high: int = LARGEST) -> np.ndarray:
+    """The value as a fresh int64 array, clipped to low and high; its type must be integers."""
+    wanted = f"{owner}: value must be integers from {low} to {high}"
     plain(owner, "value", value)
     try:
         numbers = np.asarray(value)
@@ -87,14 +87,14 @@ def whole_numbers(owner: str, value: Any, low: int = -LARGEST, high: int = LARGE
 
 
 def entries(owner: str, value: Any, high: int) -> np.ndarray:
-    """Whole numbers from 0 to high, in the shape of the value; what is no number is 0."""
+    """Integers from 0 to high, in the shape of the value; what is no number is 0."""
     try:
         array = np.asanyarray(value)
     except (TypeError, ValueError, OverflowError):
         array = np.empty(len(value), object)  # one entry is no number but a list
         array[:] = value
     if array.dtype.kind == "V":
-        raise ValueError(f"{owner}: value must be an array of whole numbers from 0 to {high}.")
+        raise ValueError(f"{owner}: value must be an array of integers from 0 to {high}.")
     whole = _whole(array.reshape(-1), 0).reshape(array.shape)
     return np.clip(whole, 0, high)
 
@@ -112,7 +112,7 @@ def _is_integer(number: Any) -> bool:
 
 
 def _whole(column: Any, absent: int | None) -> np.ndarray:
-    """Whole numbers of a column; what is no number is `absent`, or left out where that is None."""
+    """Integers of a column; what is no number is `absent`, or left out where that is None."""
     if isinstance(column, pa.ChunkedArray):
         parts = [_whole(chunk, absent) for chunk in column.chunks]
         return np.concatenate([np.empty(0, np.int64), *parts])
@@ -133,7 +133,7 @@ def _whole(column: Any, absent: int | None) -> np.ndarray:
 
 
 def _whole_cell(cell: Any) -> int | None:
-    """One cell as a whole number within 64 bits, or None: integers stay exact, unlike floats."""
+    """One cell as an integer within 64 bits, or None: integers stay exact, unlike floats."""
     if isinstance(cell, int | np.integer) and not isinstance(cell, np.timedelta64):
         return min(max(int(cell), -MOST - 1), MOST)
     if isinstance(cell, str | bytes) and len(cell) < 40:

@@ -14,13 +14,13 @@ from sfumato.core import file_format
 from sfumato.core.file_format import SKETCH, Packed, Wording
 from sfumato.core.tables import described
 from sfumato.core.typing import Bytes
-from sfumato.core.validation import Limit, checked_values, whole
+from sfumato.core.validation import Limit, checked_values, integer
 from sfumato.errors import FormatError
 
 __all__ = ["REGISTRIES", "Cells", "Stored", "class_of", "content_of", "load", "load_any", "read"]
 
 T = TypeVar("T")
-TOTAL = whole(-(2**63), 2**63 - 1)
+TOTAL = integer(-(2**63), 2**63 - 1)
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Stored:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the sketch to a file that is either complete or not there."""
-        file_format.write_whole(Path(path), self.to_bytes())
+        file_format.write_atomic(Path(path), self.to_bytes())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).from_bytes, (self.to_bytes(),)

@@ -29,6 +29,7 @@ __all__ = [
     "checked_values",
     "flag",
     "fraction",
+    "integer",
     "keyword_only",
     "number",
     "one_of",
@@ -38,7 +39,6 @@ __all__ = [
     "random_seed",
     "rational",
     "renamed_arguments",
-    "whole",
 ]
 
 P = ParamSpec("P")
@@ -75,8 +75,8 @@ def _refuse(owner: str, name: str, wanted: str, value: Any) -> ParameterError:
 
 
 @dataclass(frozen=True)
-class whole:
-    """A whole number from low to high, both included."""
+class integer:
+    """An integer from low to high, both included."""
 
     low: int
     high: int = 2**63 - 1
@@ -95,7 +95,7 @@ class whole:
 
     def _wanted(self) -> str:
         top = f"from {self.low} up" if self.high >= 2**63 - 1 else f"from {self.low} to {self.high}"
-        return f"a whole number {top}"
+        return f"an integer {top}"
 
 
 @dataclass(frozen=True)
@@ -233,17 +233,17 @@ flag = _Flag()
 
 
 class _RandomState:
-    """A whole number, a generator of NumPy, or None."""
+    """An integer, a generator of NumPy, or None."""
 
     def check(self, owner: str, name: str, value: Any) -> Any:
         if value is None:
             return None
         try:
-            return whole(0, 2**64 - 1).check(owner, name, value)
+            return integer(0, 2**64 - 1).check(owner, name, value)
         except ValueError:  # asked last: numpy.random is loaded when it is first named
             if isinstance(value, np.random.Generator | np.random.RandomState):
                 return value
-            wanted = "a whole number from 0 to 2**64 - 1, a numpy.random.Generator or None"
+            wanted = "an integer from 0 to 2**64 - 1, a numpy.random.Generator or None"
             raise _refuse(owner, name, wanted, value) from None
 
     def bad(self) -> list[Any]:
@@ -261,13 +261,13 @@ def check_random_state(owner: str, random_state: RandomState) -> np.random.Gener
     owner : str
         Who is named in errors.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
-        A whole number from 0 up gives the same numbers every time; a generator is used, and moved
+        An integer from 0 up gives the same numbers every time; a generator is used, and moved
         on; None gives fresh numbers.
 
     Returns
     -------
     numpy.random.Generator
-        `numpy.random.default_rng(random_state)` for a whole number.
+        `numpy.random.default_rng(random_state)` for an integer.
 
     Examples
     --------
@@ -281,7 +281,7 @@ def check_random_state(owner: str, random_state: RandomState) -> np.random.Gener
 
 
 def random_seed(owner: str, random_state: RandomState) -> int:
-    """One whole number from which all streams of a call follow.
+    """One integer from which all streams of a call follow.
 
     Parameters
     ----------
@@ -291,7 +291,7 @@ def random_seed(owner: str, random_state: RandomState) -> int:
     Returns
     -------
     int
-        The whole number that was given, or one below 2**32 that the generator draws.
+        The integer that was given, or one below 2**32 that the generator draws.
 
     Examples
     --------

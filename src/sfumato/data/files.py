@@ -38,14 +38,14 @@ def write_table(path: Path, table: Any) -> None:
     import pyarrow as pa
     from pyarrow import csv, parquet
 
-    from sfumato.core.file_format import write_whole
+    from sfumato.core.file_format import write_atomic
 
     out = pa.BufferOutputStream()
     if path.suffix.lower() == ".csv":
         csv.write_csv(without_formulas(table), out)
     else:
         parquet.write_table(table, out)
-    write_whole(path, out.getvalue().to_pybytes())
+    write_atomic(path, out.getvalue().to_pybytes())
 
 
 def without_formulas(table: Any) -> Any:

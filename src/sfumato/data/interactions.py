@@ -186,7 +186,7 @@ class Interactions(Page, Table):
                 )
             keep = np.flatnonzero(keep)
         elif keep.ndim != 1 or (keep.size and keep.dtype.kind not in "iu"):
-            raise TypeError("Interactions: filter takes a mask or whole numbers of rows.")
+            raise TypeError("Interactions: filter takes a mask or integers of rows.")
         keep = keep.astype(np.int64, copy=False)
         times = None if self.times is None else self.times[keep]
         ids = _take(self._users, keep), _take(self._items, keep)
@@ -343,7 +343,7 @@ def _take(ids: _HeldIds, rows: np.ndarray) -> _HeldIds:
 def _codes(ids: _HeldIds) -> tuple[np.ndarray, np.ndarray]:
     """Numbers in the order of first appearance, and the ids they stand for."""
     if isinstance(ids, np.ndarray):
-        places, found = coded_integers(ids)
-        return _locked(places), _locked(found)
-    places, found = coded_integers(_indices(ids))
-    return _locked(places), _locked(_texts(ids.dictionary.take(pa.array(found))))
+        positions, found = coded_integers(ids)
+        return _locked(positions), _locked(found)
+    positions, found = coded_integers(_indices(ids))
+    return _locked(positions), _locked(_texts(ids.dictionary.take(pa.array(found))))

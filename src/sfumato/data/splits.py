@@ -11,9 +11,9 @@ from sfumato.core.validation import (
     check_random_state,
     flag,
     fraction,
+    integer,
     number,
     renamed_arguments,
-    whole,
 )
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def split_by_user(
     """Train and test with rows of every user in both, as far as they have enough.
 
     Guarantee: nobody loses all rows to the test: who has no more than `leave` stays in train.
-    Parameters: leave, rows of each user for the test, a whole number from 1; or a share of them
+    Parameters: leave, rows of each user for the test, an integer from 1; or a share of them
     below 1, rounded down; latest, take the latest rows, by time, in place of random ones;
     random_state, an int, a numpy Generator or None.
 
@@ -57,7 +57,7 @@ def split_by_user(
     array([2])
     """
     share = isinstance(leave, float | np.floating)
-    limit = fraction if share else whole(1)
+    limit = fraction if share else integer(1)
     leave = limit.check("split_by_user", "leave", leave)
     if flag.check("split_by_user", "latest", latest):
         order = _times_of("split_by_user", interactions)
@@ -101,7 +101,7 @@ def folds(
 
     Parameters: n, of folds, from 2 up to the rows; random_state, an int, a numpy Generator or None.
     """
-    n = whole(2, max(2, len(interactions))).check("folds", "n", n)
+    n = integer(2, max(2, len(interactions))).check("folds", "n", n)
     order = check_random_state("folds", random_state).permutation(len(interactions))
     fold = np.empty(len(interactions), np.int64)
     fold[order] = np.arange(len(interactions)) % n
@@ -113,7 +113,7 @@ def without_rare(test: "Interactions", train: "Interactions", least: int = 10) -
 
     How often is counted in train, so that no row of test decides whether it is itself judged.
     """
-    least = whole(0).check("without_rare", "least", least)
+    least = integer(0).check("without_rare", "least", least)
     keep = np.ones(len(test), bool)
     for name in ("users", "items"):
         keep &= _counts(getattr(test, name), getattr(train, name), name) >= least

@@ -18,11 +18,11 @@ from sfumato.core.validation import (
     RandomState,
     between,
     flag,
+    integer,
     optional,
     positive,
     random_seed,
     renamed_arguments,
-    whole,
 )
 from sfumato.data.interactions import Interactions
 from sfumato.kernels import synthetic as kernels
@@ -51,30 +51,30 @@ def topic_texts(factors: np.ndarray, random: np.random.Generator) -> np.ndarray:
         chosen = (points > weights[:, None, :-1]).sum(axis=2)
         below = np.take_along_axis(factors, chosen, axis=1) < 0
         topics = np.where(random.random((many, LENGTH)) < COMMON, topics, 2 * chosen + below)
-    places = topics * WORDS + (WORDS * random.random((many, LENGTH)) ** 2).astype(int)
-    columns = [pa.array(words).take(pa.array(column)) for column in places.T]
+    positions = topics * WORDS + (WORDS * random.random((many, LENGTH)) ** 2).astype(int)
+    columns = [pa.array(words).take(pa.array(column)) for column in positions.T]
     return np.asarray(pc.binary_join_element_wise(*columns, " ").to_numpy(zero_copy_only=False))
 
 
 def _words(many: int) -> np.ndarray:
     """Different words of three syllables: multiplying by a prime spreads neighbours apart."""
-    places = (np.arange(many) * 7919) % SYLLABLES.size**3
-    first, rest = np.divmod(places, SYLLABLES.size**2)
+    positions = (np.arange(many) * 7919) % SYLLABLES.size**3
+    first, rest = np.divmod(positions, SYLLABLES.size**2)
     second, third = np.divmod(rest, SYLLABLES.size)
     return np.asarray(SYLLABLES[first] + SYLLABLES[second] + SYLLABLES[third])
 
 
-ENTITIES = whole(1, 2**31 - 1)
+ENTITIES = integer(1, 2**31 - 1)
 LIMITS: dict[str, Limit] = {
     "users": ENTITIES,
     "items": ENTITIES,
-    "ratings": whole(1, 2**40),
-    "factors": whole(0, 256),
+    "ratings": integer(1, 2**40),
+    "factors": integer(0, 256),
     "step": optional(positive),
     "noise": optional(between(0, float("inf"))),
     "skew": between(1, float("inf")),
     "activity": between(0, 4),
-    "choices": whole(1, 16),
+    "choices": integer(1, 16),
     "random_state": RANDOM_STATE,
     "texts": flag,
 }
@@ -131,7 +131,7 @@ def generate_world(
     }  # fmt: skip
     given = {name: LIMITS[name].check("generate_world", name, values[name]) for name in LIMITS}
     given["seed"] = random_seed("generate_world", given["random_state"])
-    law = _law(bounds, given)
+    law = _distribution(bounds, given)
     most = given["users"] * (given["items"] // 2)
     if given["ratings"] > most:
         raise ValueError(
@@ -174,7 +174,7 @@ class World:
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[Interactions]:
         """The same rows in batches of so many, each made when it is asked for."""
-        rows = whole(1).check("World", "rows", rows)
+        rows = integer(1).check("World", "rows", rows)
         for first in range(0, len(self), rows):
             yield self._rows(first, min(rows, len(self) - first))
 
@@ -205,7 +205,7 @@ class World:
         return Interactions(who, what, rated, times)
 
 
-def _law(bounds: Any, given: dict[str, Any]) -> np.ndarray:
+def _distribution(bounds: Any, given: dict[str, Any]) -> np.ndarray:
     """mean, noise, low, high, step and skew, as the kernel reads them."""
     try:
         low, high = map(float, bounds)
@@ -282,11 +282,11 @@ def _entities(
 
 
 def _inside(ids: Any, many: int, name: str) -> np.ndarray:
-    places = np.asarray(ids)
-    if places.ndim != 1:
-        raise ValueError(f"World: {name} must be one column, not {places.ndim} dimensions.")
-    if places.size and (
-        places.dtype.kind not in "iu" or not 0 <= places.min() <= places.max() < many
+    positions = np.asarray(ids)
+    if positions.ndim != 1:
+        raise ValueError(f"World: {name} must be one column, not {positions.ndim} dimensions.")
+    if positions.size and (
+        positions.dtype.kind not in "iu" or not 0 <= positions.min() <= positions.max() < many
     ):
-        raise ValueError(f"World: {name} must be whole numbers from 0 to {many - 1}.")
-    return places.astype(np.int64)
+        raise ValueError(f"World: {name} must be integers from 0 to {many - 1}.")
+    return positions.astype(np.int64)

@@ -217,7 +217,7 @@ def _lines(path: Path, form: Any) -> Iterator[bytes]:
 
 def _line_rows(path: Path, form: Any, wanted: list[str], known: list[str]) -> Iterator[list[Any]]:
     """The wanted fields of every line that has as many of them as the header."""
-    places, between = [known.index(name) for name in wanted], form.delimiter.encode()
+    positions, between = [known.index(name) for name in wanted], form.delimiter.encode()
     for line in islice(_lines(path, form), 1, None):
         fields: list[Any] = line.split(between)
         if b'"' in line:
@@ -226,7 +226,7 @@ def _line_rows(path: Path, form: Any, wanted: list[str], known: list[str]) -> It
             except (csv.Error, ValueError):
                 continue
         if len(fields) == len(known):
-            yield [fields[place] for place in places]
+            yield [fields[place] for place in positions]
 
 
 def _json_rows(path: Path, form: Any, wanted: list[str]) -> Iterator[list[Any]]:
@@ -374,7 +374,7 @@ def _matrix(file: Path, table: Any) -> np.ndarray:
         flat = columns[0].flatten().to_numpy(zero_copy_only=False)
         return np.asarray(flat.reshape(len(table), lengths[0] if lengths.size else 0))
     kinds = (pa.types.is_floating, pa.types.is_integer)
-    # A column of whole numbers beside others is an id that was not named.
+    # A column of integers beside others is an id that was not named.
     if not columns or not any(all(is_so(column.type) for column in columns) for is_so in kinds):
         raise ValueError(f"{wanted}.")
     return np.column_stack([column.to_numpy(zero_copy_only=False) for column in columns])
@@ -392,12 +392,10 @@ def _listed(file: Path) -> np.ndarray:
     try:
         return np.array([_id(line) for line in file.read_text().split()], np.int64)
     except (ValueError, OverflowError):
-        raise ValueError(
-            f"{file}: ids must be whole numbers from 0 to 2**63 - 1, one a line."
-        ) from None
+        raise ValueError(f"{file}: ids must be integers from 0 to 2**63 - 1, one a line.") from None
 
 
 def _id(line: str) -> int:
     if not line.isascii() or not line.isdigit():
-        raise ValueError("no whole number.")
+        raise ValueError("no integer.")
     return int(line)

@@ -10,7 +10,7 @@ from sklearn.utils.metaestimators import available_if
 
 from sfumato.core.bounds import Box
 from sfumato.core.typing import Column, Matrix
-from sfumato.core.validation import Limit, between, whole
+from sfumato.core.validation import Limit, between, integer
 from sfumato.density.base import KernelEstimator, hash_seed
 from sfumato.density.classify.kernel_classes import Planned, refuse_told
 from sfumato.density.projection_histograms import (
@@ -23,7 +23,7 @@ from sfumato.density.projection_histograms import (
 )
 from sfumato.density.single_sketch import SingleSketch
 from sfumato.errors import ParameterError
-from sfumato.privacy.noise.distribution import NoiseLaw
+from sfumato.privacy.noise.distribution import NoiseDistribution
 from sfumato.privacy.parameters import Privacy
 from sfumato.privacy.release import Release
 
@@ -90,8 +90,8 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
             if name not in ("bandwidth", "kernel", "backend", "rows", "width", "expected_size")
         },
         "contamination": _Contamination(),
-        "projections": whole(0, 2**16),
-        "bins": whole(2, 2**12),
+        "projections": integer(0, 2**16),
+        "bins": integer(2, 2**12),
     }
     offset_: float
 
@@ -118,7 +118,7 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
     def fit(self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None) -> Self:
         """Learn from points, one a row; with epsilon, release the table and forget it.
 
-        y is not used; sample_weight, whole numbers, only without epsilon. With epsilon a row with a
+        y is not used; sample_weight, integers, only without epsilon. With epsilon a row with a
         cell that is no number is dropped, one outside the bounds clipped, and none is refused.
         """
         plain = self._check()
@@ -199,7 +199,7 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
         """Say so where noise hides the threshold or the slices, by numbers released anyway."""
         told, size = self.release_, float(self.release_.size())
         cell, score = (
-            math.sqrt(NoiseLaw(told.noise, scale).variance)
+            math.sqrt(NoiseDistribution(told.noise, scale).variance)
             for scale in (told.scale, told.score_scale)
         )
         # The threshold adds up cells of scores; a slice is noise where its mean cell is.

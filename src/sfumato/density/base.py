@@ -29,11 +29,11 @@ from sfumato.core.validation import (
     DELTA,
     RANDOM_STATE,
     Limit,
+    integer,
     one_of,
     optional,
     positive,
     random_seed,
-    whole,
 )
 from sfumato.density import serialization
 from sfumato.density.backends import TYPES, Setting, choose, make
@@ -69,9 +69,9 @@ LIMITS: dict[str, Limit] = {
     "bandwidth": positive,
     "kernel": KERNEL,
     "backend": one_of(("auto", *BACKENDS)),
-    "rows": optional(whole(1, 2**20)),
-    "width": whole(2, 2**31),
-    "expected_size": optional(whole(1)),
+    "rows": optional(integer(1, 2**20)),
+    "width": integer(2, 2**31),
+    "expected_size": optional(integer(1)),
     "epsilon": optional(positive),
     "delta": DELTA,
     "bounds": optional(BOUNDS),
@@ -79,7 +79,7 @@ LIMITS: dict[str, Limit] = {
     "dataset": _Anything(),
     "unit": _Anything(),
     "relation": _Anything(),
-    "contributions": optional(whole(1, 2**31)),
+    "contributions": optional(integer(1, 2**31)),
     "release_id": _Anything(),
     "privacy": PRIVACY,
     "random_state": RANDOM_STATE,
@@ -138,7 +138,7 @@ def _text_column(data: Any) -> str:
     return "a column"
 
 
-COLUMNS = whole(1, 2**16)  # of an estimator in a file
+COLUMNS = integer(1, 2**16)  # of an estimator in a file
 READ = (*TYPES, "statistics", "angles", "surrogate", "columns", "kernel")
 _NOISE: ContextVar[Source | None] = ContextVar("sfumato-density-noise", default=None)
 OPTIONS = ("ledger", "dataset", "unit", "relation", "contributions", "release_id")
@@ -377,12 +377,12 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
             )
         numbers = weights if weights.dtype.kind in "iuf" else np.full(rows, -1)
         with np.errstate(invalid="ignore"):
-            whole = numbers.astype(np.int64)
-        if not (whole == numbers).all() or whole.min() < 0:
-            raise ValueError(f"{self._owner}: sample_weight must be whole numbers from 0 up.")
-        if not whole.any():
+            integer = numbers.astype(np.int64)
+        if not (integer == numbers).all() or integer.min() < 0:
+            raise ValueError(f"{self._owner}: sample_weight must be integers from 0 up.")
+        if not integer.any():
             raise ValueError(f"{self._owner}: every sample_weight is zero; one must be above.")
-        return whole
+        return integer
 
     def _refuse_weights(self, sample_weight: Any) -> None:
         """Refuse weights of a private fit, whatever they are: to look at them would tell."""
@@ -468,7 +468,7 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the estimator to a file that is either complete or not there."""
-        serialization.write_whole(Path(path), self.to_bytes())
+        serialization.write_atomic(Path(path), self.to_bytes())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.core.bounds import Box, Pair
-from sfumato.core.validation import whole
+from sfumato.core.validation import integer
 from sfumato.density.backends import Setting, described, hash_error
 
 __all__ = ["Field", "field_of", "grid_values", "log_integral"]
@@ -117,7 +117,7 @@ def grid_values(
     box = Box.of(owner, sides, field.dimension)
     each = np.atleast_1d(np.asarray(shape, object)).tolist()
     each = each * field.dimension if len(each) == 1 else each
-    counts = [whole(1, 2**14).check(owner, "shape", count) for count in each]
+    counts = [integer(1, 2**14).check(owner, "shape", count) for count in each]
     if len(counts) != field.dimension or math.prod(counts) > CELLS:
         raise ValueError(
             f"{owner}: shape must be one number or {field.dimension}, of at most 2**24 cells, not "

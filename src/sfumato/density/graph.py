@@ -12,7 +12,7 @@ import pyarrow as pa
 from sfumato.core.hashing import KeyColumn
 from sfumato.core.ids import as_ids
 from sfumato.core.typing import Column, Matrix
-from sfumato.core.validation import Limit, flag, one_of, optional, positive, whole
+from sfumato.core.validation import Limit, flag, integer, one_of, optional, positive
 from sfumato.density.base import LIMITS, KernelEstimator
 from sfumato.density.base import hash_seed as seed_of
 from sfumato.privacy.parameters import Privacy
@@ -50,14 +50,14 @@ class Neighbourhoods:
         """The pair (offsets, members)."""
         return self.offsets, self.members
 
-    def take(self, places: Any) -> Self:
+    def take(self, positions: Any) -> Self:
         """The lists at these places (not: of these nodes), in this order."""
-        places = np.asarray(places, np.int64)
-        sizes = np.diff(self.offsets)[places]
+        positions = np.asarray(positions, np.int64)
+        sizes = np.diff(self.offsets)[positions]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         # Where each list starts, less what came before it, counted up.
-        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[places] - offsets[:-1], sizes)
-        return type(self)(_taken(self.nodes, places), offsets, _taken(self.members, rows))
+        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[positions] - offsets[:-1], sizes)
+        return type(self)(_taken(self.nodes, positions), offsets, _taken(self.members, rows))
 
 
 def neighbourhoods(
@@ -66,7 +66,7 @@ def neighbourhoods(
     """One list of neighbours for every node that has one; repeated edges change no list as a set.
 
     Parameters: edges, two columns source and target: a matrix or table of two columns, or a pair
-    of columns as a tuple; nodes are whole numbers or text. directed: the list of a node holds the
+    of columns as a tuple; nodes are integers or text. directed: the list of a node holds the
     targets of its edges; otherwise both ends of an edge are in each other's list. self_loops: True
     keeps a node in its own list where an edge says so, False drops such edges.
 
@@ -180,7 +180,7 @@ def _two(columns: list[Any]) -> list[Any]:
 
 
 def _texts(names: pa.Array) -> pa.Array:
-    """Whole numbers as the texts that are the same keys."""
+    """Integers as the texts that are the same keys."""
     return names.cast(pa.string()).cast(pa.large_binary()) if _are_whole(names) else names
 
 
@@ -189,7 +189,7 @@ def _are_whole(names: pa.Array) -> bool:
 
 
 def _numbered(source: pa.Array, target: pa.Array) -> tuple[np.ndarray, np.ndarray, pa.Array | None]:
-    """Both ends as whole numbers, and the texts that they stand for, if they are texts."""
+    """Both ends as integers, and the texts that they stand for, if they are texts."""
     if _are_whole(source):
         return source.to_numpy(), target.to_numpy(), None
     both = pa.chunked_array([source, target]).combine_chunks().dictionary_encode()
@@ -198,7 +198,7 @@ def _numbered(source: pa.Array, target: pa.Array) -> tuple[np.ndarray, np.ndarra
 
 
 def _coded(source: Any, target: Any) -> tuple[np.ndarray, np.ndarray, pa.Array | None]:
-    """Both columns as whole numbers, and the texts that they stand for, if they are texts."""
+    """Both columns as integers, and the texts that they stand for, if they are texts."""
     if len(source) != len(target):
         raise ValueError(
             f"edges: columns must be equally long, not {len(source)} sources and {len(target)} "
@@ -211,8 +211,8 @@ def _coded(source: Any, target: Any) -> tuple[np.ndarray, np.ndarray, pa.Array |
     return _numbered(source.combine_chunks(), target.combine_chunks())
 
 
-def _taken(column: Any, places: np.ndarray) -> Any:
-    return column[places] if isinstance(column, np.ndarray) else column.take(pa.array(places))
+def _taken(column: Any, positions: np.ndarray) -> Any:
+    return column[positions] if isinstance(column, np.ndarray) else column.take(pa.array(positions))
 
 
 LIST, EDGE = "adjacency list", "edge"
@@ -257,9 +257,9 @@ class NodeDensity(KernelEstimator):
     """
 
     LIMITS: ClassVar[dict[str, Limit]] = {
-        "hashes": whole(1, 64),
-        "rows": optional(whole(1, 2**20)),
-        "width": whole(2, 2**31),
+        "hashes": integer(1, 64),
+        "rows": optional(integer(1, 2**20)),
+        "width": integer(2, 2**31),
         "expected_sum": positive,
         "directed": flag,
         "self_loops": flag,

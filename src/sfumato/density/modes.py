@@ -10,9 +10,9 @@ from sfumato.core.validation import (
     RandomState,
     between,
     check_random_state,
+    integer,
     optional,
     renamed_arguments,
-    whole,
 )
 from sfumato.density.evaluation_grid import Field, field_of
 from sfumato.density.sampling import by_population
@@ -63,19 +63,19 @@ def find_modes(
     Pattern search: Hooke and Jeeves 1961.
     """
     owner = "find_modes"
-    n = optional(whole(1)).check(owner, "n", n)
+    n = optional(integer(1)).check(owner, "n", n)
     threshold = between(0, math.inf).check(owner, "threshold", threshold)
     field = field_of(owner, source, bounds)
     rng = check_random_state(owner, random_state)
     even = field.uniform(PROBES, rng)
     heights = field.values(even)
     starts = _starts(field, even, heights, rng)
-    places, values = _climbed(field, starts, rng)
+    positions, values = _climbed(field, starts, rng)
     floor = float(np.median(heights))
-    places, values = _apart(places, values, field.setting.bandwidth)
-    kept = _clear(field, places, values, floor, threshold)[:n]
-    _warn_of_bounds(source, field, places[kept])
-    return places[kept], field.density(values[kept])
+    positions, values = _apart(positions, values, field.setting.bandwidth)
+    kept = _clear(field, positions, values, floor, threshold)[:n]
+    _warn_of_bounds(source, field, positions[kept])
+    return positions[kept], field.density(values[kept])
 
 
 def _starts(
@@ -93,18 +93,18 @@ def _starts(
 
 
 def _apart(
-    places: np.ndarray, values: np.ndarray, distance: float
+    positions: np.ndarray, values: np.ndarray, distance: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Places in falling order of value, without those that are this near to a higher one."""
     order = np.argsort(-values, kind="stable")
-    places, values = places[order], values[order]
+    positions, values = positions[order], values[order]
     kept: list[int] = []
     free = np.ones(values.size, bool)
     while free.any():
         best = int(free.argmax())
         kept.append(best)
-        free &= ((places - places[best]) ** 2).sum(axis=1) > distance**2
-    return places[kept], values[kept]
+        free &= ((positions - positions[best]) ** 2).sum(axis=1) > distance**2
+    return positions[kept], values[kept]
 
 
 def _climbed(
@@ -112,20 +112,20 @@ def _climbed(
 ) -> tuple[np.ndarray, np.ndarray]:
     """All starts, each moved to the best of the places around it until a fine step finds none."""
     low, high = np.array(field.bounds[0]), np.array(field.bounds[1])
-    places, values = starts.copy(), field.values(starts)
+    positions, values = starts.copy(), field.values(starts)
     steps = np.full(len(starts), field.setting.bandwidth)
     while (active := np.flatnonzero(steps > field.setting.bandwidth / FINEST)).size:
         around = _directions(field.dimension, rng)
-        tried = places[active, None] + steps[active, None, None] * around
+        tried = positions[active, None] + steps[active, None, None] * around
         tried = np.clip(tried, low, high)
         told = field.values(tried.reshape(-1, low.size)).reshape(active.size, -1)
         best = told.argmax(axis=1)
         found = told[np.arange(active.size), best]
         up = found > values[active]
-        places[active[up]] = tried[up, best[up]]
+        positions[active[up]] = tried[up, best[up]]
         values[active[up]] = found[up]
         steps[active[~up]] /= 2
-    return places, values
+    return positions, values
 
 
 def _directions(dimension: int, rng: np.random.Generator) -> np.ndarray:
@@ -135,7 +135,7 @@ def _directions(dimension: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _clear(
-    field: Field, places: np.ndarray, values: np.ndarray, floor: float, threshold: float
+    field: Field, positions: np.ndarray, values: np.ndarray, floor: float, threshold: float
 ) -> list[int]:
     """Which of the places, highest first, stand out from the floor and from those kept before."""
     shares = np.linspace(0, 1, BETWEEN + 2)[1:-1, None]
@@ -144,24 +144,24 @@ def _clear(
         rise = max(field.rise(value, threshold), SHARE * value)
         if value < floor + rise:
             break
-        lines = [places[here] + shares * (places[other] - places[here]) for other in kept]
+        lines = [positions[here] + shares * (positions[other] - positions[here]) for other in kept]
         valleys = field.values(np.concatenate(lines)).reshape(-1, BETWEEN) if lines else np.empty(0)
         if not lines or (valleys.min(axis=1) < value - rise).all():
             kept.append(here)
     return kept
 
 
-def _warn_of_bounds(source: Any, field: Field, places: np.ndarray) -> None:
+def _warn_of_bounds(source: Any, field: Field, positions: np.ndarray) -> None:
     """Say so where modes are at the sides, to which wrong bounds clip all rows."""
     if getattr(getattr(source, "_told", source), "clipped", None) == 0:
         return
     low, high = map(np.array, field.setting.bounds)
     near = np.minimum(field.setting.bandwidth / 2, SIDE * (high - low))
-    found = int(((places < low + near) | (places > high - near)).any(axis=1).sum())
+    found = int(((positions < low + near) | (positions > high - near)).any(axis=1).sum())
     if found:
         warnings.warn(
-            f"find_modes: {found} of {len(places)} modes at the bounds: are the bounds in the unit "
-            "of the data? Rows outside are clipped to them.",
+            f"find_modes: {found} of {len(positions)} modes at the bounds: are the bounds in the "
+            "unit of the data? Rows outside are clipped to them.",
             UserWarning,
             stacklevel=4,  # whoever called find_modes, past the decorator of its old names
         )

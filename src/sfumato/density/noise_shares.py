@@ -21,10 +21,10 @@ from sfumato.core.arrays import WEIGHT
 from sfumato.core.file_format import Packed, SketchFormatError, damaged, pack
 from sfumato.core.storage import REGISTRIES, Cells, Stored
 from sfumato.core.typing import Bytes
-from sfumato.core.validation import DELTA, Limit, checked, one_of, optional, positive, whole
+from sfumato.core.validation import DELTA, Limit, checked, integer, one_of, optional, positive
 from sfumato.privacy.accounting.losses import RELATIONS, Approximate, Loss, Pure
 from sfumato.privacy.noise.discrete import PARTIES, gaussian_gap
-from sfumato.privacy.noise.distribution import NoiseLaw
+from sfumato.privacy.noise.distribution import NoiseDistribution
 from sfumato.privacy.noise.share_sampler import ShareSource
 from sfumato.privacy.random_source import Source
 from sfumato.privacy.release import Release, paid_by, whose
@@ -58,7 +58,7 @@ class NoisyShare:
     version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        known = range(whole(1, 2**31).check("NoisyShare", "parties", self.terms["parties"]))
+        known = range(integer(1, 2**31).check("NoisyShare", "parties", self.terms["parties"]))
         inside = {member for member in self.members if member in known}
         if not self.members or sorted(inside) != list(self.members):
             raise ValueError("NoisyShare: members must be parties of the terms, each once.")
@@ -165,12 +165,12 @@ class NoiseSharing:
         "parties": PARTIES,
         "epsilon": positive,
         "delta": DELTA,
-        "dropouts": whole(0),
-        "colluders": whole(0),
+        "dropouts": integer(0),
+        "colluders": integer(0),
         "weight": WEIGHT,
         "unit": one_of(UNITS),
         "relation": one_of(RELATIONS),
-        "contributions": optional(whole(1, 2**31)),
+        "contributions": optional(integer(1, 2**31)),
     }
 
     def __post_init__(self) -> None:
@@ -204,7 +204,7 @@ class NoiseSharing:
         return the same share, for which the ledger keeps it: guard that like the data, since a
         share is not private; source, of the noise, for tests only.
         """
-        party = whole(0, self.parties - 1).check("NoiseSharing", "party", party)
+        party = integer(0, self.parties - 1).check("NoiseSharing", "party", party)
         options = dict(ledger=ledger, dataset=dataset, release_id=release_id, **self._whose())
         payer, paid = paid_by("NoiseSharing", options)
         whose("NoiseSharing", payer, paid, options)
@@ -352,7 +352,7 @@ def _widened(parameters: dict[str, Any], more: float) -> float:
     scale = float(parameters["scale"])
     if parameters["noise"] == "Gaussian":
         return scale * math.sqrt(more)
-    half = NoiseLaw("Laplace", scale).variance * more / 2
+    half = NoiseDistribution("Laplace", scale).variance * more / 2
     if more == 1 or not half:
         return scale
     return -1 / math.log1p(-(math.sqrt(4 * half + 1) - 1) / (2 * half))

@@ -22,12 +22,12 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from sfumato.core.tables import described
-from sfumato.core.validation import whole
+from sfumato.core.validation import integer
 from sfumato.density.noise_shares import NoisyShare
 
 __all__ = ["MaskingParty", "PairwiseMasks", "SecretShares", "unmask"]
 
-PARTIES = whole(2, 1000)
+PARTIES = integer(2, 1000)
 PRIME = 2**521 - 1  # a Mersenne prime; secrets are below 2**256
 KEY = 32  # bytes of a seed, of a private and of a public key
 WIDE = 66  # bytes of a number below PRIME
@@ -109,8 +109,8 @@ class MaskingParty:
 
     def __init__(self, party: int, parties: int, threshold: int) -> None:
         self.parties = PARTIES.check("MaskingParty", "parties", parties)
-        self.party = whole(0, self.parties - 1).check("MaskingParty", "party", party)
-        self.threshold = whole(2, self.parties).check("MaskingParty", "threshold", threshold)
+        self.party = integer(0, self.parties - 1).check("MaskingParty", "party", party)
+        self.threshold = integer(2, self.parties).check("MaskingParty", "threshold", threshold)
         self._seed, self._private, self._channel = (os.urandom(KEY) for _ in range(3))
         self.public_key = _public(self._private) + _public(self._channel)
         self._keys: dict[int, bytes] = {}
@@ -353,7 +353,7 @@ class PairwiseMasks:
 
     def __init__(self, parties: int, threshold: int) -> None:
         self.parties = PARTIES.check("PairwiseMasks", "parties", parties)
-        self.threshold = whole(2, self.parties).check("PairwiseMasks", "threshold", threshold)
+        self.threshold = integer(2, self.parties).check("PairwiseMasks", "threshold", threshold)
         self._group = [MaskingParty(each, parties, threshold) for each in range(self.parties)]
         self.keys = {each.party: each.public_key for each in self._group}
         self._mail = {each.party: each.send_secrets(self.keys) for each in self._group}

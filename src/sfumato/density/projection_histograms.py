@@ -13,15 +13,15 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
-from sfumato.core.arrays import whole_weights
+from sfumato.core.arrays import integer_weights
 from sfumato.core.bounds import BOUNDS, Box, Pair, points
 from sfumato.core.hashing import hash_column
 from sfumato.core.storage import Cells, Stored
-from sfumato.core.validation import one_of, positive, whole
+from sfumato.core.validation import integer, one_of, positive
 from sfumato.density.sequential_release import Step, StepNoise, cheapest
-from sfumato.privacy.noise.distribution import LAWS, NoiseLaw
+from sfumato.privacy.noise.distribution import LAWS, NoiseDistribution
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import Release, ReleasePlan, ReleaseTerms
+from sfumato.privacy.release import CalibratedRelease, Release, ReleaseRequest
 from sfumato.sketch.base import SEED, Sketch
 
 __all__ = [
@@ -51,8 +51,8 @@ class Slices(Stored, in_files=False):
     """
 
     bounds: Annotated[Pair, BOUNDS]
-    projections: Annotated[int, whole(0, 2**16)]
-    bins: Annotated[int, whole(2, 2**12)]
+    projections: Annotated[int, integer(0, 2**16)]
+    bins: Annotated[int, integer(2, 2**12)]
     seed: Annotated[int, SEED]
 
     def _check_parameters(self) -> None:
@@ -68,7 +68,7 @@ class Slices(Stored, in_files=False):
 
     @cached_property
     def factors(self) -> np.ndarray:
-        """Slices by columns: small whole numbers, so that every sum of steps is exact."""
+        """Slices by columns: small integers, so that every sum of steps is exact."""
         columns = len(self.bounds[0])
         sums = np.zeros((self.projections if columns > 1 else 0, columns), np.int64)
         words = hash_column(np.arange(4 * len(sums)), self.seed).reshape(-1, 4)
@@ -132,9 +132,9 @@ def _factor(words: np.ndarray) -> np.ndarray:
 class SliceTable(Slices, Sketch):
     """Counts of points in each cell of each slice.
 
-    Guarantee: coordinates are whole steps of the bounds and factors whole numbers, so that cells
+    Guarantee: coordinates are whole steps of the bounds and factors integers, so that cells
     are the same for any order, split or machine: merging is exact.
-    Weights are whole numbers from 0.
+    Weights are integers from 0.
     """
 
     total: int
@@ -154,9 +154,9 @@ class SliceTable(Slices, Sketch):
     def update(self, data: Any, weights: Any = None) -> Self:
         """Count every point, by its weight or by one."""
         given = points("SliceTable", data, len(self.bounds[0]))
-        weighted = whole_weights("SliceTable", weights, len(given))
+        weighted = integer_weights("SliceTable", weights, len(given))
         added = len(given) if weighted is None else int(weighted.sum())
-        total = whole(0).check("SliceTable", "total", self.total + added)
+        total = integer(0).check("SliceTable", "total", self.total + added)
         inside, outside = self.box.clip(given)
         self._table += self.counted(inside, weighted)
         self.total = total
@@ -278,7 +278,7 @@ class ReleasedSliceTable(Release, Slices):
     @cached_property
     def surprise(self) -> Surprise:
         """How strange points are to the noisy slices."""
-        return Surprise(self, self._table, NoiseLaw(self.noise, self.scale).variance)
+        return Surprise(self, self._table, NoiseDistribution(self.noise, self.scale).variance)
 
     def threshold(self, share: float) -> float:
         """The surprise that about this share of the points is past, as the noisy scores tell."""
@@ -286,12 +286,12 @@ class ReleasedSliceTable(Release, Slices):
 
 
 def planned_slices(
-    table: SliceTable, inside: np.ndarray, terms: ReleaseTerms
-) -> ReleasePlan[ReleasedSliceTable]:
+    table: SliceTable, inside: np.ndarray, request: ReleaseRequest
+) -> CalibratedRelease[ReleasedSliceTable]:
     """The release of a table, and of the scores of the clipped points that it counted."""
     first, second = Step(SHARES[0], table.slices, table.slices), Step(SHARES[1], 1, 1)
-    made, loss = cheapest(terms, [first, second])
-    terms.check_room(8 * (table._table.size + SCORE_CELLS))
+    made, loss = cheapest(request, [first, second])
+    request.check_room(8 * (table._table.size + SCORE_CELLS))
 
     def noisy(source: Source) -> dict[str, np.ndarray]:
         return _filled(table, inside, replace(made, source=source))
@@ -304,7 +304,9 @@ def planned_slices(
         f"{SCORE_CELLS} counters of scores; an event weighs at most 1"
     )
     told = dict(noise=made.law, scale=scales[0], score_scale=scales[1])
-    return ReleasePlan(ReleasedSliceTable, {**table.parameters, **told}, loss, mechanism, noisy)
+    return CalibratedRelease(
+        ReleasedSliceTable, {**table.parameters, **told}, loss, mechanism, noisy
+    )
 
 
 def _filled(table: SliceTable, inside: np.ndarray, made: StepNoise) -> dict[str, np.ndarray]:

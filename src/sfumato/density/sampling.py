@@ -81,8 +81,8 @@ class _Envelope:
         """A uniform point of each of these cells."""
         if self.heights.size == 1:  # of more columns than NumPy has axes
             return np.asarray(self.low + rng.random((cells.size, self.low.size)) * self.sides)
-        places = np.column_stack(np.unravel_index(cells, self.shape))
-        return np.asarray(self.low + (places + rng.random(places.shape)) * self.sides)
+        positions = np.column_stack(np.unravel_index(cells, self.shape))
+        return np.asarray(self.low + (positions + rng.random(positions.shape)) * self.sides)
 
     def tried(
         self, values: Values, count: int, rng: np.random.Generator
@@ -185,7 +185,7 @@ def _logs(values: Values, points: np.ndarray, known: float = -math.inf) -> np.nd
     return np.asarray(np.log(np.maximum(seen, LEAST * largest)))
 
 
-PLACES = 1023  # candidates at a time: their kernel matrix has 4 MiB
+POSITIONS = 1023  # candidates at a time: their kernel matrix has 4 MiB
 ROUNDS = 2  # the second one places candidates where the first found weight
 STEPS = 30  # of each round; more would fit the noise
 POWER_STEPS = 8  # for the largest eigenvalue, which bounds a step
@@ -197,15 +197,15 @@ NEIGHBOUR = 3  # which neighbour's distance a drawn point may stray by, itself t
 class Match:
     """Places, the share of the points that is near each, and how far its points may stray."""
 
-    places: np.ndarray
+    positions: np.ndarray
     shares: np.ndarray
     reach: np.ndarray
 
     def drawn(self, field: Field, size: int, rng: np.random.Generator) -> np.ndarray:
         """Points near places that are taken by their shares, within the field's bounds."""
-        chosen = rng.choice(len(self.places), size, p=self.shares)
+        chosen = rng.choice(len(self.positions), size, p=self.shares)
         stray = rng.normal(size=(size, field.dimension)) * self.reach[chosen, None]
-        return np.clip(self.places[chosen] + stray, *map(np.array, field.bounds))
+        return np.clip(self.positions[chosen] + stray, *map(np.array, field.bounds))
 
 
 def matched(field: Field, rng: np.random.Generator) -> Match:
@@ -219,9 +219,9 @@ def matched(field: Field, rng: np.random.Generator) -> Match:
     The distance: Gretton et al. 2012; its steps: Beck and Teboulle 2009, begun anew where they
     turn back (O'Donoghue and Candes 2015).
     """
-    third = PLACES // 3
+    third = POSITIONS // 3
     sharp = partial(_power, field, field.dimension + 1)
-    places = np.concatenate(
+    positions = np.concatenate(
         [
             field.uniform(third, rng),
             by_population(field.values, field.bounds, third, rng),
@@ -229,21 +229,21 @@ def matched(field: Field, rng: np.random.Generator) -> Match:
         ]
     )
     for left in reversed(range(ROUNDS)):
-        shares = _shares(_kernel(field, places), field.values(places))
+        shares = _shares(_kernel(field, positions), field.values(positions))
         if left:
-            places = _nearer(field, places, shares, rng)
-    return Match(places, shares, _reach(places))
+            positions = _nearer(field, positions, shares, rng)
+    return Match(positions, shares, _reach(positions))
 
 
 def _power(field: Field, power: int, points: np.ndarray) -> np.ndarray:
     return np.asarray(np.clip(field.values(points), 0.0, 1.0) ** power)  # noise may pass 1
 
 
-def _kernel(field: Field, places: np.ndarray) -> np.ndarray:
+def _kernel(field: Field, positions: np.ndarray) -> np.ndarray:
     """The kernel of every two places within 1e-6, read from a table over r / (1 + r)."""
     from scipy.spatial.distance import pdist, squareform
 
-    far = pdist(places) / field.setting.bandwidth
+    far = pdist(positions) / field.setting.bandwidth
     at = TABLE * (far / (1 + far))
     left = at.astype(np.int32)
     ends = np.arange(TABLE) / TABLE
@@ -287,18 +287,18 @@ def _on_simplex(vector: np.ndarray) -> np.ndarray:
 
 
 def _nearer(
-    field: Field, places: np.ndarray, shares: np.ndarray, rng: np.random.Generator
+    field: Field, positions: np.ndarray, shares: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
     """The places that got a share, and new ones around them in place of the others."""
-    used = places[shares > 0]
-    fresh = len(places) - len(used)
-    spread = np.full(len(places), field.setting.bandwidth / 2 / np.sqrt(field.dimension))
-    return np.concatenate([used, Match(places, shares, spread).drawn(field, fresh, rng)])
+    used = positions[shares > 0]
+    fresh = len(positions) - len(used)
+    spread = np.full(len(positions), field.setting.bandwidth / 2 / np.sqrt(field.dimension))
+    return np.concatenate([used, Match(positions, shares, spread).drawn(field, fresh, rng)])
 
 
-def _reach(places: np.ndarray) -> np.ndarray:
+def _reach(positions: np.ndarray) -> np.ndarray:
     """Half the distance to a near neighbour, as a deviation along each axis."""
     from scipy.spatial import KDTree
 
-    apart = KDTree(places).query(places, NEIGHBOUR)[0][:, -1]
-    return np.asarray(apart / 2 / np.sqrt(places.shape[1]))
+    apart = KDTree(positions).query(positions, NEIGHBOUR)[0][:, -1]
+    return np.asarray(apart / 2 / np.sqrt(positions.shape[1]))

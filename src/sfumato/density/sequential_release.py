@@ -9,9 +9,9 @@ import numpy as np
 from sfumato.privacy.accounting.calibration import gaussian_sigma_l2
 from sfumato.privacy.accounting.losses import Concentrated, Loss, Pure
 from sfumato.privacy.noise import discrete as noise
-from sfumato.privacy.noise.distribution import NoiseLaw
+from sfumato.privacy.noise.distribution import NoiseDistribution
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import ReleaseTerms
+from sfumato.privacy.release import ReleaseRequest
 from sfumato.privacy.rounding import round_up
 
 __all__ = ["NO_NOISE", "Step", "StepNoise", "cheapest"]
@@ -19,7 +19,7 @@ __all__ = ["NO_NOISE", "Step", "StepNoise", "cheapest"]
 
 @dataclass(frozen=True)
 class Step:
-    """One table of whole numbers, and the most that one row changes it by where it is added.
+    """One table of integers, and the most that one row changes it by where it is added.
 
     share: of the budget. l1 and l2_squared: of the change; for the Gaussian law and an exchanged
     row the square grows by `exchanged`: 2 for cells that count by ones, 4 in general.
@@ -53,14 +53,14 @@ class StepNoise:
         """Of a cell's noise in this step."""
         if not self.scales:
             return 0.0
-        return NoiseLaw(self.law, float(self.scales[step])).variance
+        return NoiseDistribution(self.law, float(self.scales[step])).variance
 
 
 NO_NOISE = StepNoise("Laplace", ())
 
 
 def cheapest(
-    terms: ReleaseTerms, laplace: Sequence[Step], gaussian: Sequence[Step] | None = None
+    request: ReleaseRequest, laplace: Sequence[Step], gaussian: Sequence[Step] | None = None
 ) -> tuple[StepNoise, Loss]:
     """The law whose noise in the first table varies less, its scales, and the cost of all steps.
 
@@ -69,34 +69,34 @@ def cheapest(
     Adaptive steps compose so (Bun and Steinke 2016, lemma 1.7). gaussian: the steps under that law
     where their reach is another.
     """
-    choices = [_laplace(terms, laplace)]
-    if terms.delta:
-        choices.append(_gaussian(terms, gaussian or laplace))
+    choices = [_laplace(request, laplace)]
+    if request.delta:
+        choices.append(_gaussian(request, gaussian or laplace))
     choices = [choice for choice in choices if max(choice[0].scales) <= noise.LARGEST]
     if not choices:
         raise ValueError(
-            f"{terms.owner}: epsilon is {terms.epsilon!r}, for which the noise would not fit into "
-            "cells of 64 bits; raise it, or lower contributions."
+            f"{request.owner}: epsilon is {request.epsilon!r}, for which the noise would not fit "
+            "into cells of 64 bits; raise it, or lower contributions."
         )
     return min(choices, key=lambda choice: choice[0].variance(0))
 
 
-def _laplace(terms: ReleaseTerms, steps: Sequence[Step]) -> tuple[StepNoise, Loss]:
-    epsilon = Fraction(terms.epsilon)
-    scales = tuple(step.l1 * terms.events / (epsilon * step.share) for step in steps)
-    return StepNoise("Laplace", scales), Pure(terms.epsilon, relation=terms.relation)
+def _laplace(request: ReleaseRequest, steps: Sequence[Step]) -> tuple[StepNoise, Loss]:
+    epsilon = Fraction(request.epsilon)
+    scales = tuple(step.l1 * request.events / (epsilon * step.share) for step in steps)
+    return StepNoise("Laplace", scales), Pure(request.epsilon, relation=request.relation)
 
 
-def _gaussian(terms: ReleaseTerms, steps: Sequence[Step]) -> tuple[StepNoise, Loss]:
-    exchanged = terms.relation == "replace"
+def _gaussian(request: ReleaseRequest, steps: Sequence[Step]) -> tuple[StepNoise, Loss]:
+    exchanged = request.relation == "replace"
     squares = [
-        step.l2_squared * (step.exchanged if exchanged else 1) * terms.contributions**2
+        step.l2_squared * (step.exchanged if exchanged else 1) * request.contributions**2
         for step in steps
     ]
     sigmas = tuple(
-        gaussian_sigma_l2(terms.epsilon, terms.delta, norm_squared=square / step.share)
+        gaussian_sigma_l2(request.epsilon, request.delta, norm_squared=square / step.share)
         for square, step in zip(squares, steps, strict=True)
     )
     rhos = [square / (2 * sigma**2) for square, sigma in zip(squares, sigmas, strict=True)]
     rho = round_up(sum(rhos, Fraction(0)))
-    return StepNoise("Gaussian", sigmas), Concentrated(rho, relation=terms.relation)
+    return StepNoise("Gaussian", sigmas), Concentrated(rho, relation=request.relation)

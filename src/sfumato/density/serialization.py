@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from sfumato.core.file_format import Packed, kind_of_file, pack, packed_source, write_whole
+from sfumato.core.file_format import Packed, kind_of_file, pack, packed_source, write_atomic
 from sfumato.core.storage import Cells, Stored
 from sfumato.core.storage import read as read_packed
 from sfumato.errors import SketchFormatError
@@ -14,7 +14,7 @@ from sfumato.privacy.release import Release
 if TYPE_CHECKING:
     from sfumato.density.base import KernelEstimator
 
-__all__ = ["holds_model", "load", "read", "to_bytes", "write_whole"]
+__all__ = ["holds_model", "load", "read", "to_bytes", "write_atomic"]
 
 E = TypeVar("E", bound="KernelEstimator")
 RELEASED = {  # what answers from a release

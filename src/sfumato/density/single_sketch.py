@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from sfumato.core.typing import Column, Matrix
-from sfumato.core.validation import check_random_state, whole
+from sfumato.core.validation import check_random_state, integer
 from sfumato.density.backends import Setting, described
 from sfumato.density.base import KernelEstimator
 from sfumato.density.combined import CombinedRelease
@@ -32,7 +32,7 @@ class SingleSketch(KernelEstimator, in_files=False):
     def fit(self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None) -> Self:
         """Learn from points, one a row; with epsilon, release the sketch and forget it.
 
-        y is not used; sample_weight, whole numbers, only without epsilon. With epsilon a row with a
+        y is not used; sample_weight, integers, only without epsilon. With epsilon a row with a
         cell that is no number is dropped, one outside the bounds clipped, and none is refused.
         """
         plain = self._check()
@@ -220,7 +220,7 @@ class Drawing(Streamed, in_files=False):
 
     def _drawn(self, method: str, n_samples: Any, random_state: Any) -> np.ndarray:
         """So many points by one of METHODS, within the bounds; random_state: ours unless given."""
-        count = whole(0).check(self._owner, "n_samples", n_samples)
+        count = integer(0).check(self._owner, "n_samples", n_samples)
         self._check_fitted()
         field = field_of(self._owner, self)
         given = self.random_state if random_state is None else random_state

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
-from sfumato.core.validation import whole
+from sfumato.core.validation import integer
 from sfumato.data import Batches, Piece, Reading, read_batches
 from sfumato.errors import NullValueError
 from sfumato.sketch import Sketch
@@ -249,7 +249,7 @@ def map_merge(
     wanted = 1 if first.merging.kind == "refused" else _threads(threads)
     if batch_rows is None:
         batch_rows = batches.reading.batch_rows
-    rows = whole(1, 2**31 - 1).check("map_merge", "batch_rows", batch_rows)
+    rows = integer(1, 2**31 - 1).check("map_merge", "batch_rows", batch_rows)
     plan = _fit(batches, first.nbytes, wanted, rows, memory_limit)
     sketches = [first, *(make_sketch() for _ in range(plan.threads - 1))]
     if len({id(sketch) for sketch in sketches}) < len(sketches):
@@ -298,14 +298,14 @@ def _threads(threads: int | None) -> int:
             if hasattr(os, "sched_getaffinity")
             else os.cpu_count() or 1
         )
-    return whole(1, 1024).check("map_merge", "threads", threads)
+    return integer(1, 1024).check("map_merge", "threads", threads)
 
 
 def _fit(batches: Batches, sketch: int, threads: int, rows: int, limit: int | None) -> Reading:
     """As many threads and rows a batch, of those wanted, as fit the memory limit."""
     if limit is None:
         return Reading(rows, threads)
-    limit = whole(1).check("map_merge", "memory_limit", limit)
+    limit = integer(1).check("map_merge", "memory_limit", limit)
     found, least = batches.found, min(rows, LEAST_ROWS)
     # A page of Parquet is read whole: as stored, decoded, and then as the rows of a batch.
     pages = (2 + HELD) * found.largest()

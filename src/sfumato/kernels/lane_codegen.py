@@ -27,7 +27,7 @@ __all__ = [
     "call",
     "emit",
     "expect",
-    "expect_whole",
+    "expect_integer",
     "extreme",
     "lanewise",
     "llvm",
@@ -54,7 +54,7 @@ def expect(holds, owner, wanted, *given):
         raise TypingError(f"{owner}: wants {wanted}, not {', '.join(map(str, given))}.")
 
 
-def expect_whole(owner, *given):
+def expect_integer(owner, *given):
     """Refuse to compile a call with anything but whole numbers, which convert to uint64."""
     expect(all(isinstance(each, types.Integer) for each in given), owner, "whole numbers", *given)
 
@@ -92,7 +92,7 @@ def _address(owner, array, offset):
     """A function that gives the address of element `offset` as an LLVM value."""
     known = isinstance(array, types.Array) and array.layout == "C"
     expect(known, owner, "a C-contiguous array", array)
-    expect_whole(owner, offset)
+    expect_integer(owner, offset)
 
     def address(context, builder, array_value, offset_value):
         data = context.make_array(array)(context, builder, array_value).data
@@ -193,7 +193,7 @@ def unpack(builder, count, number):
 
 def mask(count, bits):
     """Make a mask from a whole number."""
-    expect_whole(f"mask{count}", bits)
+    expect_integer(f"mask{count}", bits)
     return emit(MASKS[count](types.uint64), lambda builder, n: unpack(builder, count, n))
 
 

@@ -184,7 +184,7 @@ def mask8(typing, bits):
 def flip(typing, value, bits):
     """Negate float lane i, for each bit i that is set in a whole number."""
     code.expect(value in FLOATS, "flip", "float lanes", value)
-    code.expect_whole("flip", bits)
+    code.expect_integer("flip", bits)
 
     def negate(builder, lanes, number):
         return builder.select(code.unpack(builder, value.count, number), builder.fneg(lanes), lanes)
@@ -242,7 +242,7 @@ def largest(typing, a):
 def lane(typing, a, i):
     """The number in lane i, modulo how many there are."""
     code.expect(a in NUMBERS, "lane", "lanes of numbers", a)
-    code.expect_whole("lane", i)
+    code.expect_integer("lane", i)
     last = ir.Constant(ir.IntType(64), a.count - 1)
     return code.emit(
         a.scalar(a, types.uint64),
@@ -253,7 +253,7 @@ def lane(typing, a, i):
 @intrinsic
 def multiply_high(typing, a, b):
     """The high 64 bits of the 128-bit product of two uint64."""
-    code.expect_whole("multiply_high", a, b)
+    code.expect_integer("multiply_high", a, b)
 
     def high(builder, *values):
         a, b = (builder.zext(each, ir.IntType(128)) for each in values)
@@ -266,7 +266,7 @@ def multiply_high(typing, a, b):
 @intrinsic
 def count_leading_zeros(typing, number):
     """How many zero bits precede the highest set bit of a uint64, as int64; 64 for 0."""
-    code.expect_whole("count_leading_zeros", number)
+    code.expect_integer("count_leading_zeros", number)
     return code.emit(
         types.int64(types.uint64), lambda builder, n: builder.ctlz(n, cgutils.false_bit)
     )
@@ -275,7 +275,7 @@ def count_leading_zeros(typing, number):
 @intrinsic
 def count_trailing_zeros(typing, number):
     """How many zero bits stand below the lowest set bit of a uint64, as int64; 64 for 0."""
-    code.expect_whole("count_trailing_zeros", number)
+    code.expect_integer("count_trailing_zeros", number)
     return code.emit(
         types.int64(types.uint64), lambda builder, n: builder.cttz(n, cgutils.false_bit)
     )
@@ -284,5 +284,5 @@ def count_trailing_zeros(typing, number):
 @intrinsic
 def population_count(typing, number):
     """How many bits of a uint64 are set, as int64."""
-    code.expect_whole("population_count", number)
+    code.expect_integer("population_count", number)
     return code.emit(types.int64(types.uint64), lambda builder, n: builder.ctpop(n))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
-from sfumato.core.validation import Limit, between, checked, one_of, optional, positive, whole
+from sfumato.core.validation import Limit, between, checked, integer, one_of, optional, positive
 from sfumato.errors import ParameterError
 from sfumato.privacy.accounting.losses import RELATIONS
 from sfumato.privacy.statement import UNITS
@@ -120,7 +120,7 @@ class Privacy:
         "delta": between(0, 1),
         "unit": optional(one_of(UNITS)),
         "relation": optional(one_of(RELATIONS)),
-        "contributions": optional(whole(1, 2**31)),
+        "contributions": optional(integer(1, 2**31)),
         "clones": one_of(("refuse", "charge")),
     }
 

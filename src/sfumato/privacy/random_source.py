@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from sfumato.core.validation import whole
+from sfumato.core.validation import integer
 from sfumato.privacy.statement import INSECURE, SYSTEM
 
 __all__ = ["InsecureSeededSource", "Source", "SystemSource", "stated"]
@@ -54,7 +54,7 @@ class InsecureSeededSource(_Counter):
     """For tests only: the same seed gives the same bits, and every statement says that it did."""
 
     def __init__(self, seed: int) -> None:
-        seed = whole(0, 2**64 - 1).check("InsecureSeededSource", "seed", seed)
+        seed = integer(0, 2**64 - 1).check("InsecureSeededSource", "seed", seed)
         super().__init__(hashlib.sha256(b"insecure %d" % seed).digest(), bytes(16))
 
 

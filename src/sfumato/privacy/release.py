@@ -14,13 +14,13 @@ import numpy as np
 from sfumato.core.file_format import Packed
 from sfumato.core.storage import Stored
 from sfumato.core.tables import described
-from sfumato.core.validation import between, checked_values, one_of, positive, whole
+from sfumato.core.validation import between, checked_values, integer, one_of, positive
 from sfumato.privacy.accounting.losses import RELATIONS, Loss
 from sfumato.privacy.parameters import ClonedLedger, Privacy, asked_for, check_payer
 from sfumato.privacy.random_source import Source, SystemSource, stated
 from sfumato.privacy.statement import UNITS, PrivacyStatement
 
-__all__ = ["Release", "ReleaseOptions", "ReleasePlan", "ReleaseTerms", "paid_by", "whose"]
+__all__ = ["CalibratedRelease", "Release", "ReleaseOptions", "ReleaseRequest", "paid_by", "whose"]
 
 WHOSE = {"unit": one_of(UNITS), "relation": one_of(RELATIONS)}
 
@@ -143,7 +143,7 @@ KEPT = 2**36  # bytes of cells; a ledger keeps large releases in files beside it
 
 
 class ReleaseOptions(TypedDict, total=False):
-    """What every `release` takes besides epsilon and delta; see `ReleaseTerms`.
+    """What every `release` takes besides epsilon and delta; see `ReleaseRequest`.
 
     privacy: a `Privacy` in place of epsilon, delta and all of these but source.
     """
@@ -159,7 +159,7 @@ class ReleaseOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class ReleaseTerms:
+class ReleaseRequest:
     """What a caller asks of a release, checked before anything is charged.
 
     epsilon, delta: what it may cost. ledger and dataset: who pays; unit and relation are then those
@@ -222,7 +222,7 @@ R = TypeVar("R", bound=Release)
 
 
 @dataclass(frozen=True)
-class ReleasePlan(Generic[R]):
+class CalibratedRelease(Generic[R]):
     """A release that is about to be made: its kind, its cost, and how its cells get their noise."""
 
     kind: type[R]
@@ -232,49 +232,49 @@ class ReleasePlan(Generic[R]):
     noisy: Callable[[Source], dict[str, np.ndarray]]
     covers: str = "the whole file"
 
-    def publish(self, terms: ReleaseTerms) -> R:
+    def publish(self, request: ReleaseRequest) -> R:
         """The release: charged and stored first if there is a ledger, unaccounted if not."""
-        cost = self._cost(terms)
-        if terms.ledger is None:
-            return self._made(terms, cost, "")
-        data = terms.ledger.release(
-            terms.dataset,
+        cost = self._cost(request)
+        if request.ledger is None:
+            return self._made(request, cost, "")
+        data = request.ledger.release(
+            request.dataset,
             self.loss,
             f"{self.kind.__name__}: {self.mechanism}",
-            lambda release_id: self._made(terms, cost, release_id).to_bytes(),
-            release_id=terms.release_id,
+            lambda release_id: self._made(request, cost, release_id).to_bytes(),
+            release_id=request.release_id,
         )
         return self.kind.from_bytes(data)
 
-    def _made(self, terms: ReleaseTerms, cost: tuple[float, float], release_id: str) -> R:
-        source = terms.source or SystemSource()
+    def _made(self, request: ReleaseRequest, cost: tuple[float, float], release_id: str) -> R:
+        source = request.source or SystemSource()
         budget = {}
-        if terms.ledger is not None:
-            budget = dict(dataset=terms.dataset, ledger=terms.ledger.name, release=release_id)
+        if request.ledger is not None:
+            budget = dict(dataset=request.dataset, ledger=request.ledger.name, release=release_id)
         statement = PrivacyStatement(
-            unit=terms.unit,
-            relation=terms.relation,
+            unit=request.unit,
+            relation=request.relation,
             mechanism=self.mechanism,
             epsilon=cost[0],
             delta=cost[1],
             loss=self.loss.to_dict(),
             covers=self.covers,
             source=stated(source),
-            contributions=terms.contributions,
+            contributions=request.contributions,
             **budget,
         )
         return self.kind._make(self.parameters, self.noisy(source), statement)
 
-    def _cost(self, terms: ReleaseTerms) -> tuple[float, float]:
+    def _cost(self, request: ReleaseRequest) -> tuple[float, float]:
         """Epsilon and delta for the statement, known before anything is charged."""
         if self.loss.epsilon < math.inf:
             return self.loss.epsilon, 0.0
         from sfumato.privacy.accounting.calibration import epsilon_of
 
-        epsilon = epsilon_of(self.loss, terms.delta)
+        epsilon = epsilon_of(self.loss, request.delta)
         if not epsilon < math.inf:
-            raise ValueError(f"{terms.owner}: delta must be above 0 for {self.mechanism}.")
-        return epsilon or terms.epsilon, terms.delta  # a large delta alone may cover it
+            raise ValueError(f"{request.owner}: delta must be above 0 for {self.mechanism}.")
+        return epsilon or request.epsilon, request.delta  # a large delta alone may cover it
 
 
 def _contributions(owner: str, unit: str, options: ReleaseOptions) -> int:
@@ -286,4 +286,4 @@ def _contributions(owner: str, unit: str, options: ReleaseOptions) -> int:
             f"{owner}: contributions must be given for unit {unit!r}: the most events of one unit "
             "in the sketch."
         )
-    return whole(1, 2**31).check(owner, "contributions", most)
+    return integer(1, 2**31).check(owner, "contributions", most)

@@ -8,7 +8,7 @@ from decimal import ROUND_CEILING, Context
 from typing import Any, Self
 
 from sfumato.core.tables import Page
-from sfumato.core.validation import DELTA, checked, one_of, positive, whole
+from sfumato.core.validation import DELTA, checked, integer, one_of, positive
 from sfumato.privacy.accounting.losses import RELATIONS, Loss
 
 __all__ = ["SCHEMA", "WEAK_DELTA", "WEAK_EPSILON", "PrivacyStatement", "weakness"]
@@ -216,7 +216,7 @@ _LIMITS: dict[str, Any] = {
     "source": one_of((SYSTEM, INSECURE)),
     "epsilon": positive,
     "delta": DELTA,
-    "contributions": whole(1, 2**31),
+    "contributions": integer(1, 2**31),
 }
 _TYPES = {
     field.name: {"epsilon": float, "delta": float, "loss": dict, "contributions": int}.get(

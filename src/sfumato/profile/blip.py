@@ -13,7 +13,7 @@ import numpy as np
 
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
-from sfumato.core.validation import Limit, between, fraction, whole
+from sfumato.core.validation import Limit, between, fraction, integer
 from sfumato.kernels import profile_sets as filters
 from sfumato.kernels import top_k as largest
 from sfumato.kernels.lanes import aligned
@@ -21,7 +21,7 @@ from sfumato.privacy.accounting.losses import Flips
 from sfumato.privacy.mechanisms.randomized_response import GRID
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import ReleaseTerms
+from sfumato.privacy.release import ReleaseRequest
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.profile import bloom_occupancy as occupancy
 from sfumato.profile.blip_estimation import (
@@ -39,7 +39,7 @@ from sfumato.sketch.response_release import answers_of, bits_answered
 
 __all__ = ["BITS", "HASHES", "Blip", "ReleasedBlip", "width"]
 
-BITS, HASHES = whole(8, 2**26), whole(1, 64)
+BITS, HASHES = integer(8, 2**26), integer(1, 64)
 LINE = 8  # words of a cache line
 PAIRS, LEAST = 1 << 16, 1 << 10  # rows read at a time, times or despite the queries: in a cache
 ABREAST = 64  # queries that share one reading of all rows
@@ -272,14 +272,14 @@ class Blip(ProfileMechanism[ReleasedBlip]):
         >>> Blip.sized(100, 0.01, epsilon=8)
         Blip(bits=959, hashes=7, epsilon=8.0, seed=0, typical_size=100)
         """
-        items = whole(1, 2**31).check(cls.__name__, "items", items)
+        items = integer(1, 2**31).check(cls.__name__, "items", items)
         rate = fraction.check(cls.__name__, "false_positive_rate", false_positive_rate)
         bits = max(8, math.ceil(-items * math.log(rate) / math.log(2) ** 2))
         hashes = math.ceil(math.log(2) * bits / items)
         return cls(bits=bits, hashes=hashes, epsilon=epsilon, seed=seed, typical_size=items)
 
-    def _plan(self, terms: ReleaseTerms, sets: ProfileSets) -> ProfilePlan[ReleasedBlip]:
-        loss = self._loss(terms)
+    def _plan(self, request: ReleaseRequest, sets: ProfileSets) -> ProfilePlan[ReleasedBlip]:
+        loss = self._loss(request)
         p = loss.probability if self.epsilon else Fraction(1, 2)
 
         def noisy(source: Source) -> dict[str, np.ndarray]:
@@ -289,21 +289,21 @@ class Blip(ProfileMechanism[ReleasedBlip]):
             ReleasedBlip,
             self._public(sets),
             loss,
-            self._sentence(terms, p),
+            self._sentence(request, p),
             noisy,
             nbytes=8 * width(self.bits) * len(sets),
         )
 
-    def _loss(self, terms: ReleaseTerms) -> Flips:
+    def _loss(self, request: ReleaseRequest) -> Flips:
         """Of one unit; for fair coins, which cost nothing, the least that can be stated."""
-        cells = min(self.hashes * terms.events, self.bits)
+        cells = min(self.hashes * request.events, self.bits)
         if not self.epsilon:
-            return Flips(FAINTEST, cells, relation=terms.relation)
-        loss = bits_answered(terms, cells).loss()
+            return Flips(FAINTEST, cells, relation=request.relation)
+        loss = bits_answered(request, cells).loss()
         assert isinstance(loss, Flips)
         return loss
 
-    def _sentence(self, terms: ReleaseTerms, p: Fraction) -> str:
+    def _sentence(self, request: ReleaseRequest, p: Fraction) -> str:
         how = f"Bloom filter of {self.bits} bits and {self.hashes} hashes an item, "
         if not self.epsilon:
             return how + "each bit replaced by a fair coin, so that nothing of a profile is told"
@@ -312,7 +312,7 @@ class Blip(ProfileMechanism[ReleasedBlip]):
             return Flips(p, min(items * self.hashes, self.bits)).epsilon
 
         how += f"each bit flipped with probability {float(p):.6g}; "
-        return how + self._told(terms, loss, most=loss(self.bits))
+        return how + self._told(request, loss, most=loss(self.bits))
 
     def _public(self, sets: ProfileSets) -> dict[str, Any]:
         names = ("bits", "hashes", "epsilon", "seed")

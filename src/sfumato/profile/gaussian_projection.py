@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.core.typing import Ids
-from sfumato.core.validation import fraction, optional, positive, whole
+from sfumato.core.validation import fraction, integer, optional, positive
 from sfumato.kernels import profile_codes as kernels
 from sfumato.kernels.sketch import codes as codebooks
 from sfumato.privacy.accounting.calibration import epsilon_of, gaussian_sigma_l2
 from sfumato.privacy.accounting.losses import Concentrated
 from sfumato.privacy.noise.discrete import LARGEST
-from sfumato.privacy.release import ReleaseTerms
+from sfumato.privacy.release import ReleaseRequest
 from sfumato.privacy.rounding import round_up
 from sfumato.profile.mechanism import ProfileMechanism
 from sfumato.profile.released import ReleasedProfiles
@@ -39,7 +39,7 @@ __all__ = [
     "sums",
 ]
 
-# The longest codeword, in whole numbers: large enough that rounding toward zero takes little off,
+# The longest codeword, in integers: large enough that rounding toward zero takes little off,
 # 0.8 sqrt(length) / SCALE of the squared norm (0.15 % at 1,000 entries, 1.2 % at the most), small
 # enough that 2**16 codewords are summed in 32 bits.
 SCALE = 2**14
@@ -50,7 +50,7 @@ BLOCK = 2**16  # entries of normals that are made, rounded and dropped
 
 
 def codewords(hashes: np.ndarray, length: int, scale: int = SCALE) -> np.ndarray:
-    """A direction for each hash, uniform on the sphere, rounded toward zero to whole numbers.
+    """A direction for each hash, uniform on the sphere, rounded toward zero to integers.
 
     Guarantee: the squares of a codeword, summed in integers, are at most scale**2, for every hash;
     and it depends on its own hash, the length and the scale only, on every machine alike.
@@ -79,16 +79,16 @@ def sums(hashes: np.ndarray, starts: np.ndarray, length: int) -> Iterator[tuple[
     """
     coded = pa.array(hashes).dictionary_encode()
     items = np.asarray(coded.dictionary, np.uint64)
-    places = np.asarray(coded.indices, np.int32)
+    positions = np.asarray(coded.indices, np.int32)
     held = max(1, TABLE // length)
-    whole = _panels(items, length, SCALE) if items.size <= held else None
-    rows = max(1, (SUMS if whole is not None else 8 * SUMS) // length)
+    integer = _panels(items, length, SCALE) if items.size <= held else None
+    rows = max(1, (SUMS if integer is not None else 8 * SUMS) // length)
     for first in range(0, starts.size - 1, rows):
         bounds = starts[first : first + rows + 1]
         out = np.zeros((bounds.size - 1, length), np.int64)
         for at in range(0, items.size, held):
-            table = _panels(items[at : at + held], length, SCALE) if whole is None else whole
-            kernels.add(table, at, places, bounds, out)
+            table = _panels(items[at : at + held], length, SCALE) if integer is None else integer
+            kernels.add(table, at, positions, bounds, out)
         yield slice(first, first + bounds.size - 1), out
 
 
@@ -111,22 +111,22 @@ R = TypeVar("R", bound=ReleasedProfiles)
 
 @dataclass(frozen=True)
 class ProjectionNoise:
-    """Noise of this sigma on whole numbers that one item moves by a vector of this squared norm."""
+    """Noise of this sigma on integers that one item moves by a vector of this squared norm."""
 
     sigma: Fraction
     norm_squared: int
 
     @classmethod
-    def of(cls, terms: ReleaseTerms, norm_squared: int, sigma: float | None) -> Self:
+    def of(cls, request: ReleaseRequest, norm_squared: int, sigma: float | None) -> Self:
         """The noise that was asked for, in codewords, or that the epsilon of the terms needs."""
         if sigma is None:
-            asked = norm_squared * terms.events**2
-            exact = gaussian_sigma_l2(terms.epsilon, terms.delta, norm_squared=asked)
+            asked = norm_squared * request.events**2
+            exact = gaussian_sigma_l2(request.epsilon, request.delta, norm_squared=asked)
         else:
             exact = Fraction(math.ceil(Fraction(sigma) * SCALE))  # rounded to more noise
         if exact > LARGEST:
             raise ValueError(
-                f"{terms.owner}: the noise would be too large for 64 bits; raise epsilon, or "
+                f"{request.owner}: the noise would be too large for 64 bits; raise epsilon, or "
                 "lower sigma or contributions."
             )
         return cls(exact, norm_squared)
@@ -171,37 +171,37 @@ class GaussianMechanism(ProfileMechanism[R]):
     def _asked(self) -> tuple[float, float]:
         return FAINT if self.epsilon is None else self.epsilon, self.delta
 
-    def _sentence(self, terms: ReleaseTerms, noise: ProjectionNoise) -> str:
+    def _sentence(self, request: ReleaseRequest, noise: ProjectionNoise) -> str:
         """The noise, and both losses: one item is hidden well, a whole profile hardly."""
-        told = self._told(terms, lambda items: noise.epsilon(items, terms.delta))
+        told = self._told(request, lambda items: noise.epsilon(items, request.delta))
         return (
             f"discrete Gaussian noise of sigma {float(noise.sigma / SCALE):.6g} codewords on each "
-            f"number; at delta {terms.delta:g} {told}"
+            f"number; at delta {request.delta:g} {told}"
         )
 
 
-LENGTHS = whole(1, LENGTH)
+LENGTHS = integer(1, LENGTH)
 
 
 class CodewordProfiles(PairwiseProfiles, in_files=False):
     """The base of releases whose noise is discrete Gaussian, on sums of codewords.
 
     A subclass says in `_length` how many numbers a codeword has, and in `_moved` how far one item
-    moves what gets the noise. scale is the norm of the longest codeword in the whole numbers that
+    moves what gets the noise. scale is the norm of the longest codeword in the integers that
     are kept; sigma that of the noise in codewords, as the mechanism takes it.
     """
 
-    version = 2  # before, sigma was in whole numbers
-    scale: Annotated[int, whole(1, SCALE)]
+    version = 2  # before, sigma was in integers
+    scale: Annotated[int, integer(1, SCALE)]
     sigma: Annotated[float, positive]
 
     @property
     def grid_sigma(self) -> float:
-        """The sigma of the noise in the whole numbers that are kept: sigma times scale, exactly."""
+        """The sigma of the noise in the integers that are kept: sigma times scale, exactly."""
         return self.sigma * self.scale
 
     def codewords(self, items: Ids) -> np.ndarray:
-        """The codeword of each item, a row of whole numbers whose norm is at most `scale`."""
+        """The codeword of each item, a row of integers whose norm is at most `scale`."""
         return codewords(self._hashed(items), self._length, self.scale)
 
     def _loss(self, items: int) -> float:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from sfumato.core.hashing import hash_column
-from sfumato.core.ids import distinct, ids_of, kind_of, places_by_text, texts
+from sfumato.core.ids import distinct, ids_of, kind_of, positions_by_text, texts
 from sfumato.data.interactions import Interactions, item_seed
 from sfumato.kernels import profile_sets as kernels
 
@@ -86,7 +86,7 @@ class ProfileSets:
 
     def of_users(self, users: np.ndarray) -> "ProfileSets":
         """Exactly these users, in this order: an empty set for one without items, no other user."""
-        return self._arranged(users, places_by_text(users, self.users))
+        return self._arranged(users, positions_by_text(users, self.users))
 
     def trimmed(self, most: int) -> "ProfileSets":
         """Of each profile at most so many items, those of the least hashes."""
@@ -159,14 +159,14 @@ def _together(users: list[np.ndarray]) -> np.ndarray:
 
 
 def _gathered(
-    rows: np.ndarray, places: np.ndarray, hashes: np.ndarray, users: int
+    rows: np.ndarray, positions: np.ndarray, hashes: np.ndarray, users: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Starts and hashes of the sets: hashes[places[i]] is in that of user rows[i]."""
     starts = np.zeros(users + 1, np.int64)
     kernels.tally(rows, starts)
     np.cumsum(starts, out=starts)
     out = np.empty(rows.size, np.uint64)
-    kernels.gather(rows, places, hashes, starts[:-1].copy(), out)
+    kernels.gather(rows, positions, hashes, starts[:-1].copy(), out)
     kernels.settle(starts, out)
     kept = int(starts[-1])
     return starts, out if kept == out.size else out[:kept].copy()

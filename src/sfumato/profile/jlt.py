@@ -15,7 +15,7 @@ from sfumato.core.validation import Limit, fraction
 from sfumato.kernels.profile_codes import cut_to
 from sfumato.privacy.noise.discrete import add_gaussian
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import ReleaseTerms
+from sfumato.privacy.release import ReleaseRequest
 from sfumato.profile.gaussian_projection import (
     LENGTHS,
     SCALE,
@@ -42,7 +42,7 @@ class ReleasedJlt(CodewordProfiles):
     codebook; cosine and Jaccard divide them by sizes, which are not taken below their standard
     error. Neighbours are ranked by the similarity of the noisy vectors, as dividing by small noisy
     sizes would favour small profiles; the similarities told are those without noise.
-    Parameters: dimensions, scale (the norm of the longest codeword in the whole numbers of
+    Parameters: dimensions, scale (the norm of the longest codeword in the integers of
     `vectors`), sigma (of the noise, in codewords, as of `Jlt`; `grid_sigma` in those whole
     numbers), seed, kind of the users' ids. `vectors` holds a row for each user.
 
@@ -163,7 +163,7 @@ class Jlt(GaussianMechanism[ReleasedJlt]):
     """Profiles as noisy sums of random codewords, from which items in common can be estimated.
 
     Guarantee: (epsilon, delta) for one item more or less in one profile, with a public seed: it
-    moves the sum by its codeword, whose squared norm in whole numbers is at most scale**2 by
+    moves the sum by its codeword, whose squared norm in integers is at most scale**2 by
     construction, and the noise is discrete Gaussian. Repeated items count once.
     Parameters: dimensions, numbers of a vector, up to 65,536: the noise of each does not depend on
     how many there are, so similarities are best at about items / sigma**2 of them, and
@@ -197,8 +197,8 @@ class Jlt(GaussianMechanism[ReleasedJlt]):
     ) -> None:
         self._set_parameters(locals())
 
-    def _plan(self, terms: ReleaseTerms, sets: ProfileSets) -> ProfilePlan[ReleasedJlt]:
-        noise = ProjectionNoise.of(terms, SCALE**2, self.sigma)
+    def _plan(self, request: ReleaseRequest, sets: ProfileSets) -> ProfilePlan[ReleasedJlt]:
+        noise = ProjectionNoise.of(request, SCALE**2, self.sigma)
         sigma, numbers = float(noise.sigma), len(sets) * self.dimensions
         public: dict[str, Any] = dict(dimensions=self.dimensions, scale=SCALE, sigma=sigma / SCALE)
 
@@ -208,8 +208,8 @@ class Jlt(GaussianMechanism[ReleasedJlt]):
         return ProfilePlan(
             ReleasedJlt,
             {"kind": sets.kind, "seed": self.seed, **public},
-            noise.loss(terms.events, terms.relation),
-            f"sums of codewords in {self.dimensions} dimensions, " + self._sentence(terms, noise),
+            noise.loss(request.events, request.relation),
+            f"sums of codewords in {self.dimensions} dimensions, " + self._sentence(request, noise),
             noisy,
             nbytes=np.dtype(cells_of(sigma)).itemsize * numbers,
         )

@@ -15,10 +15,16 @@ from sfumato.core.hashing import hash_column
 from sfumato.core.ids import id_arrays, is_one, texts
 from sfumato.core.tables import described
 from sfumato.core.typing import Ids
-from sfumato.core.validation import Limit, checked_values, whole
+from sfumato.core.validation import Limit, checked_values, integer
 from sfumato.data.interactions import Interactions
 from sfumato.privacy.parameters import spread
-from sfumato.privacy.release import ReleaseOptions, ReleasePlan, ReleaseTerms, paid_by, whose
+from sfumato.privacy.release import (
+    CalibratedRelease,
+    ReleaseOptions,
+    ReleaseRequest,
+    paid_by,
+    whose,
+)
 from sfumato.privacy.statement import weakness
 from sfumato.profile.item_sets import ProfileSets, public_users
 from sfumato.profile.released import ReleasedProfiles
@@ -85,7 +91,7 @@ R = TypeVar("R", bound=ReleasedProfiles)
 
 
 @dataclass(frozen=True)
-class ProfilePlan(ReleasePlan[R]):
+class ProfilePlan(CalibratedRelease[R]):
     """A plan whose cost may be paid for many parts at once: their users are not the same.
 
     nbytes: of the cells; a ledger keeps those of whole releases, and none of parts.
@@ -94,26 +100,26 @@ class ProfilePlan(ReleasePlan[R]):
     covers: str = COVERS
     nbytes: int = 0
 
-    def publish(self, terms: ReleaseTerms) -> R:
+    def publish(self, request: ReleaseRequest) -> R:
         """The release, or the stored one that a retry names if it has the parameters asked for."""
-        terms.check_room(self.nbytes)
-        made = super().publish(terms)
+        request.check_room(self.nbytes)
+        made = super().publish(request)
         for name, here in self.parameters.items():
             if name != "kind" and (there := made.parameters[name]) != here:
-                raise _is_another(terms, f"another {name}, {there!r} there and {here!r} here")
+                raise _is_another(request, f"another {name}, {there!r} there and {here!r} here")
         return made
 
-    def charge(self, terms: ReleaseTerms) -> str:
+    def charge(self, request: ReleaseRequest) -> str:
         """Pay for all parts; the entry's name, "" without a ledger."""
-        self._cost(terms)  # raises before anything is paid
-        if terms.ledger is None:
+        self._cost(request)  # raises before anything is paid
+        if request.ledger is None:
             return ""
         what = f"{self.kind.__name__}, in parts: {self.mechanism}"
-        return str(terms.ledger.charge(terms.dataset, self.loss, what, terms.release_id))
+        return str(request.ledger.charge(request.dataset, self.loss, what, request.release_id))
 
-    def part(self, terms: ReleaseTerms, paid: str) -> R:
+    def part(self, request: ReleaseRequest, paid: str) -> R:
         """One part, made of fresh noise, under the entry that paid."""
-        return self._made(terms, self._cost(terms), paid)
+        return self._made(request, self._cost(request), paid)
 
 
 class ProfileMechanism(Generic[R]):
@@ -123,7 +129,7 @@ class ProfileMechanism(Generic[R]):
     `_plan` how sets become a release.
     """
 
-    LIMITS: ClassVar[dict[str, Limit]] = {"seed": SEED, "typical_size": whole(1, 2**31)}
+    LIMITS: ClassVar[dict[str, Limit]] = {"seed": SEED, "typical_size": integer(1, 2**31)}
     seed: int
     typical_size: int
     _sets: ProfileSets
@@ -197,11 +203,11 @@ class ProfileMechanism(Generic[R]):
         "replace". A retry with the release_id of a stored release returns it;
         with another seed or other parameters or users it is refused.
         """
-        terms = self._terms(options)
-        sets = self._chosen(terms, interactions, users)
-        made = self._plan(terms, sets).publish(terms)
+        request = self._terms(options)
+        sets = self._chosen(request, interactions, users)
+        made = self._plan(request, sets).publish(request)
         if not np.array_equal(made.users_, sets.users):
-            raise _is_another(terms, "other users")
+            raise _is_another(request, "other users")
         return made
 
     def release_batches(
@@ -220,49 +226,49 @@ class ProfileMechanism(Generic[R]):
         Parameters: as of `release`; batches, divided by what is public of the users; users, a
         public column for each batch, in step: rows of others in a batch are left out.
         """
-        terms = self._terms(options)
+        request = self._terms(options)
         if users is None:
             raise ValueError(
-                f"{terms.owner}: users must be given, a public column of ids for each batch: those "
-                "of the interactions would tell who has any."
+                f"{request.owner}: users must be given, a public column of ids for each batch: "
+                "those of the interactions would tell who has any."
             )
-        return self._parts(terms, batches, users)
+        return self._parts(request, batches, users)
 
     def _parts(
-        self, terms: ReleaseTerms, batches: Iterable[Interactions], users: Iterable[Any]
+        self, request: ReleaseRequest, batches: Iterable[Interactions], users: Iterable[Any]
     ) -> Iterator[R]:
         owner = type(self).__name__
         seen, paid = SeenUsers(owner), None
         for batch, who in in_step(owner, batches, users):
-            sets = self._chosen(terms, _checked(owner, batch), who)
+            sets = self._chosen(request, _checked(owner, batch), who)
             seen.add(sets.users)
-            plan = self._plan(terms, sets)
-            paid = plan.charge(terms) if paid is None else paid
-            part = [plan.part(terms, paid)]
+            plan = self._plan(request, sets)
+            paid = plan.charge(request) if paid is None else paid
+            part = [plan.part(request, paid)]
             del batch, who, sets, plan  # no more than one batch is held
             yield part.pop()
 
-    def _chosen(self, terms: ReleaseTerms, interactions: Any, users: Any) -> ProfileSets:
+    def _chosen(self, request: ReleaseRequest, interactions: Any, users: Any) -> ProfileSets:
         owner, sets = type(self).__name__, self._sets
         listed = public_users(users, owner)
         if interactions is not None:
             sets = ProfileSets(self.seed).update(_checked(owner, interactions))
         sets = sets.of_users(listed)
-        return sets.trimmed(terms.contributions) if terms.unit == USER else sets
+        return sets.trimmed(request.contributions) if request.unit == USER else sets
 
-    def _terms(self, options: ReleaseOptions) -> ReleaseTerms:
+    def _terms(self, options: ReleaseOptions) -> ReleaseRequest:
         owner, (epsilon, delta) = type(self).__name__, self._asked()
         given = self._spread(options, epsilon, delta)
         if given.get("ledger") is None and given.get("unit") is None:
             given["unit"] = ITEM
         _check_unit(owner, given)
-        terms = ReleaseTerms.of(owner, epsilon or 1.0, delta, cast(ReleaseOptions, given))
-        if terms.unit == ITEM and terms.contributions != 1:
+        request = ReleaseRequest.of(owner, epsilon or 1.0, delta, cast(ReleaseOptions, given))
+        if request.unit == ITEM and request.contributions != 1:
             raise ValueError(
                 f"{owner}: contributions must be 1 for an {ITEM}, which counts once, not "
-                f"{terms.contributions}."
+                f"{request.contributions}."
             )
-        return replace(terms, epsilon=epsilon)
+        return replace(request, epsilon=epsilon)
 
     def _spread(self, options: ReleaseOptions, epsilon: float, delta: float) -> dict[str, Any]:
         """The options, with those of a `Privacy` that allows what this mechanism costs."""
@@ -281,25 +287,25 @@ class ProfileMechanism(Generic[R]):
         """The epsilon and delta that a release may cost."""
         return float(vars(self)["epsilon"]), float(vars(self).get("delta", 0.0))
 
-    def _plan(self, terms: ReleaseTerms, sets: ProfileSets) -> ProfilePlan[R]:
+    def _plan(self, request: ReleaseRequest, sets: ProfileSets) -> ProfilePlan[R]:
         """How these sets become a release; nothing of it but `noisy` may depend on the items."""
         raise NotImplementedError
 
     def _told(
-        self, terms: ReleaseTerms, loss: Callable[[int], float], most: float | None = None
+        self, request: ReleaseRequest, loss: Callable[[int], float], most: float | None = None
     ) -> str:
         """Both losses, for the sentence of a statement: of one unit, and of a whole profile.
 
         loss, by the number of items that are added or removed; most, of any profile if it ends.
         """
-        own, exchanged = rounded_up(loss(terms.events)), terms.relation == "replace"
-        if terms.unit == USER:
-            kept = f"the {terms.contributions} items of its least hashes"
+        own, exchanged = rounded_up(loss(request.events)), request.relation == "replace"
+        if request.unit == USER:
+            kept = f"the {request.contributions} items of its least hashes"
             how = f"a whole profile, of which {kept} count, is hidden at epsilon {own} against"
             if exchanged:
                 return f"{how} any other"
             # Two profiles may have no item in common; and an item more may push another out.
-            other = rounded_up(loss(2 * terms.events))
+            other = rounded_up(loss(2 * request.events))
             return f"{how} an empty one, at epsilon {other} against any other"
         cost = loss(self.typical_size * (2 if exchanged else 1))
         little = ", which hides next to nothing of it" if weakness(cost) else ""
@@ -338,10 +344,10 @@ def _check_unit(owner: str, options: dict[str, Any]) -> None:
         )
 
 
-def _is_another(terms: ReleaseTerms, how: str) -> ValueError:
+def _is_another(request: ReleaseRequest, how: str) -> ValueError:
     return ValueError(
-        f"{terms.owner}: release {terms.release_id!r} was made with {how}; a new release needs a "
-        "new release_id."
+        f"{request.owner}: release {request.release_id!r} was made with {how}; a new release needs "
+        "a new release_id."
     )
 
 

@@ -13,14 +13,15 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from sfumato.core.deprecation import renamed_method
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
-from sfumato.core.validation import Limit, fraction, positive, whole
+from sfumato.core.validation import Limit, fraction, integer, positive
 from sfumato.kernels import profile_codes as kernels
 from sfumato.privacy.accounting.losses import Flips
 from sfumato.privacy.mechanisms.randomized_response import KaryResponse
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import ReleaseTerms
+from sfumato.privacy.release import ReleaseRequest
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.profile.item_sets import ProfileSets
 from sfumato.profile.mechanism import ProfileMechanism, ProfilePlan
@@ -29,7 +30,7 @@ from sfumato.sketch.response_release import answers_of, chance_of, symbols_answe
 
 __all__ = ["BINS", "CODE_BITS", "Answers", "Compared", "Minima", "ReleasedMinima"]
 
-BINS, CODE_BITS = whole(2, 2**16), whole(1, 7)
+BINS, CODE_BITS = integer(2, 2**16), integer(1, 7)
 KINDS = ((0, 0), (0, 1), (0, -1), (-1, 0), (-1, -1))  # of a pair of symbols; the last is "empty"
 AT_ONCE = 2**24  # codes unpacked at a time
 LEAST = 0.01  # a membership is not told where one item would show less than this
@@ -161,9 +162,11 @@ class ReleasedMinima(PairwiseProfiles):
         """The probability of each wrong answer about a bin."""
         return chance_of(answers_of(self.statement), 2**self.code_bits + 1)
 
-    def places(self, items: Ids) -> np.ndarray:
+    def positions(self, items: Ids) -> np.ndarray:
         """The bin of each item."""
         return self._placed(items)[0]
+
+    places = renamed_method("places", "positions")
 
     def ranks(self, items: Ids) -> np.ndarray:
         """The rank of each item: the lowest in a bin is the one whose symbol is answered for."""
@@ -175,7 +178,7 @@ class ReleasedMinima(PairwiseProfiles):
 
     def estimate_size(self) -> np.ndarray:
         """How many items each profile has, from the share of full bins; it may be below 0."""
-        return self._law.items(self._full)
+        return self._distribution.items(self._full)
 
     def size_bounds(self, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of items between which each true one lies, with about this probability.
@@ -183,11 +186,13 @@ class ReleasedMinima(PairwiseProfiles):
         The number of full bins, undone, is taken as normal; infinite where all bins may be full.
         """
         confidence = fraction.check(type(self).__name__, "confidence", confidence)
-        spread = self._law.noise(self._full) + self._law.occupancy(self.estimate_size())
+        spread = self._distribution.noise(self._full) + self._distribution.occupancy(
+            self.estimate_size()
+        )
         reach = NormalDist().inv_cdf((1 + confidence) / 2) * np.sqrt(spread)
-        most = self._law.items(self._full + reach)
+        most = self._distribution.items(self._full + reach)
         most[self._full + reach >= self.bins - 0.5] = np.inf
-        return np.maximum(self._law.items(self._full - reach), 0.0), np.maximum(most, 0.0)
+        return np.maximum(self._distribution.items(self._full - reach), 0.0), np.maximum(most, 0.0)
 
     def memberships(self, items: Ids, rows: Any = None) -> np.ndarray:
         """For each row and item an estimate of 1 if it is in the profile and of 0 if not.
@@ -195,15 +200,17 @@ class ReleasedMinima(PairwiseProfiles):
         Right on average over the hashes of the other items, given their number: how often the
         item's symbol is that of its bin, if it is there and if it is not, follows from its rank.
         """
-        asked, (places, ranks, symbols) = self._asked_rows(rows), self._placed(items)
-        law, codes = self._law, 2**self.code_bits
+        asked, (positions, ranks, symbols) = self._asked_rows(rows), self._placed(items)
+        distribution, codes = self._distribution, 2**self.code_bits
         others = np.maximum(self.estimate_size()[asked], 0.0)[:, np.newaxis]
-        before = ranks / 2.0**64 - places / self.bins  # the share of all items that would beat it
+        before = (
+            ranks / 2.0**64 - positions / self.bins
+        )  # the share of all items that would beat it
         wins = (1 - np.clip(before, 0, 1 / self.bins)) ** np.maximum(others - 1, 0)
         there = wins + (1 - wins) / codes
         away = (1 - (1 - 1 / self.bins) ** others) / codes
-        told = (self.codes[np.ix_(asked, places)] == symbols) - law.chance
-        return np.asarray((told / law.kept - away) / np.maximum(there - away, LEAST))
+        told = (self.codes[np.ix_(asked, positions)] == symbols) - distribution.chance
+        return np.asarray((told / distribution.kept - away) / np.maximum(there - away, LEAST))
 
     def _loss(self, items: int) -> float:
         """That of as many bins, or of all."""
@@ -217,7 +224,7 @@ class ReleasedMinima(PairwiseProfiles):
         return *out, symbols
 
     @cached_property
-    def _law(self) -> Answers:
+    def _distribution(self) -> Answers:
         return Answers(self.bins, 2**self.code_bits, float(self.chance))
 
     @cached_property
@@ -227,7 +234,7 @@ class ReleasedMinima(PairwiseProfiles):
 
     @property
     def _full(self) -> np.ndarray:
-        return self._law.full(self._told)
+        return self._distribution.full(self._told)
 
     @cached_property
     def _planes(self) -> np.ndarray:
@@ -260,7 +267,7 @@ class ReleasedMinima(PairwiseProfiles):
         Both without bias, but the second is not taken below its standard error, nor 1, as it is
         divided by.
         """
-        mine, yours = self._law, pairs.there._law
+        mine, yours = self._distribution, pairs.there._distribution
         sums = self._cases(pairs) @ Compared(mine, yours).worth[:, :2]
         noise = float(mine.noise(np.zeros(())) + yours.noise(np.zeros(())))
         return sums[..., 0], np.maximum(sums[..., 1], max(1.0, noise**0.5))
@@ -268,7 +275,7 @@ class ReleasedMinima(PairwiseProfiles):
     def _inner(self, pairs: RowPairs) -> np.ndarray:
         """The alike bins, times the items for one full bin: several may share one."""
         alike, either = self._sums(pairs)
-        return np.asarray(alike * self._law.items(either) / either)
+        return np.asarray(alike * self._distribution.items(either) / either)
 
     def _estimate(self, pairs: RowPairs, metric: str) -> np.ndarray:
         if metric != "jaccard":
@@ -285,23 +292,27 @@ class ReleasedMinima(PairwiseProfiles):
         return np.asarray(equal / np.maximum(below, 1))
 
     def _size_variance(self) -> np.ndarray:
-        spread = self._law.noise(self._full) + self._law.occupancy(self.estimate_size())
-        return np.asarray(spread * self._law.slope(self._full) ** 2)
+        spread = self._distribution.noise(self._full) + self._distribution.occupancy(
+            self.estimate_size()
+        )
+        return np.asarray(spread * self._distribution.slope(self._full) ** 2)
 
     def _spread(self, pairs: RowPairs, metric: str) -> np.ndarray:
         """That of the answers, of the one item seen in each full bin, without replacement, and of
         the symbols, which bins that differ may share."""
         alike, either = self._sums(pairs)
-        law, items = self._law, self._law.items(either)
+        distribution, items = self._distribution, self._distribution.items(either)
         slopes, per_share = self._slopes(pairs, metric, alike, either)
-        answers = Compared(law, pairs.there._law).variance(self._cases(pairs), slopes)
+        answers = Compared(distribution, pairs.there._distribution).variance(
+            self._cases(pairs), slopes
+        )
         share = np.clip(alike / either, 0, 1)
         unseen = np.clip((items - either) / np.maximum(items - 1, 1), 0, 1)
         seen = share * (1 - share) / either * unseen * per_share**2
         differ = self._full[pairs.left] + pairs.there._full[pairs.right] - either - alike
-        seen = seen + np.maximum(differ, 0) / (law.codes - 1) * slopes[..., 0] ** 2
+        seen = seen + np.maximum(differ, 0) / (distribution.codes - 1) * slopes[..., 0] ** 2
         if metric == "inner":
-            seen = seen + share**2 * law.occupancy(items) * law.slope(either) ** 2
+            seen = seen + share**2 * distribution.occupancy(items) * distribution.slope(either) ** 2
         return np.asarray(answers + seen)
 
     def _slopes(
@@ -311,14 +322,17 @@ class ReleasedMinima(PairwiseProfiles):
         none = np.zeros_like(alike)
         if metric == "jaccard":
             return np.stack([1 / either, -alike / either**2, none, none], axis=-1), none + 1
-        items = self._law.items(either)
-        both = [items / either, alike * (self._law.slope(either) - items / either) / either]
+        items = self._distribution.items(either)
+        both = [
+            items / either,
+            alike * (self._distribution.slope(either) - items / either) / either,
+        ]
         if metric == "inner":
             return np.stack([*both, none, none], axis=-1), items
         left, right = self._floored(pairs)
         root = np.sqrt(left * right)
         ends = (
-            -alike * both[0] / (2 * size * root) * release._law.slope(release._full)[at]
+            -alike * both[0] / (2 * size * root) * release._distribution.slope(release._full)[at]
             for size, release, at in ((left, self, pairs.left), (right, pairs.there, pairs.right))
         )
         return np.stack([*(each / root for each in both), *ends], axis=-1), items / root
@@ -385,9 +399,9 @@ class Minima(ProfileMechanism[ReleasedMinima]):
     ) -> None:
         self._set_parameters(locals())
 
-    def _plan(self, terms: ReleaseTerms, sets: ProfileSets) -> ProfilePlan[ReleasedMinima]:
-        cells = min(terms.events, self.bins)  # bins that one unit changes, at most
-        answer = symbols_answered(terms, 2**self.code_bits + 1, cells)
+    def _plan(self, request: ReleaseRequest, sets: ProfileSets) -> ProfilePlan[ReleasedMinima]:
+        cells = min(request.events, self.bins)  # bins that one unit changes, at most
+        answer = symbols_answered(request, 2**self.code_bits + 1, cells)
 
         def noisy(source: Source) -> dict[str, np.ndarray]:
             return {**self._ids(sets), "codes": self._answered(sets, answer, source)}
@@ -397,12 +411,12 @@ class Minima(ProfileMechanism[ReleasedMinima]):
             ReleasedMinima,
             {"kind": sets.kind, **{name: getattr(self, name) for name in names}},
             answer.loss(),
-            self._sentence(terms, answer),
+            self._sentence(request, answer),
             noisy,
             nbytes=len(sets) * self.bins,
         )
 
-    def _sentence(self, terms: ReleaseTerms, answer: KaryResponse) -> str:
+    def _sentence(self, request: ReleaseRequest, answer: KaryResponse) -> str:
         made = answer.loss()
         assert isinstance(made, Flips)
         chance = made.probability
@@ -413,7 +427,7 @@ class Minima(ProfileMechanism[ReleasedMinima]):
         return (
             f"{self.code_bits} bits of the lowest item in each of {self.bins} bins or 'empty', by "
             f"{answer.symbols}-ary randomised response; "
-            + self._told(terms, loss, most=loss(self.bins))
+            + self._told(request, loss, most=loss(self.bins))
         )
 
     def _answered(self, sets: ProfileSets, answer: KaryResponse, source: Source) -> np.ndarray:

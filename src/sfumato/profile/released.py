@@ -5,10 +5,10 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from sfumato.core.ids import NO_ID, id_layout, ids_from, ids_of, places
+from sfumato.core.ids import NO_ID, id_layout, ids_from, ids_of, positions
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
-from sfumato.core.validation import one_of, renamed_arguments, whole
+from sfumato.core.validation import integer, one_of, renamed_arguments
 from sfumato.privacy.release import Release
 from sfumato.profile.item_sets import hashed_items
 from sfumato.sketch.base import SEED
@@ -17,7 +17,7 @@ __all__ = ["METRICS", "ReleasedProfiles"]
 
 METRICS = one_of(("cosine", "jaccard", "inner"))
 KINDS = ("integers", "text")
-N = whole(1, 2**31)
+N = integer(1, 2**31)
 PAIRS = 1 << 22  # variances held at a time
 
 
@@ -47,7 +47,7 @@ class ReleasedProfiles(Release, in_files=False):
 
     def rows(self, users: Ids) -> np.ndarray:
         """The row of each user; ValueError naming the position of one who is not there."""
-        found = places(ids_of(users, "users"), self.users_)
+        found = positions(ids_of(users, "users"), self.users_)
         if (found < 0).any():
             at = int((found < 0).argmax())
             raise ValueError(
@@ -187,7 +187,7 @@ class ReleasedProfiles(Release, in_files=False):
     ) -> tuple[np.ndarray, np.ndarray]:
         n = N.check(type(self).__name__, "n", n)
         METRICS.check(type(self).__name__, "metric", metric)
-        own = rows if there is self else places(self.users_[rows], there.users_)
+        own = rows if there is self else positions(self.users_[rows], there.users_)
         found = np.full((rows.size, n), -1, np.int64)
         near = np.full((rows.size, n), -np.inf)
         self._nearest(rows, own, there, metric, found, near)
@@ -250,7 +250,7 @@ class ReleasedProfiles(Release, in_files=False):
             return np.arange(len(self))
         column = np.atleast_1d(np.asarray(rows))
         if column.ndim != 1 or (column.size and column.dtype.kind not in "iu"):
-            raise TypeError(f"{type(self).__name__}: rows must be a column of whole numbers.")
+            raise TypeError(f"{type(self).__name__}: rows must be a column of integers.")
         column = column.astype(np.int64)
         if column.size and not 0 <= column.min() <= column.max() < len(self):
             at = int(((column < 0) | (column >= len(self))).argmax())

@@ -11,11 +11,11 @@ import numpy as np
 
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
-from sfumato.core.validation import Limit, fraction, whole
+from sfumato.core.validation import Limit, fraction, integer
 from sfumato.kernels.sketch.codes import hamming
 from sfumato.privacy.noise.discrete import add_gaussian
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import ReleaseTerms
+from sfumato.privacy.release import ReleaseRequest
 from sfumato.profile.gaussian_projection import (
     LENGTHS,
     SCALE,
@@ -60,7 +60,7 @@ class ReleasedSigns(CodewordProfiles):
     """
 
     bits: Annotated[int, LENGTHS]
-    weight: Annotated[int, whole(1, SCALE)]
+    weight: Annotated[int, integer(1, SCALE)]
     codes: np.ndarray
     counts: np.ndarray
     _of = "Signs"
@@ -188,7 +188,7 @@ class Signs(GaussianMechanism[ReleasedSigns]):
 
     Guarantee: (epsilon, delta) for one item more or less in one profile, with a public seed: it
     moves the sum by its codeword and the size by one, together a vector of squared norm at most
-    scale**2 + weight**2 in whole numbers; discrete Gaussian noise is added to all of them, and
+    scale**2 + weight**2 in integers; discrete Gaussian noise is added to all of them, and
     taking signs of the result costs nothing more.
     Against `Jlt` of as many numbers: 32 times less room and comparisons by XOR, for a standard
     error of similarities that is pi / 2 times as large; the noise is the same but for 3 %.
@@ -222,8 +222,8 @@ class Signs(GaussianMechanism[ReleasedSigns]):
     ) -> None:
         self._set_parameters(locals())
 
-    def _plan(self, terms: ReleaseTerms, sets: ProfileSets) -> ProfilePlan[ReleasedSigns]:
-        noise = ProjectionNoise.of(terms, SCALE**2 + WEIGHT**2, self.sigma)
+    def _plan(self, request: ReleaseRequest, sets: ProfileSets) -> ProfilePlan[ReleasedSigns]:
+        noise = ProjectionNoise.of(request, SCALE**2 + WEIGHT**2, self.sigma)
         public: dict[str, Any] = dict(
             bits=self.bits, scale=SCALE, weight=WEIGHT, sigma=float(noise.sigma / SCALE)
         )
@@ -234,8 +234,8 @@ class Signs(GaussianMechanism[ReleasedSigns]):
         return ProfilePlan(
             ReleasedSigns,
             {"kind": sets.kind, "seed": self.seed, **public},
-            noise.loss(terms.events, terms.relation),
-            f"{self.bits} signs of sums of codewords, and sizes, " + self._sentence(terms, noise),
+            noise.loss(request.events, request.relation),
+            f"{self.bits} signs of sums of codewords, and sizes, " + self._sentence(request, noise),
             noisy,
             nbytes=len(sets) * 8 * (-(-self.bits // 64) + 1),
         )

@@ -19,7 +19,7 @@ from sfumato.core.file_format import (
     pack,
     packed_file,
     packed_source,
-    write_whole,
+    write_atomic,
 )
 from sfumato.core.ids import kind_of
 from sfumato.core.storage import REGISTRIES, Cells, read
@@ -46,7 +46,7 @@ __all__ = [
     "model_file",
     "read_model",
     "to_bytes",
-    "write_whole",
+    "write_atomic",
 ]
 
 M = TypeVar("M", bound="Estimator")
@@ -232,7 +232,7 @@ class Estimator(Parameters):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file that is either complete or not there."""
-        write_whole(Path(path), self.to_bytes())
+        write_atomic(Path(path), self.to_bytes())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

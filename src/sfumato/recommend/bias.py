@@ -95,5 +95,5 @@ def _looked_up(wanted: Any, ids: np.ndarray, means: np.ndarray, name: str) -> np
     if plain.size and plain.dtype != ids.dtype:
         kinds = ["integers" if each.dtype == np.int64 else "texts" for each in (ids, plain)]
         raise TypeError(f"DampedMeans: {name} were {kinds[0]} in fit, and are {kinds[1]} now.")
-    places = np.minimum(np.searchsorted(ids, plain), ids.size - 1)
-    return np.where(ids[places] == plain, means[places], 0.0)
+    positions = np.minimum(np.searchsorted(ids, plain), ids.size - 1)
+    return np.where(ids[positions] == plain, means[positions], 0.0)

@@ -8,8 +8,18 @@ from typing import Any, Self
 
 import numpy as np
 
+from sfumato.core.deprecation import renamed_method
 from sfumato.core.hashing import hash_column
-from sfumato.core.ids import NO_ID, id_arrays, id_layout, ids_from, ids_of, kind_of, places, unique
+from sfumato.core.ids import (
+    NO_ID,
+    id_arrays,
+    id_layout,
+    ids_from,
+    ids_of,
+    kind_of,
+    positions,
+    unique,
+)
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
 
@@ -61,9 +71,11 @@ class Catalogue:
         """Bytes of the catalogue in a file."""
         return sum(int(array.nbytes) for array in self.arrays().values())
 
-    def places(self, items: Ids) -> np.ndarray:
+    def positions(self, items: Ids) -> np.ndarray:
         """Where each item stands in the catalogue, -1 for one that is not in it."""
-        return places(ids_of(items, "items"), self.ids)
+        return positions(ids_of(items, "items"), self.ids)
+
+    places = renamed_method("places", "positions")
 
     def take(self, positions: np.ndarray) -> np.ndarray:
         """The ids at these places; where the place is -1, the id of no item: -1 or None."""
@@ -97,7 +109,7 @@ class SortedCatalogue(Catalogue):
     array([ 1, -1])
     """
 
-    def places(self, items: Any) -> np.ndarray:
+    def positions(self, items: Any) -> np.ndarray:
         """Where each id stands, -1 for one that is not there."""
         ids = ids_of(items, "items")
         if not ids.size or kind_of(ids) != self.kind:

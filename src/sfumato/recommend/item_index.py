@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from sfumato.core.ids import places
+from sfumato.core.ids import positions
 from sfumato.core.tables import described
 from sfumato.core.typing import Ids
-from sfumato.core.validation import one_of, optional, whole
+from sfumato.core.validation import integer, one_of, optional
 from sfumato.data.interactions import Interactions
 from sfumato.errors import StaleIndexError
 from sfumato.kernels.retrieve import rerank
@@ -79,7 +79,7 @@ class CodeSearch:
         seen: ExcludedItems | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """As `Shelf.best`, of long items and each row's short-list, longer by what was seen."""
-        places = np.full((len(queries), n), -1, np.int64)
+        positions = np.full((len(queries), n), -1, np.int64)
         scores = np.full((len(queries), n), -np.inf, np.float32)
         starts, unwanted = _by_row(seen, len(queries))
         lengths = np.minimum(max(self._shortlist, n) + np.diff(starts), max(len(self._codes), 1))
@@ -90,35 +90,37 @@ class CodeSearch:
             # A batch is scanned for its longest list; each row has its own.
             found[np.arange(found.shape[1]) >= lengths[part, None]] = -1
             begins, rows = _left(found, starts[part.start : part.stop + 1], unwanted)
-            rerank.products(self._vectors, queries[part], begins, rows, places[part], scores[part])
-        return _merged((places, scores), self._long.best(queries, n, allowed, seen))
+            rerank.products(
+                self._vectors, queries[part], begins, rows, positions[part], scores[part]
+            )
+        return _merged((positions, scores), self._long.best(queries, n, allowed, seen))
 
 
 class _Long:
     """The items at some places of a catalogue, all scored."""
 
-    def __init__(self, places: np.ndarray, items: np.ndarray) -> None:
-        self._places, self._shelf = places, Shelf.of(items[places])
+    def __init__(self, positions: np.ndarray, items: np.ndarray) -> None:
+        self._positions, self._shelf = positions, Shelf.of(items[positions])
 
     @property
     def nbytes(self) -> int:
-        return self._shelf.panels.nbytes + self._places.nbytes
+        return self._shelf.panels.nbytes + self._positions.nbytes
 
     def best(
         self, queries: np.ndarray, n: int, allowed: np.ndarray | None, seen: ExcludedItems | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """As `Shelf.best`, of these items, by their places in the catalogue."""
-        size = min(n, self._places.size)
+        size = min(n, self._positions.size)
         if not size:
             return np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32)
-        mask = None if allowed is None else allowed[self._places]
+        mask = None if allowed is None else allowed[self._positions]
         found, scores = self._shelf.best(queries, size, mask, self._seen(seen))
-        return np.where(found >= 0, self._places[found], -1), scores
+        return np.where(found >= 0, self._positions[found], -1), scores
 
     def _seen(self, seen: ExcludedItems | None) -> ExcludedItems | None:
         if seen is None:
             return None
-        at = places(seen.places, self._places)
+        at = positions(seen.positions, self._positions)
         before = np.concatenate(([0], np.cumsum(at >= 0)))
         return ExcludedItems(before[seen.starts], at[at >= 0], seen.rows)
 
@@ -128,11 +130,11 @@ def _merged(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The best of two lists of places and scores a row, as long as the first; ties by place."""
     width = one[0].shape[1]
-    places, scores = (np.concatenate(each, axis=1) for each in zip(one, other, strict=True))
-    order = np.argsort(places, axis=1, kind="stable")
+    positions, scores = (np.concatenate(each, axis=1) for each in zip(one, other, strict=True))
+    order = np.argsort(positions, axis=1, kind="stable")
     ranked = np.argsort(-np.take_along_axis(scores, order, axis=1), axis=1, kind="stable")
     best = np.take_along_axis(order, ranked[:, :width], axis=1)
-    return np.take_along_axis(places, best, axis=1), np.take_along_axis(scores, best, axis=1)
+    return np.take_along_axis(positions, best, axis=1), np.take_along_axis(scores, best, axis=1)
 
 
 class Tables:
@@ -167,16 +169,16 @@ class Tables:
         seen: ExcludedItems | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """As `Shelf.best`, of the items in the buckets of each row."""
-        places = np.empty((len(queries), n), np.int64)
+        positions = np.empty((len(queries), n), np.int64)
         scores = np.empty((len(queries), n), np.float32)
         starts, unwanted = _by_row(seen, len(queries))
         for part in _batches(np.full(len(queries), n)):
             low, high = starts[part.start], starts[part.stop]
             without = starts[part.start : part.stop + 1] - low, unwanted[low:high]
-            places[part], scores[part] = self._tables.search(
+            positions[part], scores[part] = self._tables.search(
                 queries[part], n, filter=allowed, without=without
             )
-        return places, scores
+        return positions, scores
 
 
 def _by_row(seen: ExcludedItems | None, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -187,7 +189,7 @@ def _by_row(seen: ExcludedItems | None, count: int) -> tuple[np.ndarray, np.ndar
     sizes = np.where(seen.rows >= 0, np.diff(seen.starts)[known], 0)
     starts = np.concatenate(([0], np.cumsum(sizes)))
     at = np.repeat(seen.starts[known] - starts[:-1], sizes) + np.arange(starts[-1])
-    return starts, seen.places[at]
+    return starts, seen.positions[at]
 
 
 def _batches(lengths: np.ndarray) -> list[slice]:
@@ -214,10 +216,10 @@ def _left(
 OWNER = "ItemIndex"
 LIMITS: dict[str, Any] = {
     "kind": one_of(("codes", "bands")),
-    "bits": optional(whole(1, 4096)),
-    "shortlist": whole(1),
-    "bands": whole(1, 4096),
-    "probes": whole(1, 4096),
+    "bits": optional(integer(1, 4096)),
+    "shortlist": integer(1),
+    "bands": integer(1, 4096),
+    "probes": integer(1, 4096),
     "seed": SEED,
 }
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sfumato.core.arrays import top_n
-from sfumato.core.ids import ids_of, is_one, kind_of, places
+from sfumato.core.ids import ids_of, is_one, kind_of, positions
 from sfumato.data.interactions import Interactions
 from sfumato.kernels import top_k as top
 from sfumato.kernels.lanes import aligned
@@ -37,7 +37,7 @@ class ExcludedItems(NamedTuple):
     """Items to leave out: of user u those at places[starts[r] : starts[r + 1]], r = rows[u]."""
 
     starts: np.ndarray
-    places: np.ndarray
+    positions: np.ndarray
     rows: np.ndarray
 
 
@@ -126,7 +126,7 @@ def _bars(barred: np.ndarray, seen: ExcludedItems, rows: slice, count: int) -> n
     """The bits of a batch: those of all, and those of what each user has seen."""
     # The kernel reads a row for each query, the filling of the last four included.
     bars = np.repeat(barred, -(-count // top.ABREAST) * top.ABREAST, axis=0)
-    top.bar(seen.starts, seen.places, seen.rows[rows], bars)
+    top.bar(seen.starts, seen.positions, seen.rows[rows], bars)
     return bars
 
 
@@ -144,13 +144,13 @@ def seen_by(
     coded = exclude.coded()
     _check_alike(owner, "users", coded.user_ids, kind_of(users))
     _check_alike(owner, "items", coded.item_ids, catalogue.kind)
-    rows = places(users, coded.user_ids)
-    return ExcludedItems(*_grouped(coded, rows, places(coded.item_ids, catalogue.ids)), rows)
+    rows = positions(users, coded.user_ids)
+    return ExcludedItems(*_grouped(coded, rows, positions(coded.item_ids, catalogue.ids)), rows)
 
 
 def listed(items: np.ndarray, catalogue: Catalogue) -> ExcludedItems:
     """What one user has seen: these items."""
-    shelved = catalogue.places(items)
+    shelved = catalogue.positions(items)
     shelved = shelved[shelved >= 0]
     return ExcludedItems(np.array([0, shelved.size]), shelved, np.zeros(1, np.int64))
 
@@ -232,24 +232,24 @@ def barred(
         counts = np.where(rows >= 0, seen.starts[np.maximum(rows, 0) + 1] - starts, 0)
         # Places from each start on: numbers in a row, less where the row's own begin.
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        places = seen.places[np.repeat(starts, counts) + within]
-        scores[np.repeat(np.arange(rows.size), counts), places] = -np.inf
+        positions = seen.positions[np.repeat(starts, counts) + within]
+        scores[np.repeat(np.arange(rows.size), counts), positions] = -np.inf
     return scores
 
 
 def best(scores: np.ndarray, n: int, least: float | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Places and scores of the n largest of each row, not below the least; -1 and -inf for none."""
-    places, found = top_n(scores, n)
+    positions, found = top_n(scores, n)
     if least is not None:
-        places[found < least], found[found < least] = -1, -np.inf
-    return places, found
+        positions[found < least], found[found < least] = -1, -np.inf
+    return positions, found
 
 
 def listing(
-    ids: Catalogue, places: np.ndarray, scores: np.ndarray, one: bool
+    ids: Catalogue, positions: np.ndarray, scores: np.ndarray, one: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Ids and scores; those of one single id are cut to what there is."""
     if one:
-        left = places[0] >= 0
-        return ids.take(places[0][left]), scores[0][left]
-    return ids.take(places), scores
+        left = positions[0] >= 0
+        return ids.take(positions[0][left]), scores[0][left]
+    return ids.take(positions), scores

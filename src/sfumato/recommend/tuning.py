@@ -19,7 +19,7 @@ import numpy as np
 
 from sfumato.core.tables import Table, described
 from sfumato.core.typing import Ids
-from sfumato.core.validation import flag, positive, whole
+from sfumato.core.validation import flag, integer, positive
 
 __all__ = ["GRIDS", "Trial", "TrialLog", "Tuned", "search_header", "tune"]
 
@@ -133,7 +133,7 @@ GRIDS: dict[str, tuple[float, ...]] = {
     "regularization": (0.003, 0.01, 0.03, 0.1, 0.3),
 }
 ENORMOUS = 1000.0  # an error of so many times the range of the ratings is no longer a model's
-FINE = whole(0, 100)
+FINE = integer(0, 100)
 
 
 @dataclass(frozen=True)

@@ -26,14 +26,14 @@ from sfumato.core.file_format import (
     unreadable_version,
     written_whole,
 )
-from sfumato.core.validation import whole
+from sfumato.core.validation import integer
 from sfumato.errors import IndexFormatError
 from sfumato.kernels.lanes import aligned
 
 __all__ = ["IndexFormatError", "Source", "expect", "opened", "read_header", "write"]
 
 MAGIC, FORMAT, HEADER_LIMIT, EDGE, START = b"SFIX", 1, 1 << 20, 64, 24
-LENGTH, LARGEST, MOST_AXES = whole(0, 2**48), 2**48, 8
+LENGTH, LARGEST, MOST_AXES = integer(0, 2**48), 2**48, 8
 SHORT = "the file is cut off or damaged: {}."
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview
 
@@ -90,13 +90,13 @@ def opened(path: Source, *, check: bool = True) -> tuple[dict[str, Any], dict[st
     view = _mapped(path)
     header, text_end = _header(view)
     try:
-        places = list(_places(header.pop("arrays"), text_end))
+        positions = list(_positions(header.pop("arrays"), text_end))
     except (ValueError, TypeError, KeyError, OverflowError):
         raise IndexFormatError(SHORT.format("its list of arrays is wrong")) from None
-    if view.size != (places[-1].end if places else text_end):
+    if view.size != (positions[-1].end if positions else text_end):
         raise IndexFormatError(SHORT.format("its length does not match its header"))
     last = text_end
-    for place in places:
+    for place in positions:
         if view[last : place.start].any():
             raise IndexFormatError(SHORT.format("bytes between arrays are not zero"))
         if check and checksum(view[place.start : place.end].data).hex() != place.sum:
@@ -104,7 +104,7 @@ def opened(path: Source, *, check: bool = True) -> tuple[dict[str, Any], dict[st
         last = place.end
     return header, {
         place.name: view[place.start : place.end].view(place.dtype).reshape(place.shape)
-        for place in places
+        for place in positions
     }
 
 
@@ -161,7 +161,7 @@ def _header(view: np.ndarray) -> tuple[dict[str, Any], int]:
         raise IndexFormatError(SHORT.format("its header is no JSON object")) from None
 
 
-def _places(listed: Any, at: int) -> Iterator[_Listed]:
+def _positions(listed: Any, at: int) -> Iterator[_Listed]:
     """Where each array stands; ValueError for what is no array of plain numbers."""
     for name, dtype, shape, total in listed:
         cells = np.dtype(dtype) if NUMBERS.fullmatch(dtype) else None

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sfumato.core.file_format import damaged
-from sfumato.core.validation import positive, whole
+from sfumato.core.validation import integer, positive
 from sfumato.kernels.retrieve.hamming_scan import BLOCK
 from sfumato.retrieve import file_format
 from sfumato.retrieve import file_format as files
@@ -34,7 +34,7 @@ __all__ = [
 
 T = TypeVar("T")
 KIND, VERSION = "BinaryIndex", 2
-COUNT = whole(0, 2**47)
+COUNT = integer(0, 2**47)
 
 
 def save(
@@ -126,7 +126,7 @@ def _held(count: int, arrays: dict[str, np.ndarray], fitted: Fitted, given: dict
 
 
 LSH_KIND, LSH_VERSION = "LshIndex", 1
-LSH_COUNT, DIMENSION = whole(0, 2**31 - 1), whole(1, 2**24)
+LSH_COUNT, DIMENSION = integer(0, 2**31 - 1), integer(1, 2**24)
 Index = TypeVar("Index")
 
 

@@ -28,11 +28,11 @@ from sfumato.core.arrays import WEIGHT
 from sfumato.core.file_format import Packed
 from sfumato.core.hashing import KeyColumn
 from sfumato.core.storage import TOTAL, Cells, Stored, load
-from sfumato.core.validation import whole
+from sfumato.core.validation import integer
 from sfumato.errors import ParameterError
 from sfumato.kernels.lanes import aligned
 from sfumato.privacy.parameters import Privacy
-from sfumato.privacy.release import Release, ReleaseOptions, ReleasePlan, ReleaseTerms
+from sfumato.privacy.release import CalibratedRelease, Release, ReleaseOptions, ReleaseRequest
 
 __all__ = [
     "EXACT",
@@ -52,7 +52,7 @@ __all__ = [
     "rounding",
 ]
 
-SEED = whole(0, 2**64 - 1)
+SEED = integer(0, 2**64 - 1)
 JOINS = {"add": np.add, "or": np.bitwise_or, "max": np.maximum, "min": np.minimum}
 
 
@@ -304,11 +304,11 @@ class WeighedRelease(Generic[R]):
         **options: Unpack[ReleaseOptions],
     ) -> R:
         """A private copy with noise on every cell: what that guarantees, the subclass says."""
-        return self._released(self._release_plan, epsilon, delta, weight, noise, options)
+        return self._released(self._calibrated_release, epsilon, delta, weight, noise, options)
 
     def _released(
         self,
-        plan: Callable[[ReleaseTerms, int, str | None], ReleasePlan[R]],
+        plan: Callable[[ReleaseRequest, int, str | None], CalibratedRelease[R]],
         epsilon: float | Privacy | None,
         delta: float,
         weight: int,
@@ -319,20 +319,22 @@ class WeighedRelease(Generic[R]):
         owner = type(self).__name__
         self._check_releasable()
         weight = bounded_weight(owner, weight, self.heaviest)
-        terms = ReleaseTerms.of(owner, epsilon, delta, options)
-        return plan(terms, weight, noise).publish(terms)
+        request = ReleaseRequest.of(owner, epsilon, delta, options)
+        return plan(request, weight, noise).publish(request)
 
     def _check_releasable(self) -> None:
         """Raise ValueError, with the reason, where there is no proof for this sketch's cells."""
 
-    def _release_plan(self, terms: ReleaseTerms, weight: int, noise: str | None) -> ReleasePlan[R]:
+    def _calibrated_release(
+        self, request: ReleaseRequest, weight: int, noise: str | None
+    ) -> CalibratedRelease[R]:
         """What is released under these terms where no event weighs more than `weight`."""
         raise NotImplementedError
 
 
 def _documented(kind: type[WeighedRelease[Any]]) -> Any:
     """`release` with the docstring and the type of what it returns of this kind's plan."""
-    shared, plan = WeighedRelease.release, kind._release_plan
+    shared, plan = WeighedRelease.release, kind._calibrated_release
     own = FunctionType(
         shared.__code__, shared.__globals__, "release", shared.__defaults__, shared.__closure__
     )

@@ -13,18 +13,18 @@ import numpy as np
 from sfumato.core.hashing import KeyColumn
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Column
-from sfumato.core.validation import fraction, one_of, whole
+from sfumato.core.validation import fraction, integer, one_of
 from sfumato.kernels.sketch import bloom
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.parameters import Privacy
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import ReleaseOptions, ReleasePlan, ReleaseTerms
+from sfumato.privacy.release import CalibratedRelease, ReleaseOptions, ReleaseRequest
 from sfumato.sketch.base import SEED, KeyedSketch
 from sfumato.sketch.response_release import Answered, bits_answered, limits
 
 __all__ = ["BITS", "HASHES", "LAYOUT", "LINE", "BloomFilter", "ReleasedBloomFilter", "best_size"]
 
-BITS, HASHES, LAYOUT = whole(8, 2**32), whole(1, 64), one_of(("plain", "blocked"))
+BITS, HASHES, LAYOUT = integer(8, 2**32), integer(1, 64), one_of(("plain", "blocked"))
 LINE = 512  # bits of a cache line, the blocked layout's unit
 FEW = 4096  # bits up to which all numbers of flips are gone through
 
@@ -97,7 +97,9 @@ class ReleasedBloomFilter(Answered):
 
         The share of ones is nearly normal, with the variance of the flips and of the collisions.
         """
-        low, high = limits(self._law, self._ones() / self.bits, confidence, type(self).__name__)
+        low, high = limits(
+            self._distribution, self._ones() / self.bits, confidence, type(self).__name__
+        )
         here = self.estimate_size()
         return max(high - here, here - low)
 
@@ -137,7 +139,7 @@ class ReleasedBloomFilter(Answered):
         met = -math.expm1(self.hashes * math.log1p(-count / self._unit))
         return math.log1p(-met * self._unit / self.bits)
 
-    def _law(self, n: float) -> tuple[float, float]:
+    def _distribution(self, n: float) -> tuple[float, float]:
         """Mean and deviation of the share of ones after n keys."""
         unit, bits, p = self._unit, self.bits, self._flip
         empty, same = math.exp(n * self._log_empty(1)), math.exp(n * self._log_empty(2))
@@ -249,7 +251,7 @@ class BloomFilter(KeyedSketch):
         cls, n: int, false_positive_rate: float, *, seed: int = 0, layout: str = "plain"
     ) -> Self:
         """The smallest filter that after n different keys finds others at most at this rate."""
-        n = whole(1, 2**32).check("BloomFilter", "n", n)
+        n = integer(1, 2**32).check("BloomFilter", "n", n)
         rate = fraction.check("BloomFilter", "false_positive_rate", false_positive_rate)
         bits, hashes = best_size(n, rate, LAYOUT.check("BloomFilter", "layout", layout))
         return cls(bits, hashes, seed=seed, layout=layout)
@@ -291,7 +293,7 @@ class BloomFilter(KeyedSketch):
 
     def false_positive_rate(self, n: int) -> float:
         """The chance of a false yes after n different keys."""
-        n = whole(0).check("BloomFilter", "n", n)
+        n = integer(0).check("BloomFilter", "n", n)
         unit = 1 if self.layout == "plain" else LINE
         return _rate(n, self.bits // unit, self.hashes, unit)
 
@@ -325,16 +327,16 @@ class BloomFilter(KeyedSketch):
         >>> round(float(seen.release(epsilon=2).flip_probability), 4)
         0.2689
         """
-        terms = ReleaseTerms.of("BloomFilter", epsilon, delta, options)
-        answer = bits_answered(terms, min(self.hashes * terms.events, self.bits))
+        request = ReleaseRequest.of("BloomFilter", epsilon, delta, options)
+        answer = bits_answered(request, min(self.hashes * request.events, self.bits))
         p = answer.flip_probability
         how = f"every bit flipped with probability {float(p):.6g}, {answer.cells} bits a unit"
 
         def flipped(source: Source) -> dict[str, np.ndarray]:
             return {"_words": self._words ^ noise.flips(p, self.bits, source=source)}
 
-        plan = ReleasePlan(ReleasedBloomFilter, self.parameters, answer.loss(), how, flipped)
-        return plan.publish(terms)
+        plan = CalibratedRelease(ReleasedBloomFilter, self.parameters, answer.loss(), how, flipped)
+        return plan.publish(request)
 
     def _ones(self) -> int:
         return int(np.bitwise_count(self._words).sum())
@@ -399,7 +401,7 @@ def _exact_rate(n: int, bits: int, hashes: int) -> float:
     """The chance that k more throws into `bits` bins, after kn throws, all meet full ones.
 
     Over the number d of different bins they meet, and by inclusion and exclusion over those of them
-    that are empty; in whole numbers, since the terms cancel.
+    that are empty; in integers, since the terms cancel.
     """
     throws, split = hashes * n, [0, 1]  # ways to split the throws so far into d groups
     for _ in range(hashes - 1):

@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.core.hashing import KeyColumn
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Column
-from sfumato.core.validation import fraction, whole
+from sfumato.core.validation import fraction, integer
 from sfumato.kernels.sketch import bloom
 from sfumato.sketch.base import SEED, KeyedSketch, Merging, refused
 from sfumato.sketch.bloom import BloomFilter, best_size
@@ -36,8 +36,8 @@ class CountingBloomFilter(KeyedSketch):
     Fan, Cao, Almeida and Broder 2000; thesis 2.3.2.2.
     """
 
-    cells: Annotated[int, whole(8, 2**32)]
-    hashes: Annotated[int, whole(1, 64)]
+    cells: Annotated[int, integer(8, 2**32)]
+    hashes: Annotated[int, integer(1, 64)]
     seed: Annotated[int, SEED]
     keys: str
     _counts: np.ndarray
@@ -142,7 +142,7 @@ class ScalableBloomFilter(KeyedSketch):
     Almeida, Baquero, Preguica and Hutchison 2007.
     """
 
-    capacity: Annotated[int, whole(8, 2**24)]
+    capacity: Annotated[int, integer(8, 2**24)]
     false_positive_rate: Annotated[float, fraction]
     seed: Annotated[int, SEED]
     layers: int
@@ -242,7 +242,7 @@ class ScalableBloomFilter(KeyedSketch):
         return [_sized(*self._first, layer) for layer in range(self.layers)]
 
     def _layout(self) -> dict[str, Cells]:
-        whole(1, MOST_LAYERS).check("ScalableBloomFilter", "layers", self.layers)
+        integer(1, MOST_LAYERS).check("ScalableBloomFilter", "layers", self.layers)
         if self._geometry()[-1][0] > MOST_BITS:
             raise ValueError("ScalableBloomFilter: its last layer has more than 2**32 bits.")
         return {

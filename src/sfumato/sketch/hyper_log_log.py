@@ -12,19 +12,19 @@ import numpy as np
 
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Column
-from sfumato.core.validation import fraction, whole
+from sfumato.core.validation import fraction, integer
 from sfumato.kernels.sketch import counters as distinct
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.parameters import Privacy
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import ReleaseOptions, ReleasePlan, ReleaseTerms
+from sfumato.privacy.release import CalibratedRelease, ReleaseOptions, ReleaseRequest
 from sfumato.sketch.base import SEED, KeyedSketch
 from sfumato.sketch.response_release import Answered, bits_answered
 
 __all__ = ["LARGEST_COUNT", "PRECISION", "HyperLogLog", "ReleasedHyperLogLog", "levels"]
 
-PRECISION = whole(4, 18)
-LARGEST_COUNT = whole(1, 2**62)
+PRECISION = integer(4, 18)
+LARGEST_COUNT = integer(1, 2**62)
 # Shares of level 1 for one of every other level: it alone tells small counts, with no lower level
 # to help it. Of 1, 4, 5, 7, 9 and 13, seven keep the worst relative error over counts from a
 # quarter of the registers to the largest the least, or within 2 %, at epsilon 0.5 to 4.
@@ -234,10 +234,10 @@ class HyperLogLog(KeyedSketch):
         >>> HyperLogLog(10).update(range(99)).release(epsilon=1, largest=1000).statement.delta
         0.0
         """
-        terms = ReleaseTerms.of("HyperLogLog", epsilon, delta, options)
+        request = ReleaseRequest.of("HyperLogLog", epsilon, delta, options)
         largest = LARGEST_COUNT.check("HyperLogLog", "largest", largest)
         size = 2**self.precision
-        answer = bits_answered(terms, min(terms.events, size))
+        answer = bits_answered(request, min(request.events, size))
         p = answer.flip_probability
         how = f"one bit a register, flipped with probability {float(p):.6g}"
 
@@ -248,8 +248,8 @@ class HyperLogLog(KeyedSketch):
             return {"_words": words ^ noise.flips(p, size, source=source)}
 
         parameters = {**self.parameters, "largest": largest}
-        plan = ReleasePlan(ReleasedHyperLogLog, parameters, answer.loss(), how, flipped)
-        return plan.publish(terms)
+        plan = CalibratedRelease(ReleasedHyperLogLog, parameters, answer.loss(), how, flipped)
+        return plan.publish(request)
 
     def _layout(self) -> dict[str, Cells]:
         return {"_registers": Cells(np.uint8, (2**self.precision,), "max")}

@@ -6,18 +6,18 @@ from fractions import Fraction
 from functools import cached_property
 from statistics import NormalDist
 
-from sfumato.core.validation import fraction, whole
+from sfumato.core.validation import fraction, integer
 from sfumato.privacy.accounting.losses import Flips, Loss
 from sfumato.privacy.mechanisms.randomized_response import GRID, BinaryResponse, KaryResponse
-from sfumato.privacy.release import Release, ReleaseTerms
+from sfumato.privacy.release import Release, ReleaseRequest
 from sfumato.privacy.statement import PrivacyStatement
 
 __all__ = ["Answered", "answers_of", "bits_answered", "chance_of", "limits", "symbols_answered"]
 
 LARGEST = 2.0**64  # no set has more keys
-CELLS = whole(1, 2**31)  # that a response answers for at most
+CELLS = integer(1, 2**31)  # that a response answers for at most
 
-Law = Callable[[float], tuple[float, float]]
+Distribution = Callable[[float], tuple[float, float]]
 
 
 class Answered(Release):
@@ -37,27 +37,28 @@ class Answered(Release):
         super()._seal(statement)
 
 
-def bits_answered(terms: ReleaseTerms, cells: int) -> BinaryResponse:
+def bits_answered(request: ReleaseRequest, cells: int) -> BinaryResponse:
     """What answers for a unit that changes so many bits, at most."""
-    _check_tells(terms, 2, cells)
-    return BinaryResponse(terms.epsilon, cells=cells, relation=terms.relation)
+    _check_tells(request, 2, cells)
+    return BinaryResponse(request.epsilon, cells=cells, relation=request.relation)
 
 
-def symbols_answered(terms: ReleaseTerms, symbols: int, cells: int) -> KaryResponse:
+def symbols_answered(request: ReleaseRequest, symbols: int, cells: int) -> KaryResponse:
     """What answers for a unit that changes so many symbols, at most."""
-    _check_tells(terms, symbols, cells)
-    return KaryResponse(symbols, terms.epsilon, cells=cells, relation=terms.relation)
+    _check_tells(request, symbols, cells)
+    return KaryResponse(symbols, request.epsilon, cells=cells, relation=request.relation)
 
 
-def _check_tells(terms: ReleaseTerms, symbols: int, cells: int) -> None:
+def _check_tells(request: ReleaseRequest, symbols: int, cells: int) -> None:
     """Raise where even the faintest answer, one step of the chances, costs more than epsilon."""
-    CELLS.check(terms.owner, "contributions, as answers about one unit,", cells)
+    CELLS.check(request.owner, "contributions, as answers about one unit,", cells)
     wrong = (GRID - 1) // symbols
     faintest = Flips(Fraction(wrong, GRID - (symbols - 2) * wrong), cells).epsilon
-    if faintest > terms.epsilon:
+    if faintest > request.epsilon:
         raise ValueError(
-            f"{terms.owner}: epsilon must be at least {faintest:.3g} for {cells} answers about one "
-            f"unit, or nothing is told, not {terms.epsilon!r}; raise it, or lower contributions."
+            f"{request.owner}: epsilon must be at least {faintest:.3g} for {cells} answers about "
+            f"one unit, or nothing is told, not {request.epsilon!r}; raise it, or lower "
+            "contributions."
         )
 
 
@@ -67,7 +68,9 @@ def chance_of(loss: Flips, symbols: int) -> Fraction:
     return odds / (1 + (symbols - 1) * odds)
 
 
-def limits(law: Law, observed: float, confidence: float, owner: str) -> tuple[float, float]:
+def limits(
+    distribution: Distribution, observed: float, confidence: float, owner: str
+) -> tuple[float, float]:
     """The least and most n that go with an observation that is nearly normal.
 
     law(n): its mean, which grows with n, and its standard deviation.
@@ -77,7 +80,7 @@ def limits(law: Law, observed: float, confidence: float, owner: str) -> tuple[fl
 
     def above(side: float) -> Callable[[float], bool]:
         def holds(n: float) -> bool:
-            mean, deviation = law(n)
+            mean, deviation = distribution(n)
             return mean + side * reach * deviation >= observed
 
         return holds

@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato.core.tables import described
 from sfumato.core.typing import Column
-from sfumato.core.validation import optional, whole
+from sfumato.core.validation import integer, optional
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.random_source import InsecureSeededSource, Source, SystemSource
 from sfumato.privacy.statement import INSECURE, PrivacyStatement
@@ -20,7 +20,7 @@ from sfumato.telemetry.values import Values
 __all__ = ["ReportEncoder"]
 
 SHORTEST = 16  # bytes of a secret
-SEED = optional(whole(0, 2**64 - 1))
+SEED = optional(integer(0, 2**64 - 1))
 
 
 class ReportEncoder:

@@ -14,7 +14,7 @@ from typing import Any
 from scipy import stats
 
 from sfumato.core.tables import Table, described
-from sfumato.core.validation import flag, fraction, positive, whole
+from sfumato.core.validation import flag, fraction, integer, positive
 from sfumato.telemetry.reports.reports import ID_BYTES
 from sfumato.telemetry.schemes.base import Scheme
 from sfumato.telemetry.schemes.hadamard_response import HadamardResponse
@@ -231,9 +231,9 @@ class Plan(Table):
 _COLUMNS = [each.name for each in fields(PlanRow) if each.name != "scheme"]
 
 LIMITS: dict[str, Any] = {
-    "n_reports": whole(1, 2**53),
+    "n_reports": integer(1, 2**53),
     "epsilon": positive,
-    "dictionary_size": whole(2, 2**26),
+    "dictionary_size": integer(2, 2**26),
     "known": flag,
     "longitudinal": flag,
     "level": fraction,

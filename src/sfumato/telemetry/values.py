@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 NO_VALUE = b""  # what a client reports that has no value, or one that cannot be reported
-SAFE = 2**53  # below which a float is a whole number for sure, as in a browser
+SAFE = 2**53  # below which a float is an integer for sure, as in a browser
 INTEGERS = range(-(2**63), 2**64)  # that are reported by their digits
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
@@ -75,16 +75,16 @@ def value_column(column: Any, *, name: str = "values") -> Values:
     keys = KeyColumn(column, name=name, strict=True)
     if keys.kind == "integers":
         whole = np.concatenate([_plain(piece.values) for piece in keys.pieces])
-        places, known = coded_integers(_wide(whole))
-        return _held(pa.array(known).cast(pa.large_string()).cast(pa.large_binary()), places)
+        positions, known = coded_integers(_wide(whole))
+        return _held(pa.array(known).cast(pa.large_string()).cast(pa.large_binary()), positions)
     pieces = [_encoded(piece.values) for piece in keys.pieces]
     if len(pieces) == 1:
         return _held(*pieces[0])
     texts = pa.concat_arrays([text for text, _ in pieces] or [pa.array([], pa.large_binary())])
     again = texts.dictionary_encode()
-    places, codes, begin = np.asarray(again.indices), [np.empty(0, np.int64)], 0
+    positions, codes, begin = np.asarray(again.indices), [np.empty(0, np.int64)], 0
     for text, own in pieces:
-        codes.append(places[begin : begin + len(text)][own])
+        codes.append(positions[begin : begin + len(text)][own])
         begin += len(text)
     return _held(again.dictionary, np.concatenate(codes))
 
@@ -206,7 +206,7 @@ def _plain(values: Any) -> np.ndarray:
 
 
 def _wide(values: np.ndarray) -> np.ndarray:
-    """Whole numbers as 64-bit ones, of a sign if all fit: both kinds together would be floats."""
+    """Integers as 64-bit ones, of a sign if all fit: both kinds together would be floats."""
     if values.dtype == np.uint64 and values.size and values.max() >= 2**63:
         return values
     return values.astype(np.int64)
@@ -238,6 +238,8 @@ def _bytes(texts: pa.Array) -> pa.Array:
 
 def _held(texts: pa.Array, codes: np.ndarray) -> Values:
     _, offsets, data = texts.buffers()
-    places = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1].copy()
+    positions = np.frombuffer(offsets, np.int64)[
+        texts.offset : texts.offset + len(texts) + 1
+    ].copy()
     bytes_ = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
-    return Values(bytes_, places, codes.astype(np.int64))
+    return Values(bytes_, positions, codes.astype(np.int64))

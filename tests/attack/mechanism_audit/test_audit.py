@@ -80,7 +80,7 @@ def coarse_grain(value, trials, source):
 
 
 def uniform(trials, source):
-    """Whole numbers that are all alike: no column made with its own one tells anything."""
+    """Integers that are all alike: no column made with its own one tells anything."""
     words = np.empty(trials, np.uint64)
     source.fill(words)
     return words.view(np.int64)
@@ -219,7 +219,7 @@ def test_an_audit_reads_as_a_sentence_and_as_json():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"trials": 15}, "audit: trials must be a whole number from 16 up, not 15"),
+        ({"trials": 15}, "audit: trials must be an integer from 16 up, not 15"),
         ({"confidence": 1}, "audit: confidence"),
         ({"claimed": None}, "audit: claimed must be given for a mechanism without a loss"),
         ({"claimed": -1}, "audit: epsilon must be a finite number above 0, not -1"),

@@ -80,8 +80,8 @@ def test_no_bound_passes_the_ceiling_and_abstaining_costs_only_through_delta():
 @pytest.mark.parametrize(
     ("counts", "named"),
     [
-        ((1, 1, 0), "canaries must be a whole number from 1 up, not 0"),
-        ((1, 6, 5), "guesses must be a whole number from 1 to 5, not 6"),
+        ((1, 1, 0), "canaries must be an integer from 1 up, not 0"),
+        ((1, 6, 5), "guesses must be an integer from 1 to 5, not 6"),
         ((2.5, 5, 5), "correct"),
         ((1, 5, 5, 1.0), "delta"),
         ((1, 5, 5, 0, 1.0), "confidence"),

@@ -224,7 +224,7 @@ def test_an_audit_looks_at_the_epsilon_it_chose(world):
     [
         ({"known": 0}, "audit_profiles: known must be a number between 0 and 1"),
         ({"known": 1}, "audit_profiles: known"),
-        ({"sample": 1}, "audit_profiles: sample must be a whole number from 2"),
+        ({"sample": 1}, "audit_profiles: sample must be an integer from 2"),
         ({"n": 0}, "audit_profiles: n must be"),
         ({"random_state": -1}, "audit_profiles: random_state"),
         ({"epsilons": [1, 0]}, "audit_profiles: epsilons must be a finite number above 0, not 0"),

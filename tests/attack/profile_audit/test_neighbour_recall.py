@@ -127,7 +127,7 @@ def test_users_in_blocks_count_the_same_and_the_table_is_prepared_once(monkeypat
 
 @pytest.mark.parametrize("k", [0, 2, "many"])
 def test_impossible_questions_are_refused(k):
-    with pytest.raises(ValueError, match="neighbour_recall: n must be a whole number from 1 to 1"):
+    with pytest.raises(ValueError, match="neighbour_recall: n must be an integer from 1 to 1"):
         neighbour_recall(answering([0, 1], [[1], [0]]), sets("ab", "a"), k)
     with pytest.raises(ValueError, match="neighbour_recall: metric must be one of"):
         neighbour_recall(answering([0, 1], [[1], [0]]), sets("ab", "a"), 1, "length")

@@ -24,7 +24,7 @@ from sfumato.privacy import Ledger
 from sfumato.privacy.accounting.calibration import epsilon_of
 from sfumato.privacy.noise.distribution import LAWS
 from sfumato.privacy.random_source import InsecureSeededSource
-from sfumato.privacy.release import ReleaseTerms
+from sfumato.privacy.release import ReleaseRequest
 from sfumato.sketch import CountMin, SketchFormatError
 from sfumato.sketch import load as sketch_load
 from support.observable import repacked
@@ -36,7 +36,7 @@ PRIVATE = dict(epsilon=1.0, bounds=(-4, 5), classes=[0, 1])
 
 
 def terms(epsilon=0.7, delta=0.0, **options):
-    return ReleaseTerms.of("test", epsilon, delta, options)
+    return ReleaseRequest.of("test", epsilon, delta, options)
 
 
 def changed(cut, table, scorer, row, place, law):

@@ -150,7 +150,7 @@ def test_cells_divide_the_sensitivity_into_whole_changes():
 
 
 def test_stated_costs_are_not_below_the_exact_quotients():
-    # A float is a fraction: the exact quotient, in whole numbers, is never above it.
+    # A float is a fraction: the exact quotient, in integers, is never above it.
     up = 1 + Fraction(1, 2**52)
     for sensitivity, n in itertools.product(range(1, 8), range(1, 40)):
         exact = Fraction(11 * sensitivity, n)
@@ -227,7 +227,7 @@ def test_shapes_are_kept_and_the_value_is_not_touched(mechanism):
 
 
 def test_sentences_about_values_tell_no_value():
-    with pytest.raises(ValueError, match="value must be whole numbers") as told:
+    with pytest.raises(ValueError, match="value must be integers") as told:
         Laplace(1, 1).run([0.12345, 678])
     assert "12345" not in str(told.value)
     assert "678" not in str(told.value)

@@ -156,7 +156,7 @@ def test_a_drawn_head_of_all_coins_is_the_first_head_of_a_random_order():
 
 
 def test_noisy_max_needs_scores_as_fine_as_its_noise():
-    with pytest.raises(ValueError, match="whole numbers"):
+    with pytest.raises(ValueError, match="integers"):
         ReportNoisyMax(1, 1.0, candidates=2).run([0.5, 1.0])
     # Noise in steps of 2, for scores that one unit moves by 1, would lose twice what is told.
     a = mpmath.exp(-2)

@@ -81,7 +81,7 @@ def test_a_change_of_place_costs_at_most_what_is_said(scale, change):
     seen = np.abs(log_mass(0, scale) - log_mass(change, scale)).max()
     said = float(shift_cost(np.array(change), np.array(scale)))
     assert seen <= said * (1 + 1e-12)
-    assert seen >= 0.9 * said  # whole numbers do not reach the worst place exactly
+    assert seen >= 0.9 * said  # integers do not reach the worst place exactly
 
 
 @pytest.mark.parametrize("epsilon", [0.2, 1, 3])

@@ -21,7 +21,7 @@ from sfumato.privacy.noise.discrete import (
     flips,
 )
 from sfumato.privacy.noise.exact import reference
-from sfumato.privacy.noise.exact.laws import exp_bounds
+from sfumato.privacy.noise.exact.distributions import exp_bounds
 from sfumato.privacy.noise.tables import GaussianSampler, LaplaceSampler, _below_exp
 from sfumato.privacy.random_source import InsecureSeededSource, SystemSource, stated
 from support.scripted_randomness import Constant
@@ -273,7 +273,12 @@ def test_cells_that_cannot_take_noise_are_refused_untouched():
 
 
 @pytest.mark.parametrize(
-    "file", ["kernels/noise.py", "privacy/noise/exact/reference.py", "privacy/noise/exact/laws.py"]
+    "file",
+    [
+        "kernels/noise.py",
+        "privacy/noise/exact/reference.py",
+        "privacy/noise/exact/distributions.py",
+    ],
 )
 def test_no_float_occurs_in_sampling(file):
     tree = ast.parse((Path(sfumato.__file__).parent / file).read_text())

@@ -21,8 +21,8 @@ from sfumato.privacy.noise.discrete import (
     laplace_share,
 )
 from sfumato.privacy.noise.exact import reference
-from sfumato.privacy.noise.exact.laws import exp_bounds
-from sfumato.privacy.noise.exact.share_laws import (
+from sfumato.privacy.noise.exact.distributions import exp_bounds
+from sfumato.privacy.noise.exact.share_distributions import (
     LEADING,
     NumberOfTerms,
     SizeStrips,
@@ -268,7 +268,7 @@ def test_limits_name_themselves():
         add_laplace_share(np.array([2**62]), 1, 2)
 
 
-@pytest.mark.parametrize("file", ["kernels/noise.py", "privacy/noise/exact/share_laws.py"])
+@pytest.mark.parametrize("file", ["kernels/noise.py", "privacy/noise/exact/share_distributions.py"])
 def test_no_float_occurs_in_sampling(file):
     tree = ast.parse((Path(sfumato.__file__).parent / file).read_text())
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}

@@ -160,7 +160,7 @@ def test_large_ids_are_not_confused():
         (([[1, 1]], ([0], [1])), "repeat an item in a list, as row 0"),
         (([[1, 2]], ([1], [1])), "from 0 to 0"),
         (([[1, 2]], ([0, 0], [1])), "one row for each"),
-        (([[1, 2]], ([0], ["a"])), "whole numbers in both"),
+        (([[1, 2]], ([0], ["a"])), "integers in both"),
     ],
 )
 def test_bad_lists_are_refused_by_name(arguments, sentence):

@@ -177,7 +177,7 @@ def test_what_cannot_be_asked_is_refused_in_a_sentence():
         (lambda: RAW.nearest_rows([0], metric="dice"), ValueError, "metric must be one of"),
         (lambda: RAW.nearest_rows([3, 80]), ValueError, "position 1 is not"),
         (lambda: RAW.nearest_rows([-1]), ValueError, "rows must be from 0 to 79"),
-        (lambda: RAW.nearest_rows([0.5]), TypeError, "whole numbers"),
+        (lambda: RAW.nearest_rows([0.5]), TypeError, "integers"),
         (lambda: RAW.nearest_to([3], metric="pearson"), ValueError, "without ratings"),
     ):
         with pytest.raises(kind, match=words):

@@ -1,4 +1,4 @@
-"""Noisy sums: no neighbour moves the whole numbers further than the noise was made for."""
+"""Noisy sums: no neighbour moves the integers further than the noise was made for."""
 
 from fractions import Fraction
 

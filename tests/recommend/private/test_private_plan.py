@@ -39,7 +39,7 @@ def discrete(sigma):
 
 
 def spread(mass, times):
-    """The mass of a whole number times a noise."""
+    """The mass of an integer times a noise."""
     out = np.zeros(times * (mass.size - 1) + 1)
     out[::times] = mass
     return out

@@ -195,7 +195,7 @@ BAD_CALLS = {
     "unknown vector": (lambda index: index.vectors([7, 999]), "not in the index, at row 1"),
     "fit when full": (lambda index: index.fit(VECTORS), "build another"),
     "large k": (lambda index: index.search(VECTORS, 10**12), "at most 2\\*\\*28.* a smaller k"),
-    "k": (lambda index: index.search(VECTORS, 0), "k must be a whole number from 1 up"),
+    "k": (lambda index: index.search(VECTORS, 0), "k must be an integer from 1 up"),
     "shortlist": (lambda index: index.search(VECTORS, shortlist=0), "shortlist must be"),
     "rerank": (lambda index: index.search(VECTORS, rerank="best"), "rerank must be one of"),
     "scan": (lambda index: index.search(VECTORS, scan="all"), "scan must be one of"),

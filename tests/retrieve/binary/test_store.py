@@ -92,7 +92,7 @@ def test_panels_over_an_array_leave_it_writable():
 
 @pytest.mark.parametrize("words", [0, 1025, 1.5, None, "4"])
 def test_a_wrong_number_of_words_is_refused(words):
-    with pytest.raises(ValueError, match="Panels: words must be a whole number from 1 to 1024"):
+    with pytest.raises(ValueError, match="Panels: words must be an integer from 1 to 1024"):
         Panels(words)
 
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sfumato.privacy.noise.distribution import NoiseLaw
+from sfumato.privacy.noise.distribution import NoiseDistribution
 from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.sketch import AMS, CountMin, CountSketch, load
 from sfumato.sketch.frequency import count_min as released_count_min
@@ -178,7 +178,7 @@ def test_bounds_grow_with_the_noise_even_of_an_empty_stream():
     for make, factor in ((CountMin, 20), (CountSketch, 20), (AMS, 3000)):
         loud, quiet = (make(256, 5).release(e, source=seeded()) for e in (0.01, 1.0))
         assert loud.error_bound(0.9) > factor * quiet.error_bound(0.9)
-        assert quiet.error_bound(0.9) > quiet._law.reach(0.3)
+        assert quiet.error_bound(0.9) > quiet._distribution.tail_bound(0.3)
 
 
 def test_few_cells_tell_no_bound():
@@ -220,7 +220,9 @@ def test_the_median_of_rows_is_told_as_the_sketch_said():
 def test_laws_of_releases_are_those_of_their_noise():
     told = CountSketch(2**16, 4).release(0.7, source=seeded())
     # The variance of 262,144 Laplace numbers deviates by 0.44 %; 5 of those have p < 1e-6.
-    assert told._table.var() == pytest.approx(NoiseLaw("Laplace", told.scale).variance, rel=0.022)
+    assert told._table.var() == pytest.approx(
+        NoiseDistribution("Laplace", told.scale).variance, rel=0.022
+    )
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.999])
@@ -236,7 +238,7 @@ def test_the_parts_of_the_chance_to_miss_add_up(monkeypatch, width, depth, confi
 
         return noted
 
-    monkeypatch.setattr(NoiseLaw, "mean_reach", noting(NoiseLaw.mean_reach))
+    monkeypatch.setattr(NoiseDistribution, "mean_reach", noting(NoiseDistribution.mean_tail_bound))
     monkeypatch.setattr(ReleasedCountMin, "_largest_moment", noting(told._largest_moment.__func__))
     monkeypatch.setattr(released_count_min, "row_miss", noting(released_count_min.row_miss))
     told.error_bound(confidence)

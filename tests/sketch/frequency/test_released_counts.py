@@ -60,7 +60,7 @@ def test_gaussian_noise_is_added_where_its_variance_is_smaller(make):
     assert 0.09 < told.statement.epsilon <= 0.1
     assert told.statement.delta == 0.01
     pure = sketch.release(0.1, source=seeded())
-    assert told._law.variance < pure._law.variance
+    assert told._distribution.variance < pure._distribution.variance
 
 
 def test_a_delta_that_covers_everything_still_states_an_epsilon():

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from sfumato.core.storage import Cells
-from sfumato.core.validation import whole
+from sfumato.core.validation import integer
 from sfumato.privacy.accounting.calibration import gaussian_sigma
 from sfumato.privacy.accounting.losses import Concentrated, GaussianNoise, LaplaceNoise, Loss, Pure
 from sfumato.privacy.noise.discrete import discrete_gaussian, discrete_laplace
 from sfumato.privacy.random_source import InsecureSeededSource
-from sfumato.privacy.release import ReleaseTerms
+from sfumato.privacy.release import ReleaseRequest
 from sfumato.sketch.kernel_sums.noisy_cells import NoisyCells, Reach, planned_cells
 
 
 class _Told(NoisyCells, in_files=False):
-    size: Annotated[int, whole(1)]
+    size: Annotated[int, integer(1)]
 
     def _layout(self):
         return {"_cells": Cells(np.int64, (self.size,)), "_more": Cells(np.int64, (2,))}
@@ -28,7 +28,9 @@ ARRAYS = {"_cells": np.arange(5, dtype=np.int32), "_more": np.array([7, -7])}
 
 
 def told(reach, epsilon=0.5, delta=0.0, wanted=None, arrays=ARRAYS, **options):
-    terms = ReleaseTerms.of("Owner", epsilon, delta, {"source": InsecureSeededSource(1), **options})
+    terms = ReleaseRequest.of(
+        "Owner", epsilon, delta, {"source": InsecureSeededSource(1), **options}
+    )
     size = {"size": arrays["_cells"].size}
     return planned_cells(_Told, size, arrays, terms, reach, wanted, "7 cells").publish(terms)
 

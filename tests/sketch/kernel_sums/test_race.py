@@ -192,7 +192,7 @@ def test_bad_input_is_refused_and_changes_nothing():
     before = sketch.to_bytes()
     bad = [
         ((np.array([[1.0, 2.0]]),), "must have 3 columns"),
-        ((DATA[:2], [1.5, 1]), "weights must be whole numbers"),
+        ((DATA[:2], [1.5, 1]), "weights must be integers"),
         ((DATA[:2], [1]), "one for each of the 2"),
     ]
     for arguments, sentence in bad:

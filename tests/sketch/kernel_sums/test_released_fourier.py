@@ -90,7 +90,7 @@ def test_noise_error_is_the_deviation_of_every_answer(delta):
     assert (np.abs(ratio - 1) < 0.3).all()
     assert abs(np.mean(off)) < told[0].noise_error()
     sizes = np.array([each.size() for each in told])
-    deviation = np.sqrt(told[0]._law.variance) / told[0].count_weight
+    deviation = np.sqrt(told[0]._distribution.variance) / told[0].count_weight
     assert abs(sizes.std() / deviation - 1) < 0.5
     assert abs(sizes.mean() - 500) < 6 * deviation / np.sqrt(200)
 

@@ -131,19 +131,22 @@ def test_stated_noise_is_that_of_all_cells_an_estimate_reads(rows, width, kernel
         return type(told)._make(told.parameters, parts, told.statement).estimate(QUERIES[:1])[0]
 
     factors = np.array([at(cell) for cell in range(rows * width + told.counts)])
-    want = math.sqrt((factors**2).sum() * told._law.variance)
+    want = math.sqrt((factors**2).sum() * told._distribution.variance)
     assert told.noise_error() == pytest.approx(want)
 
 
 def test_size_is_no_noisier_than_row_sums_or_counts_alone():
     told = Race(100, 1024, FINE).update(DATA).release(1.0)
     used = told._hashes.used
-    variance = told._law.variance
+    variance = told._distribution.variance
     assert told.counts == 2
     assert told._size_error**2 < variance / told.counts
     assert told._size_error**2 < variance / (1 / used).sum() <= variance * used.mean() / 100
     few = Race(100, 256, Angular(2, 2)).update(DATA).release(1.0)
-    assert (few.counts, few._size_error**2) == (0, pytest.approx(few._law.variance * 4 / 100))
+    assert (few.counts, few._size_error**2) == (
+        0,
+        pytest.approx(few._distribution.variance * 4 / 100),
+    )
 
 
 def test_answers_come_from_noisy_cells_and_public_numbers():
@@ -191,7 +194,7 @@ def test_theorem_3_4_holds_and_its_gaussian_counterpart(delta, noise):
         sketch = Race(36, 256, PLANE, seed=seed, strata="independent").update(DATA)
         told = sketch.release(0.5, delta, source=seeded(seed))
         assert told.noise == noise
-        bound = theorem_bound(spread, 36, told._law.variance, miss)
+        bound = theorem_bound(spread, 36, told._distribution.variance, miss)
         misses += abs(told.estimate(QUERIES[:1], "median", groups=9)[0] - truth) > bound
         tighter = told.error_bound(1 - miss, spread=spread, combine="median", groups=9)
         assert tighter < bound

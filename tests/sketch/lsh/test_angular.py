@@ -62,7 +62,7 @@ def test_length_changes_no_code_and_neither_do_order_and_company():
 
 @pytest.mark.parametrize("dimension", [1, 2, 3, 100, 4097])
 def test_products_are_exact_in_any_order(dimension):
-    # A code is right only if the sum of products is: held against Python's whole numbers.
+    # A code is right only if the sum of products is: held against Python's integers.
     rng = np.random.default_rng(dimension)
     family, draw = Angular(1, dimension=dimension), Draw(8, 1)
     steps = family.read("test", rng.normal(size=(3, dimension))).parts[0]

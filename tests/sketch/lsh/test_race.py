@@ -54,7 +54,7 @@ def spread_of(family, data, rows, width):
         abs(weight) * sizes * spread_of(term, data, rows, width) ** 2
         for weight, term in family._terms()
     ]
-    return np.sqrt(sum(parts)) * 1.05  # rows are whole numbers, not quite in proportion
+    return np.sqrt(sum(parts)) * 1.05  # rows are integers, not quite in proportion
 
 
 @each_family

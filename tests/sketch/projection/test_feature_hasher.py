@@ -114,9 +114,9 @@ def test_transform_of_nothing_has_no_rows_or_empty_ones():
         ([1, 3], "run from 0 to the 3 keys, not 1 to 3"),
         ([0, 4], "run from 0 to the 3 keys, not 0 to 4"),
         ([0, 2, 1, 3], "never fall; the one in row 2 does"),
-        ([], "be one column of whole numbers"),
-        ([0.0, 3.0], "be one column of whole numbers, .* not float64"),
-        (3, "be one column of whole numbers"),
+        ([], "be one column of integers"),
+        ([0.0, 3.0], "be one column of integers, .* not float64"),
+        (3, "be one column of integers"),
     ],
 )
 def test_offsets_that_do_not_cover_the_keys_are_named(offsets, message):

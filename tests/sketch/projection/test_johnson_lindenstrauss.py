@@ -183,7 +183,7 @@ def test_from_error_keeps_all_pairs_of_points(kind):
 def test_from_error_says_when_no_size_is_enough():
     with pytest.raises(ValueError, match=r"error 0\.01 among 1000000 points needs more than 65536"):
         JohnsonLindenstrauss.from_error(0.01, 10**6)
-    with pytest.raises(ValueError, match="nonzeros must be a whole number from 1 to 64, not 0"):
+    with pytest.raises(ValueError, match="nonzeros must be an integer from 1 to 64, not 0"):
         JohnsonLindenstrauss.from_error(0.1, kind="sparse", nonzeros=0)
     whole = JohnsonLindenstrauss.from_error(1e-9, kind="hadamard", input_dimension=100)
     assert whole.dimensions == 128

@@ -222,7 +222,7 @@ def test_encoding_leaves_a_sketch_of_unknown_dimension_as_it_is():
         assert sketch == before
     with pytest.raises(ValueError, match="only 12 directions can be orthogonal, not 64"):
         CosineSketch(64, directions="orthogonal").encode(ROWS)
-    with pytest.raises(ValueError, match="columns of rows must be a whole number from 1 to"):
+    with pytest.raises(ValueError, match="columns of rows must be an integer from 1 to"):
         sketch.encode(np.empty((3, 0)))
 
 

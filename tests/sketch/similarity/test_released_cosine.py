@@ -1,4 +1,4 @@
-"""Released cosine sketches: exact sensitivities, signs of noised whole numbers, angles undone."""
+"""Released cosine sketches: exact sensitivities, signs of noised integers, angles undone."""
 
 import itertools
 
@@ -21,7 +21,7 @@ def directions(sketch):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_sensitivities_hold_for_all_neighbouring_rows(seed):
-    # Every row of 4 numbers in -2..2 steps and every neighbour of it, in whole numbers.
+    # Every row of 4 numbers in -2..2 steps and every neighbour of it, in integers.
     sketch = CosineSketch(5, dimension=4, seed=seed)
     matrix, steps = directions(sketch), 2
     rows = np.array(list(itertools.product(range(-steps, steps + 1), repeat=4)))
@@ -143,7 +143,7 @@ def test_what_has_no_proof_is_refused():
         for bad in (0, -1, np.inf, np.nan, "1"):
             with pytest.raises(ValueError, match=f"CosineSketch: {name} must be"):
                 sketch.release_rows(rows, 1, 1e-6, **{"bound": 1, name: bad})
-    with pytest.raises(ValueError, match="bound / step must be a whole number from 1"):
+    with pytest.raises(ValueError, match="bound / step must be an integer from 1"):
         sketch.release_rows(rows, 1, 1e-6, bound=1, step=2)
     with pytest.raises(ValueError, match="noise would be too large"):
         sketch.release_rows(rows, 1e-7, 1e-6, bound=1, step=2**-20)

@@ -35,9 +35,9 @@ def test_columns_of_lists_are_sets():
         ([0, 4], "from 0 to the 5 tokens, not 0 to 4"),
         ([0, 6], "from 0 to the 5 tokens, not 0 to 6"),
         ([-1, 5], "from 0 to the 5 tokens"),
-        ([], "one column of whole numbers"),
-        ([[0, 5]], "one column of whole numbers"),
-        ([0.0, 5.0], "one column of whole numbers"),
+        ([], "one column of integers"),
+        ([[0, 5]], "one column of integers"),
+        ([0.0, 5.0], "one column of integers"),
     ],
 )
 def test_wrong_offsets_are_named(offsets, message):

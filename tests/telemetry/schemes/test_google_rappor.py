@@ -13,7 +13,7 @@ from sfumato.telemetry.schemes.base import read_scheme
 
 
 def theirs(secret, cohort, word, bits, hashes, f):
-    """Bloom filter and permanent response as whole numbers, straight from the description."""
+    """Bloom filter and permanent response as integers, straight from the description."""
     digest = hashlib.md5(cohort.to_bytes(4, "big") + word).digest()
     bloom = 0
     for byte in digest[:hashes]:

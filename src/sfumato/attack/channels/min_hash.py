@@ -31,7 +31,7 @@ class SymbolChannel:
     def __init__(
         self,
         answers: Any,
-        places: Any,
+        positions: Any,
         ranks: Any,
         symbols: Any,
         chance: float,
@@ -41,11 +41,11 @@ class SymbolChannel:
     ) -> None:
         self._answers = np.asarray(answers, np.int64)
         self.users, self._bins = self._answers.shape
-        places, symbols = np.asarray(places, np.int64), np.asarray(symbols, np.int64)
-        self._order = np.lexsort((np.asarray(ranks), places))
-        self._places, self._symbols = places[self._order], symbols[self._order]
-        self._starts = np.searchsorted(self._places, np.arange(self._bins + 1))
-        self.items, self._empty, self._given = places.size, int(empty), sizes
+        positions, symbols = np.asarray(positions, np.int64), np.asarray(symbols, np.int64)
+        self._order = np.lexsort((np.asarray(ranks), positions))
+        self._positions, self._symbols = positions[self._order], symbols[self._order]
+        self._starts = np.searchsorted(self._positions, np.arange(self._bins + 1))
+        self.items, self._empty, self._given = positions.size, int(empty), sizes
         self._wrong = max(float(chance), LEAST_CHANCE)
         self._right = 1 - self._wrong * self._empty
 
@@ -55,7 +55,7 @@ class SymbolChannel:
     @classmethod
     def of_release(cls, released: Any, items: np.ndarray) -> "SymbolChannel":
         """The channel of released minima to these items."""
-        told = (released.places(items), released.ranks(items), released.symbols(items))
+        told = (released.positions(items), released.ranks(items), released.symbols(items))
         empty, sizes = 1 << released.code_bits, release_sizes(released)
         return cls(released.codes, *told, float(released.chance), empty=empty, sizes=sizes)
 
@@ -97,7 +97,7 @@ class SymbolChannel:
 
     def _fits(self, rows: slice | int, at: Any = slice(None)) -> tuple[np.ndarray, np.ndarray]:
         """P(answer | an item is the least of its bin), and P(answer | its bin is empty)."""
-        answers = np.atleast_2d(self._answers[rows])[:, self._places[at]]
+        answers = np.atleast_2d(self._answers[rows])[:, self._positions[at]]
         empty = np.where(answers == self._empty, self._right, self._wrong)
         return np.where(answers == self._symbols[at], self._right, self._wrong), empty
 
@@ -129,7 +129,7 @@ class _SymbolState:
         rank[seen._order] = np.arange(seen.items)
         self.order = chosen[np.argsort(rank[chosen])]
         at = rank[self.order]
-        bins = seen._places[at]
+        bins = seen._positions[at]
         first, last = (np.searchsorted(bins, bins, side) for side in ("left", "right"))
         fits, empty = (np.log(part[0]) for part in seen._fits(row, at))
         within = np.isin(self.order, chosen[inside])

@@ -94,16 +94,18 @@ class _Known(NamedTuple):
 
 def _known(owner: str, sizes: Any) -> _Known:
     """What is known of sizes, an empty profile being LEAST items where logarithms are taken."""
-    law = sizes if isinstance(sizes, SizePrior) else None
-    known = np.atleast_1d(np.asarray(law.sizes if law else sizes, np.float64))
+    distribution = sizes if isinstance(sizes, SizePrior) else None
+    known = np.atleast_1d(np.asarray(distribution.sizes if distribution else sizes, np.float64))
     if not known.size or known.ndim > 1 or not (np.isfinite(known) & (known >= 0)).all():
         raise ValueError(f"{owner}: sizes must be numbers of items from 0 up, at least one.")
-    chances = law.chances if law else np.full(known.size, 1 / known.size)
+    chances = distribution.chances if distribution else np.full(known.size, 1 / known.size)
     logs = np.log(np.maximum(known, LEAST))
     middle = float(chances @ logs)
     spread = max(float(chances @ (logs - middle) ** 2) ** 0.5, LEAST_SPREAD)
-    mean = law.mean if law else float(known.mean())
-    return _Known(mean, float(known.max()), middle, spread if law or known.size > 1 else None)
+    mean = distribution.mean if distribution else float(known.mean())
+    return _Known(
+        mean, float(known.max()), middle, spread if distribution or known.size > 1 else None
+    )
 
 
 def _posterior_mean(told: np.ndarray, spread: np.ndarray, known: _Known) -> np.ndarray:

@@ -20,9 +20,9 @@ from sfumato.core.validation import (
     Limit,
     RandomState,
     checked_values,
+    integer,
     one_of,
     random_seed,
-    whole,
 )
 
 __all__ = ["Sampler", "SamplingPlan", "chain_agreement", "joint_decoder", "propagated"]
@@ -54,10 +54,10 @@ def propagated(seen: Channel, rows: slice, prior: Prior) -> tuple[np.ndarray, np
 
 FEWEST = 64  # candidates that chains are given at least
 LIMITS: dict[str, Limit] = {
-    "candidates_per_item": whole(1),
-    "burn_in": whole(0, 2**40),
-    "samples": whole(2, 2**40),
-    "chains": whole(1, 2**20),
+    "candidates_per_item": integer(1),
+    "burn_in": integer(0, 2**40),
+    "samples": integer(2, 2**40),
+    "chains": integer(1, 2**20),
     "random_state": RANDOM_STATE,
 }
 

@@ -15,7 +15,7 @@ from sfumato.attack.decoders.gibbs_chains import padded, reordered
 from sfumato.attack.decoders.priors import believed
 from sfumato.attack.numerics import THREADS, Progress, in_blocks
 from sfumato.core.typing import Ids
-from sfumato.core.validation import whole
+from sfumato.core.validation import integer
 
 __all__ = ["eigen_decoder", "map_decoder"]
 
@@ -53,7 +53,7 @@ def map_decoder(
     Thesis 2.4.7; Huang, Du and Chen 2005.
     """
     owner = "map_decoder"
-    each = whole(1).check(owner, "candidates_per_item", candidates_per_item)
+    each = integer(1).check(owner, "candidates_per_item", candidates_per_item)
     threads = THREADS.check(owner, "threads", threads)
     seen = channel(released, candidates)
     believes, expected = believed(owner, prior, seen, sizes)

@@ -6,7 +6,7 @@ from sfumato.attack.numerics import LEAST, Factor, sigmoid
 from sfumato.attack.profile_audit.ground_truth import truth_matrix
 from sfumato.core.tables import described
 from sfumato.core.typing import Ids
-from sfumato.core.validation import positive, whole
+from sfumato.core.validation import integer, positive
 from sfumato.data.interactions import Interactions
 
 __all__ = ["TastePrior", "learn_prior"]
@@ -120,9 +120,9 @@ def learn_prior(
 
     Low-rank logistic model, by variational EM with the bound of Jaakkola and Jordan 2000.
     """
-    traits = whole(1, 64).check("learn_prior", "traits", traits)
+    traits = integer(1, 64).check("learn_prior", "traits", traits)
     shrinkage = positive.check("learn_prior", "shrinkage", shrinkage)
-    rounds = whole(1, 1000).check("learn_prior", "rounds", rounds)
+    rounds = integer(1, 1000).check("learn_prior", "rounds", rounds)
     users = interactions.coded().user_ids
     if not users.size:
         raise ValueError("learn_prior: interactions must have at least one known user.")

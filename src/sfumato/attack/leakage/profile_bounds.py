@@ -150,7 +150,7 @@ def blip_joint_designed(epsilon: Any, false_positive_rate: Any) -> np.ndarray:
     """(3.23): nats an item of the joint kind for a filter sized by (3.20) and (3.22).
 
     Guarantee: the limit of `blip_joint` / size for large profiles where the hashes are not rounded
-    to whole numbers; a filter that is half full tells most.
+    to integers; a filter that is half full tells most.
 
     >>> round(float(blip_joint_designed(20, 0.003)), 3)
     4.887

@@ -15,7 +15,7 @@ from sfumato.attack.mechanism_audit.lower_bounds import (
     separation,
 )
 from sfumato.core.tables import Page
-from sfumato.core.validation import between, fraction, whole
+from sfumato.core.validation import between, fraction, integer
 from sfumato.privacy.accounting.losses import Approximate, GaussianNoise, Loss, as_loss
 from sfumato.privacy.random_source import Source
 
@@ -104,7 +104,7 @@ def audit(
     Answers of up to 8 numbers are also looked at by their differences, sums and pairs; what only
     more of them tell together, or a pair among more than 8, needs a score of your own.
     """
-    trials = whole(LEAST).check("audit", "trials", trials)
+    trials = integer(LEAST).check("audit", "trials", trials)
     confidence = fraction.check("audit", "confidence", confidence)
     claim = _Claim.of(mechanism, claimed, delta)
     first, second = _pair(neighbours)

@@ -38,14 +38,14 @@ class Together:
         parts = _parts(both)
         fine = [_quantile_edges(part, BINS) for part in parts]
         coarse = [_quantile_edges(part, COARSE) for part in parts[: _width(both)]]
-        places = _places(parts, fine, coarse)
+        positions = _positions(parts, fine, coarse)
         second = np.arange(len(both)) >= len(zeros)
-        return cls(fine, coarse, _fitted(places, second))
+        return cls(fine, coarse, _fitted(positions, second))
 
     def __call__(self, answers: np.ndarray) -> np.ndarray:
         total = np.zeros(len(answers))
-        places = _places(_parts(answers), self.fine, self.coarse)
-        for log, place in zip(self.logs, places, strict=True):
+        positions = _positions(_parts(answers), self.fine, self.coarse)
+        for log, place in zip(self.logs, positions, strict=True):
             total += log[place]
         return total
 
@@ -55,7 +55,7 @@ def _width(answers: np.ndarray) -> int:
 
 
 def _parts(answers: np.ndarray) -> list[np.ndarray]:
-    """Columns, what they differ by, and their sums; whole numbers are exact, modulo 2**64.
+    """Columns, what they differ by, and their sums; integers are exact, modulo 2**64.
 
     Differences and sums are of two columns, and of one against all others.
     """
@@ -78,7 +78,7 @@ def _quantile_edges(part: np.ndarray, bins: int) -> np.ndarray:
     return np.unique(np.concatenate([spread, np.nextafter(frequent, np.inf)]))
 
 
-def _places(
+def _positions(
     parts: list[np.ndarray], fine: list[np.ndarray], coarse: list[np.ndarray]
 ) -> list[np.ndarray]:
     """The bin of every answer in each part, then in the grid of each pair of columns."""
@@ -91,21 +91,21 @@ def _places(
     return alone + grids
 
 
-def _fitted(places: list[np.ndarray], second: np.ndarray) -> list[np.ndarray]:
+def _fitted(positions: list[np.ndarray], second: np.ndarray) -> list[np.ndarray]:
     """What each bin of each part adds to the log-odds of the second neighbour."""
     most = max(3 * BINS, 9 * COARSE**2)  # an edge for each bin, at most two for a frequent value
-    logs = [np.zeros(most) for _ in places]
+    logs = [np.zeros(most) for _ in positions]
     odds = np.zeros(second.size)
     for turn in range(ROUNDS):
         chance = 1 / (1 + np.exp(-odds))
         open_, weight = second - chance, chance * (1 - chance)
-        steps = [_step(place, open_, weight) for place in places]
+        steps = [_step(place, open_, weight) for place in positions]
         best = max(range(len(steps)), key=lambda j: steps[j][0])
         surprise, step = steps[best]
         if turn and surprise <= SIGNIFICANT:
             break
         logs[best][: step.size] += step
-        odds += step[places[best]]
+        odds += step[positions[best]]
     return logs
 
 
@@ -210,8 +210,8 @@ class _Likelihood:
     def of(cls, left: np.ndarray, right: np.ndarray) -> "_Likelihood":
         edges = [_edges(left[:, j], right[:, j]) for j in range(left.shape[1])]
         logs, surprise = [], []
-        for j, places in enumerate(edges):
-            a, b = (_histogram(side[:, j], places) for side in (left, right))
+        for j, positions in enumerate(edges):
+            a, b = (_histogram(side[:, j], positions) for side in (left, right))
             logs.append(np.log((b + DOUBT) / (a + DOUBT)))
             surprise.append(_surprise(a, b))
         used = np.flatnonzero(np.array(surprise) > SIGNIFICANT)
@@ -236,8 +236,8 @@ def _edges(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def _histogram(column: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    places = np.searchsorted(edges, column, side="right")
-    return np.bincount(places, minlength=edges.size + 1).astype(np.float64)
+    positions = np.searchsorted(edges, column, side="right")
+    return np.bincount(positions, minlength=edges.size + 1).astype(np.float64)
 
 
 def _surprise(a: np.ndarray, b: np.ndarray) -> float:
@@ -261,7 +261,7 @@ def _linear(left: np.ndarray, right: np.ndarray) -> Score:
 def readable(zeros: np.ndarray, ones: np.ndarray, seen: int) -> tuple[np.ndarray, np.ndarray]:
     """The answers in a form that floats keep, chosen by the first `seen` of them alone.
 
-    What is no finite number becomes columns of its own. Whole numbers are counted from the first
+    What is no finite number becomes columns of its own. Integers are counted from the first
     row, modulo 2**64, as 2**62 and its neighbour are one float.
     """
     if zeros.dtype.kind == ones.dtype.kind == "i":  # unsigned words may be bits, kept as they are

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.core.validation import between, fraction, whole
+from sfumato.core.validation import between, fraction, integer
 from sfumato.privacy.accounting.losses import GaussianNoise
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
     "rate_bounds",
 ]
 
-COUNT = whole(1, 10**12)  # beyond, floats could not tell a rate from 1
+COUNT = integer(1, 10**12)  # beyond, floats could not tell a rate from 1
 
 DELTA = between(0, 1)
 
@@ -99,8 +99,8 @@ def checked_counts(
     """The four counts of a guess, in the order given, refused where they are impossible."""
     positives = COUNT.check(owner, "positives", positives)
     negatives = COUNT.check(owner, "negatives", negatives)
-    hits = whole(0, positives).check(owner, "true_positives", true_positives)
-    alarms = whole(0, negatives).check(owner, "false_positives", false_positives)
+    hits = integer(0, positives).check(owner, "true_positives", true_positives)
+    alarms = integer(0, negatives).check(owner, "false_positives", false_positives)
     return hits, positives, alarms, negatives
 
 
@@ -154,9 +154,9 @@ def one_run_lower_bound(
     Steinke, Nasr and Jagielski 2023, theorem 5.2 in the form of its corollary 5.4.
     """
     owner = "one_run_lower_bound"
-    canaries = whole(1).check(owner, "canaries", canaries)
-    guesses = whole(1, canaries).check(owner, "guesses", guesses)
-    correct = whole(0, guesses).check(owner, "correct", correct)
+    canaries = integer(1).check(owner, "canaries", canaries)
+    guesses = integer(1, canaries).check(owner, "guesses", guesses)
+    correct = integer(0, guesses).check(owner, "correct", correct)
     delta = DELTA.check(owner, "delta", delta)
     doubt = 1 - fraction.check(owner, "confidence", confidence)
     found = _first_allowed(correct, guesses, canaries, delta, doubt)

@@ -124,9 +124,9 @@ def kl_divergence(train_errors: Column, test_errors: Column) -> KLDivergence:
         checked_errors("kl_divergence", name, errors)
         for name, errors in (("train_errors", train_errors), ("test_errors", test_errors))
     )
-    laws = _law(train), _law(test)
+    distributions = _distribution(train), _distribution(test)
     free, error = _binned(train, test)
-    return KLDivergence(_gaussian(*laws), free, error, *laws)
+    return KLDivergence(_gaussian(*distributions), free, error, *distributions)
 
 
 def checked_errors(owner: str, name: str, errors: Any) -> np.ndarray:
@@ -143,7 +143,7 @@ def checked_errors(owner: str, name: str, errors: Any) -> np.ndarray:
     return column
 
 
-def _law(errors: np.ndarray) -> ErrorLaw:
+def _distribution(errors: np.ndarray) -> ErrorLaw:
     from scipy.special import ndtr
 
     mean, deviation = float(errors.mean()), float(errors.std())

@@ -27,8 +27,8 @@ from sfumato.core.validation import (
     RandomState,
     between,
     fraction,
+    integer,
     random_seed,
-    whole,
 )
 from sfumato.data.interactions import Interactions
 
@@ -189,10 +189,10 @@ def _curve(members: np.ndarray, others: np.ndarray) -> tuple[tuple[float, float]
 
 
 LIMITS: dict[str, Limit] = {
-    "sample": whole(LEAST),
+    "sample": integer(LEAST),
     "confidence": fraction,
     "delta": between(0, 1),
-    "shadows": whole(3, 64),
+    "shadows": integer(3, 64),
     "random_state": RANDOM_STATE,
 }
 Score = Callable[[Records], np.ndarray]

@@ -31,10 +31,12 @@ def by_kind_of_row(known: Sides) -> Score:
     and quiet users are hard to predict for any model, and a large error tells little there.
     """
     kind = _kinds(known)
-    laws = [_Laws(kind(side), side.errors) for side in known[:2]]
+    distributions = [_Laws(kind(side), side.errors) for side in known[:2]]
 
     def score(rows: Records) -> np.ndarray:
-        member, other = (law.log_density(kind(rows), rows.errors) for law in laws)
+        member, other = (
+            distribution.log_density(kind(rows), rows.errors) for distribution in distributions
+        )
         return np.asarray(member - other, np.float64)
 
     return score

@@ -111,24 +111,24 @@ class _Counts:
     """How often each id of a column occurs on both sides together."""
 
     def __init__(self, columns: tuple[np.ndarray, ...]) -> None:
-        _, places, counts = np.unique(
+        _, positions, counts = np.unique(
             np.concatenate(columns), return_inverse=True, return_counts=True
         )
         self.counts = counts
-        self._places = np.split(places, np.cumsum([c.size for c in columns])[:-1])
+        self._positions = np.split(positions, np.cumsum([c.size for c in columns])[:-1])
 
     def of(self, side: int, rows: np.ndarray) -> np.ndarray:
-        return np.asarray(self.counts[self._places[side][rows]])
+        return np.asarray(self.counts[self._positions[side][rows]])
 
 
 def _on_both(keys: list[np.ndarray]) -> list[np.ndarray]:
     """Which rows of each side are of a pair of user and item that the other side has too."""
     ordered = [np.sort(side) for side in keys]
-    places = [
+    positions = [
         np.minimum(np.searchsorted(ordered[1 - at], keys[at]), keys[1 - at].size - 1)
         for at in (0, 1)
     ]
-    return [ordered[1 - at][places[at]] == keys[at] for at in (0, 1)]
+    return [ordered[1 - at][positions[at]] == keys[at] for at in (0, 1)]
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from sfumato.attack.profile_audit.ground_truth import (
     truth_matrix,
 )
 from sfumato.core.typing import Matrix
-from sfumato.core.validation import one_of, renamed_arguments, whole
+from sfumato.core.validation import integer, one_of, renamed_arguments
 from sfumato.data.interactions import Interactions
 
 __all__ = [
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 METRICS = one_of(("cosine", "jaccard", "inner"))
-K = whole(1, 2**20)
+K = integer(1, 2**20)
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def neighbour_recall(
     """
     owner = "neighbour_recall"
     users = np.asarray(released.users_)
-    n = whole(1, max(users.size - 1, 1)).check(owner, "n", n)
+    n = integer(1, max(users.size - 1, 1)).check(owner, "n", n)
     metric = METRICS.check(owner, "metric", metric)
     if users.size < 2:
         raise ValueError(f"{owner}: released must hold at least 2 users.")
@@ -119,7 +119,7 @@ def _matrix(interactions: Interactions, users: np.ndarray) -> Any:
 class _Similarity:
     """Rows of a table compared with all of its rows, 0 where a profile is empty.
 
-    Cosines are squared: a quotient of whole numbers is the same float wherever it is the same
+    Cosines are squared: a quotient of integers is the same float wherever it is the same
     fraction, so that ties are ties; a root would make some of them differ.
     """
 
@@ -170,7 +170,7 @@ def _capped(others: int, tied: np.ndarray, k: int, sure: np.ndarray) -> np.ndarr
 
 
 CELLS = 1 << 22  # of a table at a time
-RANKS = whole(1, 2**20)
+RANKS = integer(1, 2**20)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sfumato.core.ids import ids_of, places_by_text, unique
+from sfumato.core.ids import ids_of, positions_by_text, unique
 from sfumato.core.tables import described
 from sfumato.core.typing import Ids
 from sfumato.data.interactions import Interactions
@@ -138,7 +138,7 @@ def truth_matrix(interactions: Interactions, users: Ids, candidates: Ids) -> Gro
     users = distinct_ids("truth_matrix", "users", users)
     candidates = distinct_ids("truth_matrix", "candidates", candidates)
     of, items, ids = profiles(interactions, users)
-    place = places_by_text(ids, candidates)[items]
+    place = positions_by_text(ids, candidates)[items]
     inside = place >= 0
     present = np.zeros((users.size, candidates.size), bool)
     present[of[inside], place[inside]] = True
@@ -162,7 +162,7 @@ def item_prior(interactions: Interactions, candidates: Ids, users: Ids | None = 
     known = _known(owner, interactions, users)
     candidates = distinct_ids(owner, "candidates", candidates)
     _, items, ids = profiles(interactions, known)
-    place = places_by_text(ids, candidates)[items]
+    place = positions_by_text(ids, candidates)[items]
     counts = np.bincount(place[place >= 0], minlength=candidates.size)
     return smoothed_shares(counts, known.size)
 
@@ -190,7 +190,7 @@ def profiles(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Each item of each of these users once: place of the user, place of the item, items' ids."""
     coded = interactions.coded()
-    of = places_by_text(coded.user_ids, users)[coded.user_codes]
+    of = positions_by_text(coded.user_ids, users)[coded.user_codes]
     kept = of >= 0
     items = max(coded.item_ids.size, 1)
     pairs = np.unique(of[kept] * items + coded.item_codes[kept])

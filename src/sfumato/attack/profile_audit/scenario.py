@@ -25,8 +25,8 @@ from sfumato.attack.profile_audit.ground_truth import (
     size_prior,
     truth_matrix,
 )
-from sfumato.core.ids import places
-from sfumato.core.validation import fraction, optional, positive, random_seed, whole
+from sfumato.core.ids import positions
+from sfumato.core.validation import fraction, integer, optional, positive, random_seed
 from sfumato.data.interactions import Interactions
 from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.profile import ReleasedProfiles
@@ -237,8 +237,8 @@ class AttackSettings:
         """The settings in plain types, or ValueError naming what is wrong."""
         return AttackSettings(
             fraction.check(owner, "known", self.known),
-            optional(whole(2, 2**31)).check(owner, "sample", self.sample),
-            whole(1, 2**20).check(owner, "n", self.n),
+            optional(integer(2, 2**31)).check(owner, "sample", self.sample),
+            integer(1, 2**20).check(owner, "n", self.n),
             random_seed(owner, self.random_state),
         )
 
@@ -359,7 +359,7 @@ class Scenario:
         rows = self.rows
         if users.size < self.users.size:
             coded = rows.coded()
-            rows = rows.filter((places(coded.user_ids, users) >= 0)[coded.user_codes])
+            rows = rows.filter((positions(coded.user_ids, users) >= 0)[coded.user_codes])
         source = InsecureSeededSource((self.settings.random_state + first) % 2**64)
         released: ReleasedProfiles = mechanism.release(rows, users=users, source=source)
         return released

@@ -85,30 +85,32 @@ def _verdict(told: dict[str, Any]) -> str:
 
 
 def _summary(told: dict[str, Any]) -> str:
-    law, rows = told["divergence"], told["rows"]
-    believed = "near normal" if law["trusted"] else "errors are not normal: do not believe it"
-    formula = "infinite" if law["gaussian"] is None else f"{law['gaussian']:.4f}"
+    distribution, rows = told["divergence"], told["rows"]
+    believed = (
+        "near normal" if distribution["trusted"] else "errors are not normal: do not believe it"
+    )
+    formula = "infinite" if distribution["gaussian"] is None else f"{distribution['gaussian']:.4f}"
     return table(
         ["", "train", "test"],
         [
             ["ratings looked at", f"{rows['train']:,}", f"{rows['test']:,}"],
             ["RMSE", *(f"{told['rmse'][side]:.4f}" for side in ("train", "test"))],
-            ["skewness of errors", *_both(law, "skewness")],
-            ["excess kurtosis of errors", *_both(law, "kurtosis")],
-            ["distance from a normal law", *_both(law, "distance")],
+            ["skewness of errors", *_both(distribution, "skewness")],
+            ["excess kurtosis of errors", *_both(distribution, "kurtosis")],
+            ["distance from a normal law", *_both(distribution, "distance")],
             ["ratings left out (on both sides)", "", f"{rows['left_out']:,}"],
             [f"divergence by (4.15), nats ({believed})", "", formula],
             [
                 "divergence free of any law, nats",
                 "",
-                f"{law['free']:.4f} ± {law['free_error']:.4f}",
+                f"{distribution['free']:.4f} ± {distribution['free_error']:.4f}",
             ],
         ],
     )
 
 
-def _both(law: dict[str, Any], key: str) -> list[str]:
-    return [f"{law[side][key]:+.3f}" for side in ("train", "test")]
+def _both(distribution: dict[str, Any], key: str) -> list[str]:
+    return [f"{distribution[side][key]:+.3f}" for side in ("train", "test")]
 
 
 def _attacks(attacks: dict[str, Any]) -> str:
@@ -132,13 +134,13 @@ def _quarters(told: dict[str, Any]) -> str:
     names += ["divergence (4.15)", "free"]
     rows = []
     for at, quarter in enumerate(told["activity"]):
-        law = quarter["divergence"] or {}
-        numbers = (quarter["train_rmse"], quarter["test_rmse"], law.get("gaussian"))
+        distribution = quarter["divergence"] or {}
+        numbers = (quarter["train_rmse"], quarter["test_rmse"], distribution.get("gaussian"))
         areas = [attack["auc_by_activity"][at] for attack in attacks.values()]
         rows.append(
             [
                 *(f"{quarter[key]:,}" for key in ("least", "train", "test")),
-                *(_number(each) for each in (*numbers, law.get("free"))),
+                *(_number(each) for each in (*numbers, distribution.get("free"))),
                 *(_number(area and area["value"]) for area in areas),
             ]
         )
@@ -169,6 +171,6 @@ AUDIENCE = "for the curator; not a release"
 
 def write(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a file, whole or not at all."""
-    from sfumato.core.file_format import write_whole  # a large room, for those who write files
+    from sfumato.core.file_format import write_atomic  # a large room, for those who write files
 
-    write_whole(Path(path), data)
+    write_atomic(Path(path), data)

@@ -86,12 +86,12 @@ def _areas(axis: Any, told: dict[str, Any]) -> None:
     width = 0.8 / len(attacks)
     for at, (name, attack) in enumerate(attacks.items()):
         known = [(q, rate) for q, rate in enumerate(attack["auc_by_activity"]) if rate]
-        places = [q - 0.4 + (at + 0.5) * width for q, _ in known]
+        positions = [q - 0.4 + (at + 0.5) * width for q, _ in known]
         values = np.array([rate["value"] for _, rate in known])
         ends = np.array([[rate["low"], rate["high"]] for _, rate in known]).reshape(-1, 2).T
         reach = np.abs(ends - values)
-        axis.bar(places, values - 0.5, width * 0.92, 0.5, color=ATTACKS[at], label=name)
-        axis.errorbar(places, values, reach, fmt="none", ecolor="#222", elinewidth=0.8)
+        axis.bar(positions, values - 0.5, width * 0.92, 0.5, color=ATTACKS[at], label=name)
+        axis.errorbar(positions, values, reach, fmt="none", ecolor="#222", elinewidth=0.8)
     axis.axhline(0.5, color=PLAIN, linewidth=0.8)
     axis.set_title("How often a member is told from another (0.5: guessing)", fontsize=11)
     axis.set_ylabel("AUC, with its interval")

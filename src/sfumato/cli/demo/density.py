@@ -22,7 +22,7 @@ NAMES = ("question", "private, epsilon 1", "not private", "truth")
 CENTRES = np.array([[25.0, 30.0], [70.0, 40.0], [45.0, 75.0]])
 SPREAD, STRANGE = 6.0, 0.01
 BOUNDS = (0.0, 100.0)
-PLACES = (*CENTRES[:2].tolist(), [90.0, 90.0])
+POSITIONS = (*CENTRES[:2].tolist(), [90.0, 90.0])
 Row = dict[str, Any]
 
 
@@ -77,9 +77,9 @@ def _dense(learned: _Rows, fresh: _Rows) -> Iterator[Row]:
     told, plain = (
         model.fit(learned.points) for model in _both(SketchDensity, bandwidth=5, bounds=BOUNDS)
     )
-    truth = plain.sketch_.exact(learned.points, PLACES) / len(learned.points)
+    truth = plain.sketch_.exact(learned.points, POSITIONS) / len(learned.points)
     for place, *answers in zip(
-        PLACES, told.density(PLACES), plain.density(PLACES), truth, strict=True
+        POSITIONS, told.density(POSITIONS), plain.density(POSITIONS), truth, strict=True
     ):
         x, y = place
         yield _row(f"how crowded is it around ({x:.0f}, {y:.0f})", *answers)
@@ -90,8 +90,10 @@ def _highest(learned: _Rows, fresh: _Rows) -> Iterator[Row]:
     found = [find_modes(model.fit(learned.points), random_state=0)[0] for model in both]
     yield _row("how many places are highest", *map(len, found), len(CENTRES))
     away = [
-        np.linalg.norm(CENTRES[:, None] - places, axis=2).min(axis=1).max() if len(places) else None
-        for places in found
+        np.linalg.norm(CENTRES[:, None] - positions, axis=2).min(axis=1).max()
+        if len(positions)
+        else None
+        for positions in found
     ]
     yield _row("the farthest of them from a centre", *away, 0)
 

@@ -210,7 +210,7 @@ def _made(kind: str, given: dict[str, Any], names: list[str] | None) -> Any:
     if given["target_bounds"] is not None:
         values["target_bounds"] = _pair("--target-bounds", given["target_bounds"])
     if given["categorical"] is not None:
-        values["categorical"] = _places(given["categorical"].split(","), names)
+        values["categorical"] = _positions(given["categorical"].split(","), names)
     made = getattr(density, KINDS[kind])
     known = made().get_params(deep=False)
     for name in values:
@@ -232,7 +232,7 @@ def _pair(option: str, written: str) -> tuple[float, float]:
     return found[0], found[1]
 
 
-def _places(wanted: list[str], names: list[str] | None) -> list[int]:
+def _positions(wanted: list[str], names: list[str] | None) -> list[int]:
     missing = [name for name in wanted if name not in (names or [])]
     if missing:
         raise ValueError(f"--categorical names {missing[0]!r}, which is no column of the points.")
@@ -265,7 +265,7 @@ def _counted(source: Any, tell: Any) -> Any:
 
 
 def _labels(model: Any, source: Any, texts: Any) -> Any:
-    """The classes of the rows: whole numbers where all classes are such, else texts."""
+    """The classes of the rows: integers where all classes are such, else texts."""
     import numpy as np
 
     if source.private:
@@ -293,5 +293,5 @@ def _labels(model: Any, source: Any, texts: Any) -> Any:
 
 
 def _whole(written: str) -> bool:
-    """Whether a text is a whole number as Python writes it."""
+    """Whether a text is an integer as Python writes it."""
     return written.removeprefix("-").isdecimal() and str(int(written)) == written

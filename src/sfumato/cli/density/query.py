@@ -49,9 +49,9 @@ def query(
     model = files.load(file, "SketchDensity")
     if plot is not None:
         from sfumato.cli.density.figure import heat_map
-        from sfumato.core.file_format import write_whole
+        from sfumato.core.file_format import write_atomic
 
-        write_whole(plot, heat_map(model, plot))
+        write_atomic(plot, heat_map(model, plot))
         if points is None and not at:
             printing.document({"plot": str(plot)}, json)
             return
@@ -226,15 +226,15 @@ def modes(
     from sfumato.density import find_modes
 
     model = files.load(file, "SketchDensity", "SketchSampler")
-    places, values = find_modes(model, n, threshold=threshold, random_state=seed)
+    positions, values = find_modes(model, n, threshold=threshold, random_state=seed)
     names = files.column_names(model)
-    if not len(places) and not json:
+    if not len(positions) and not json:
         print("No place stands out of the noise.")
         return
     printing.rows(
         [
             {**dict(zip(names, place, strict=True)), "density": value}
-            for place, value in zip(places.tolist(), values.tolist(), strict=True)
+            for place, value in zip(positions.tolist(), values.tolist(), strict=True)
         ],
         json,
     )

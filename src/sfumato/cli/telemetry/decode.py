@@ -93,12 +93,12 @@ def decode(
 
 def _written(found: Any, output: Path | None, plot: Path | None, top: int, level: float) -> None:
     from sfumato.cli.telemetry.figure import figure
-    from sfumato.core.file_format import write_whole
+    from sfumato.core.file_format import write_atomic
 
     if output is not None:
         _write(output, found)
     if plot is not None:
-        write_whole(plot, figure(found, top, level, plot))
+        write_atomic(plot, figure(found, top, level, plot))
 
 
 def _shown(found: Any, top: int, told: dict[str, Any]) -> None:
@@ -239,10 +239,10 @@ def _check(
 
 def _write(path: Path, found: Any) -> None:
     """Write the whole table, in the form that the ending of the name asks for."""
-    from sfumato.core.file_format import write_whole
+    from sfumato.core.file_format import write_atomic
 
     if path.suffix.lower() == ".json":
-        write_whole(path, found.to_json().encode() + b"\n")
+        write_atomic(path, found.to_json().encode() + b"\n")
     else:
         write_table(path, found.to_arrow())
 

@@ -92,11 +92,11 @@ def scheme(file: Path, **csv: Any) -> Any:
 
 def write_scheme(path: Path, made: Any) -> None:
     """Write parameters: as JSON, or as google/rappor does where the name ends in .csv."""
-    from sfumato.core.file_format import write_whole
+    from sfumato.core.file_format import write_atomic
     from sfumato.telemetry import write_params_csv
 
     if not is_csv(path):
-        write_whole(path, made.to_json().encode() + b"\n")
+        write_atomic(path, made.to_json().encode() + b"\n")
     elif hasattr(made, "hashes"):
         write_params_csv(path, made)
     else:

@@ -299,13 +299,13 @@ def _largest_in(file: BinaryIO, chunk: Any) -> int:
 
 
 class _Header:
-    """A page header: a struct of Thrift's compact protocol; only its whole numbers are kept."""
+    """A page header: a struct of Thrift's compact protocol; only its integers are kept."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
 
     def struct(self) -> dict[int, int]:
-        """The whole numbers of the struct that begins here, by field; IndexError past the end."""
+        """The integers of the struct that begins here, by field; IndexError past the end."""
         fields, field = dict[int, int](), 0
         while kind := self._byte():
             field = field + (kind >> 4) if kind >> 4 else self._whole()

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.core.tables import described
-from sfumato.core.validation import whole
+from sfumato.core.validation import integer
 from sfumato.data.readers import arrow, text_files
 from sfumato.data.readers.base import BATCH_ROWS, Piece, Reading, SourceLayout
 
 __all__ = ["Batches", "Piece", "Reading", "read_batches"]
 
-ROWS = whole(1, 2**31 - 1)
+ROWS = integer(1, 2**31 - 1)
 
 
 def read_batches(

@@ -100,13 +100,13 @@ def sniffed(
 
 
 def texts(
-    path: Path, dialect: Dialect, places: list[int], rejects: Rejects
+    path: Path, dialect: Dialect, positions: list[int], rejects: Rejects
 ) -> Iterator[pa.RecordBatch]:
     """The columns at these places as batches of texts; empty fields are nulls.
 
     Broken lines are left out; after the last batch `rejects` holds their numbers and what is wrong.
     """
-    chosen = ", ".join(f"c{place}" for place in places)
+    chosen = ", ".join(f"c{place}" for place in positions)
     query = (
         f"SELECT {chosen} FROM read_csv({_literal(glob.escape(str(path)))}, {_options(dialect)})"
     )

@@ -38,7 +38,7 @@ __all__ = [
     "json_rows",
     "need_names",
     "need_roles",
-    "places_of",
+    "positions_of",
     "text_rows",
     "times_told",
 ]
@@ -54,15 +54,15 @@ USUAL = {
 }
 
 
-def places_of(name: str, names: Sequence[str], asked: Asked) -> list[int]:
+def positions_of(name: str, names: Sequence[str], asked: Asked) -> list[int]:
     """The places of users, items, ratings and, if there is one, times, in a source of this name.
 
     Parameters: names, of the columns; "" where they have none, and then the first four count.
     """
-    places = [_place(name, names, role, asked[role]) for role in ROLES]
-    found = [place for place in places if place is not None]
+    positions = [_place(name, names, role, asked[role]) for role in ROLES]
+    found = [place for place in positions if place is not None]
     if len(set(found)) < len(found):
-        told = dict(zip(ROLES, places, strict=True))
+        told = dict(zip(ROLES, positions, strict=True))
         raise ValueError(f"{name}: two roles share a column: {told}; tell them apart.")
     return found
 
@@ -360,11 +360,11 @@ def text_rows(
         dialect = Dialect(delimiter, False, names, encoding or "utf-8", gzip=zipped)
     else:
         dialect = sniffed(path, delimiter, header, encoding or "utf-8", rows=1)
-    places = places_of(str(path), dialect.names, asked)
+    positions = positions_of(str(path), dialect.names, asked)
     most = dialect.width if dialect.header else LONGEST
-    fields = range(dialect.width if dialect.header else max(places) + 1, most + 1)
+    fields = range(dialect.width if dialect.header else max(positions) + 1, most + 1)
     for lines in _lines(path, dialect, skipped):
-        yield _split(lines, dialect.delimiter, places, fields, skipped)
+        yield _split(lines, dialect.delimiter, positions, fields, skipped)
 
 
 def json_rows(path: Path, asked: Asked, skipped: Counter[str]) -> Iterator[Columns]:
@@ -418,7 +418,7 @@ def _bounded(file: IO[str], skipped: Counter[str]) -> Iterator[str]:
 
 
 def _split(
-    lines: list[str], delimiter: str, places: list[int], fields: range, skipped: Counter[str]
+    lines: list[str], delimiter: str, positions: list[int], fields: range, skipped: Counter[str]
 ) -> Columns:
     """The fields at these places of all lines that have a right number of them, in their order."""
     quoted = [at for at, line in enumerate(lines) if QUOTE in line]
@@ -429,7 +429,7 @@ def _split(
     sizes = np.asarray(pc.list_value_length(split))
     good = (sizes >= fields.start) & (sizes < fields.stop)
     split = split.filter(pa.array(good))
-    columns = [pc.list_element(split, place) for place in places]
+    columns = [pc.list_element(split, place) for place in positions]
     if not quoted:
         skipped.update({FIELDS: int((~good).sum())})
         return columns[0], columns[1], columns[2]
@@ -438,7 +438,7 @@ def _split(
         parts = _parts(lines[row], delimiter)
         if parts is not None and len(parts) in fields:
             at.append(row)
-            for column, place in zip(found, places, strict=True):
+            for column, place in zip(found, positions, strict=True):
                 column.append(parts[place])
     skipped.update({FIELDS: len(lines) - len(at)})
     order = np.argsort(np.asarray(at, np.int64))

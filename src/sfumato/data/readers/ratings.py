@@ -17,7 +17,7 @@ from sfumato.data.interactions import Interactions
 from sfumato.data.readers import delimited, rating_columns, text_files
 from sfumato.data.readers.base import ReadingReport, of_the_machine
 from sfumato.data.readers.batches import are_paths, matches, read_batches
-from sfumato.data.readers.rating_columns import ROLES, Asked, Gathered, joined_ids, places_of
+from sfumato.data.readers.rating_columns import ROLES, Asked, Gathered, joined_ids, positions_of
 from sfumato.errors import ParameterError
 
 __all__ = ["ReadingReport", "read_interactions"]
@@ -124,7 +124,7 @@ def _dropping(
 def _typed_columns(
     name: str, source: Any, names: list[str], asked: Asked
 ) -> Iterator[rating_columns.Columns]:
-    users, items, ratings = places_of(name, names, asked)
+    users, items, ratings = positions_of(name, names, asked)
     if hasattr(source, "iloc"):
         yield source.iloc[:, users], source.iloc[:, items], source.iloc[:, ratings]
         return
@@ -180,11 +180,11 @@ def _lines(path: Path, asked: Asked, written: _Written, skip: bool) -> tuple[Gat
     dialect = delimited.sniffed(path, written.delimiter, header, written.encoding, rows)
     if not written.guess:
         rating_columns.need_names(path, dialect.header, skip)
-    places = places_of(str(path), dialect.names, asked)
+    positions = positions_of(str(path), dialect.names, asked)
     best: tuple[Gathered, delimited.Rejects, delimited.Dialect] | None = None
     while True:
         rejects: delimited.Rejects = []
-        part = Gathered(texts=True).take(delimited.texts(path, dialect, places, rejects))
+        part = Gathered(texts=True).take(delimited.texts(path, dialect, positions, rejects))
         if best is None or len(rejects) < len(best[1]):
             best = part, rejects, dialect
         other = delimited.with_other_guess(dialect, rejects, written.encoding)
@@ -239,8 +239,8 @@ def _json(path: Path, asked: Asked, skip: bool) -> Gathered:
     form = text_files.form_of(path)
     assert form is not None
     names = text_files.json_names(path, form)
-    places = places_of(str(path), names, asked)
-    chosen = [names[place] for place in places]
+    positions = positions_of(str(path), names, asked)
+    chosen = [names[place] for place in positions]
     # As texts, so that a rating that is no number is one bad row and not another type of column.
     batches = read_batches(path, chosen, text=chosen[2:])
     part = Gathered(texts=False).take(batches)
@@ -272,9 +272,9 @@ def _frame(source: Any, asked: Asked, skip: bool) -> Gathered:
     if not hasattr(source, "iloc"):
         return _table(source, names, asked, skip)
     # Columns of pandas may be named by numbers; by place they can be read all the same.
-    places = places_of("the frame", names, asked)
-    roles = list(ROLES[: len(places)])
-    part = source.iloc[:, places].set_axis(roles, axis=1)
+    positions = positions_of("the frame", names, asked)
+    roles = list(ROLES[: len(positions)])
+    part = source.iloc[:, positions].set_axis(roles, axis=1)
     return _table(part, roles, dict.fromkeys(ROLES), skip)
 
 
@@ -294,8 +294,8 @@ def _names(source: Any) -> list[str]:
 def _table(source: Any, names: list[str], asked: Asked, skip: bool) -> Gathered:
     """A source whose columns have names and types."""
     name = str(source) if isinstance(source, Path) else "the frame"
-    places = places_of(name, names, asked)
-    batches = read_batches(source, [names[place] for place in places])
+    positions = positions_of(name, names, asked)
+    batches = read_batches(source, [names[place] for place in positions])
     part = Gathered(texts=False).take(batches)
     if not skip:
         _stop_at_row(name, part)

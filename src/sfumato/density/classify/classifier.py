@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d
 from sfumato.core.arrays import column_of
 from sfumato.core.bounds import Box
 from sfumato.core.typing import Column, Matrix
-from sfumato.core.validation import Limit, one_of, optional, positive, whole
+from sfumato.core.validation import Limit, integer, one_of, optional, positive
 from sfumato.density.backends import Setting, described
 from sfumato.density.base import KernelEstimator
 from sfumato.density.classify.encoding import (
@@ -22,11 +22,11 @@ from sfumato.density.classify.encoding import (
     LABELS,
     PRIORS,
     Bins,
-    column_places,
+    column_positions,
     labels_of,
     levels_of,
-    listed_places,
-    places_of,
+    listed_positions,
+    positions_of,
     prior_shares,
     refuse_missing,
 )
@@ -158,7 +158,7 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):  # type: i
         self.classes_ = np.array(LABELS.check(self._owner, "classes", state["labels"]))
         self.method_ = one_of(METHODS).check(self._owner, "method", state["method"])
         if state["clipped"] is not None:
-            self.clipped_ = whole(0).check(self._owner, "clipped", state["clipped"])
+            self.clipped_ = integer(0).check(self._owner, "clipped", state["clipped"])
 
 
 def _told(release: ReleasedClassColumns | ReleasedClassKernels) -> dict[str, Any]:
@@ -217,7 +217,7 @@ class SketchClassifier(ClassAnswers):
         "classes": optional(LABELS),
         "priors": PRIORS,
         "method": one_of(("auto", *METHODS)),
-        "bins": whole(2, 2**12),
+        "bins": integer(2, 2**12),
         "categorical": COLUMNS,
     }
 
@@ -252,7 +252,7 @@ class SketchClassifier(ClassAnswers):
     def fit(self, X: Matrix, y: Column, sample_weight: Column | None = None) -> Self:
         """Learn from points, one a row, and their classes; with epsilon, release and forget them.
 
-        sample_weight, whole numbers, only without epsilon. With epsilon a row with a cell that is
+        sample_weight, integers, only without epsilon. With epsilon a row with a cell that is
         no number or a label that is not in `classes` is dropped, one outside the bounds clipped,
         and none is refused.
         """
@@ -276,7 +276,7 @@ class SketchClassifier(ClassAnswers):
         labels = self._labels(y, len(points))
         data = Labelled(
             points,
-            places_of(self._owner, labels, self.classes_),
+            positions_of(self._owner, labels, self.classes_),
             self._weights(sample_weight, len(points)),
         )
         for k, sketch in enumerate(self.sketches_):
@@ -309,7 +309,7 @@ class SketchClassifier(ClassAnswers):
         classes, data = read(X, y, sample_weight, plain)
         points, weights = data.points, data.weights
         names = list(map(str, getattr(self, "feature_names_in_", ())))
-        asked = column_places(self._owner, plain["categorical"], names, points.shape[1])
+        asked = column_positions(self._owner, plain["categorical"], names, points.shape[1])
         plain = {**plain, "categorical": asked}
         prior_shares(self._owner, plain["priors"], np.ones(len(classes)))
         setting = self._setting(self._public(plain, points, weights), points)
@@ -327,8 +327,8 @@ class SketchClassifier(ClassAnswers):
         points = self._train(X)
         labels = self._labels(y, len(points))
         known = np.unique(labels) if plain["classes"] is None else np.array(plain["classes"])
-        places = places_of(self._owner, labels, known)
-        return known, Labelled(points, places, self._weights(sample_weight, len(points)))
+        positions = positions_of(self._owner, labels, known)
+        return known, Labelled(points, positions, self._weights(sample_weight, len(points)))
 
     def _private_rows(
         self, X: Any, y: Any, sample_weight: Any, plain: dict[str, Any]
@@ -341,16 +341,16 @@ class SketchClassifier(ClassAnswers):
                 "never taken from private data."
             )
         points = self._private_points(X, plain)
-        places = self._private_places(y, plain, len(points))
-        kept = ~np.isnan(points).any(axis=1) & (places >= 0)
-        return np.array(plain["classes"]), Labelled(points[kept], places[kept], None)
+        positions = self._private_places(y, plain, len(points))
+        kept = ~np.isnan(points).any(axis=1) & (positions >= 0)
+        return np.array(plain["classes"]), Labelled(points[kept], positions[kept], None)
 
     def _private_places(self, y: Any, plain: dict[str, Any], rows: int) -> np.ndarray:
         column = column_of(self._owner, y)
-        places = listed_places(self._owner, column, plain["classes"])
-        if len(places) != rows:
+        positions = listed_positions(self._owner, column, plain["classes"])
+        if len(positions) != rows:
             raise ValueError(f"{self._owner}: y must have one label for each row of X.")
-        return places
+        return positions
 
     def _beside(self, y: Any, plain: dict[str, Any], rows: int) -> tuple[np.ndarray, np.ndarray]:
         if plain["classes"] is None:
@@ -391,7 +391,7 @@ class SketchClassifier(ClassAnswers):
         levels = levels_of(self._owner, plain["categorical"], setting.bounds)
         cut = Bins(setting.bounds, plain["bins"], levels)
         check_cells(self._owner, len(classes), cut)
-        rows = LabelledRows(cut.codes(data.points), data.places, data.weights)
+        rows = LabelledRows(cut.codes(data.points), data.positions, data.weights)
         labels = labels_of(classes)
         told = dict(labels=labels, bounds=setting.bounds, bins=cut.bins, levels=levels)
         if plain["epsilon"] is None:

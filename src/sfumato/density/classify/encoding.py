@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from sfumato.core.bounds import Pair
 from sfumato.core.row_values import cells_of, number_of, numbers_of
-from sfumato.core.validation import whole
+from sfumato.core.validation import integer
 from sfumato.errors import ParameterError
 
 __all__ = [
@@ -22,23 +22,23 @@ __all__ = [
     "LEVELS",
     "PRIORS",
     "Bins",
-    "column_places",
+    "column_positions",
     "labels_of",
     "levels_of",
-    "listed_places",
-    "places_of",
+    "listed_positions",
+    "positions_of",
     "prior_shares",
     "refuse_missing",
 ]
 
 
 class _Levels:
-    """One whole number per column: how many codes a category has, 0 where the column measures."""
+    """One integer per column: how many codes a category has, 0 where the column measures."""
 
     def check(self, owner: str, name: str, value: Any) -> tuple[int, ...]:
         if not isinstance(value, tuple | list) or not value:
-            raise ParameterError.of(owner, name, "must be whole numbers, one per column.")
-        return tuple(whole(0, 2**20).check(owner, name, one) for one in value)
+            raise ParameterError.of(owner, name, "must be integers, one per column.")
+        return tuple(integer(0, 2**20).check(owner, name, one) for one in value)
 
     def bad(self) -> list[Any]:
         return [None, 3, (), (-1,), (0.5,), ("many",)]
@@ -57,7 +57,8 @@ class _Columns:
             problem = f"must be None or a list of columns, by number or name, not {value!r}."
             raise ParameterError.of(owner, name, problem)
         return tuple(
-            str(one) if isinstance(one, str) else whole(0).check(owner, name, one) for one in value
+            str(one) if isinstance(one, str) else integer(0).check(owner, name, one)
+            for one in value
         )
 
     def bad(self) -> list[Any]:
@@ -108,8 +109,8 @@ class Bins:
     @cached_property
     def measures(self) -> np.ndarray:
         """The cells of each column that measures, a column a row."""
-        places = np.flatnonzero(np.array(self.levels) == 0)
-        return np.asarray(self.starts[places][:, None] + np.arange(self.bins))
+        positions = np.flatnonzero(np.array(self.levels) == 0)
+        return np.asarray(self.starts[positions][:, None] + np.arange(self.bins))
 
     def codes(self, points: np.ndarray) -> np.ndarray:
         """The cell of every value."""
@@ -129,7 +130,7 @@ class Bins:
         return np.repeat(columns, self.sizes, axis=-1)
 
 
-def column_places(
+def column_positions(
     owner: str, categorical: Any, names: list[str], columns: int
 ) -> tuple[int, ...] | None:
     """The numbers of these columns, where each is given by its number or by its name in X."""
@@ -142,7 +143,7 @@ def column_places(
     return tuple(
         names.index(one)
         if isinstance(one, str)
-        else whole(0, columns - 1).check(owner, "categorical", one)
+        else integer(0, columns - 1).check(owner, "categorical", one)
         for one in categorical
     )
 
@@ -152,12 +153,12 @@ def levels_of(owner: str, categorical: Any, bounds: Pair) -> tuple[int, ...]:
     columns = len(bounds[0])
     levels = [0] * columns
     for column in () if categorical is None else categorical:
-        place = whole(0, columns - 1).check(owner, "categorical", column)
+        place = integer(0, columns - 1).check(owner, "categorical", column)
         low, high = bounds[0][place], bounds[1][place]
         if low != 0 or high != int(high):
             raise ValueError(
                 f"{owner}: bounds of column {place}, which is categorical, must be 0 and the "
-                f"largest code, a whole number, not {low!r} and {high!r}."
+                f"largest code, an integer, not {low!r} and {high!r}."
             )
         levels[place] = int(high) + 1
     return tuple(levels)
@@ -167,7 +168,7 @@ class _Labels:
     """Classes as a tuple of plain numbers or texts."""
 
     def check(self, owner: str, name: str, value: Any) -> tuple[Any, ...]:
-        wanted = "must be a list of classes, whole numbers or texts, none twice"
+        wanted = "must be a list of classes, integers or texts, none twice"
         if isinstance(value, str | bytes) or not np.iterable(value):
             raise ParameterError.of(owner, name, f"{wanted}, not {value!r}.")
         given = [one.item() if isinstance(one, np.generic) else one for one in value]
@@ -204,7 +205,7 @@ def refuse_missing(owner: str, y: Any) -> None:
         )
 
 
-def listed_places(owner: str, y: Any, classes: tuple[Any, ...]) -> np.ndarray:
+def listed_positions(owner: str, y: Any, classes: tuple[Any, ...]) -> np.ndarray:
     """The place of every row's class in the public list, -1 where it is not in it: none is refused.
 
     Guarantee: a place depends on that label alone, and not on the type that a container gives to
@@ -221,8 +222,8 @@ def listed_places(owner: str, y: Any, classes: tuple[Any, ...]) -> np.ndarray:
     if len(set(numbers.tolist())) < len(classes):
         raise ValueError(f"{owner}: classes must be numbers that differ as floats.")
     found = numbers_of(y)
-    places = np.minimum(np.searchsorted(numbers, found), len(numbers) - 1)
-    return np.where(numbers[places] == found, places, -1)
+    positions = np.minimum(np.searchsorted(numbers, found), len(numbers) - 1)
+    return np.where(numbers[positions] == found, positions, -1)
 
 
 def _by_text(cells: list[Any], classes: tuple[Any, ...], numbers: np.ndarray) -> np.ndarray:
@@ -243,28 +244,28 @@ def _by_text(cells: list[Any], classes: tuple[Any, ...], numbers: np.ndarray) ->
 
 
 def _place(cell: Any, texts: dict[Any, int], valued: dict[float, int]) -> int:
-    """As it is written, else by its value, else as a whole number is written."""
+    """As it is written, else by its value, else as an integer is written."""
     text = cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell
     if isinstance(text, str) and text in texts:
         return texts[text]
     number = number_of(cell)
     if not np.isfinite(number):
         return -1
-    whole = str(int(number)) if number == int(number) else ""
-    return valued.get(number, texts.get(whole, -1))
+    integer = str(int(number)) if number == int(number) else ""
+    return valued.get(number, texts.get(integer, -1))
 
 
-def places_of(owner: str, y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+def positions_of(owner: str, y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """The place of every row's class in the list."""
-    places = np.searchsorted(classes, y)
-    known = places < len(classes)
-    known[known] = classes[places[known]] == y[known]
+    positions = np.searchsorted(classes, y)
+    known = positions < len(classes)
+    known[known] = classes[positions[known]] == y[known]
     if not known.all():
         raise ValueError(
             f"{owner}: y holds a label that is not in classes, at row {int(known.argmin())}; name "
             "all of them, or drop such rows first."
         )
-    return np.asarray(places)
+    return np.asarray(positions)
 
 
 class _Priors:

@@ -17,7 +17,7 @@ from sfumato.density.classify.naive_bayes import Columns
 from sfumato.privacy.accounting.losses import Loss
 from sfumato.privacy.parameters import Privacy
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import Release, ReleasePlan, ReleaseTerms
+from sfumato.privacy.release import CalibratedRelease, Release, ReleaseRequest
 from sfumato.sketch.kernel_sums.fourier import ReleasedKernelFourier
 from sfumato.sketch.kernel_sums.grid import ReleasedKernelGrid
 from sfumato.sketch.kernel_sums.race import ReleasedRace
@@ -41,12 +41,12 @@ class Labelled:
     """Points, the places of their classes, and whole weights or None for ones."""
 
     points: np.ndarray
-    places: np.ndarray
+    positions: np.ndarray
     weights: np.ndarray | None
 
     def of(self, k: int) -> tuple[np.ndarray, np.ndarray | None]:
         """The points and weights of one class."""
-        mine = self.places == k
+        mine = self.positions == k
         return self.points[mine], None if self.weights is None else self.weights[mine]
 
 
@@ -55,14 +55,14 @@ class Planned:
     """Something that is released as sketches are: by a plan that is made for the terms."""
 
     owner: str
-    plan: Callable[[ReleaseTerms], ReleasePlan[Any]]
+    plan: Callable[[ReleaseRequest], CalibratedRelease[Any]]
 
     def release(
         self, epsilon: float | Privacy | None = None, delta: float = 0.0, **options: Any
     ) -> Release:
         """The release under these terms: charged before any noise is drawn."""
-        terms = ReleaseTerms.of(self.owner, epsilon, delta, options)  # type: ignore[arg-type]
-        made: Release = self.plan(terms).publish(terms)
+        request = ReleaseRequest.of(self.owner, epsilon, delta, options)  # type: ignore[arg-type]
+        made: Release = self.plan(request).publish(request)
         return made
 
 
@@ -131,15 +131,15 @@ class ReleasedClassKernels(Release):
 
 
 def planned_kernels(
-    labels: tuple[Any, ...], sketches: list[Any], empty: Any, terms: ReleaseTerms
-) -> ReleasePlan[ReleasedClassKernels]:
+    labels: tuple[Any, ...], sketches: list[Any], empty: Any, request: ReleaseRequest
+) -> CalibratedRelease[ReleasedClassKernels]:
     """The release of all classes' sketches under these terms; `empty` is one of their setting.
 
     What it costs is read from a release of the empty sketch, which holds nobody's data.
     """
-    unpaid = _each(terms)
+    unpaid = _each(request)
     trial = _released(empty, unpaid, None).statement
-    terms.check_room(8 * len(labels) * empty.nbytes)
+    request.check_room(8 * len(labels) * empty.nbytes)
 
     def noisy(source: Source) -> dict[str, np.ndarray]:
         return {
@@ -148,27 +148,27 @@ def planned_kernels(
         }
 
     mechanism = f"for each of {len(labels)} classes: {trial.mechanism}"
-    return ReleasePlan(
+    return CalibratedRelease(
         ReleasedClassKernels,
         {"labels": labels},
-        replace(Loss.from_dict(trial.loss), relation=terms.relation),
+        replace(Loss.from_dict(trial.loss), relation=request.relation),
         mechanism,
         noisy,
     )
 
 
-def _each(terms: ReleaseTerms) -> ReleaseTerms:
+def _each(request: ReleaseRequest) -> ReleaseRequest:
     """The terms of one class's sketch: nobody pays for it alone, and an exchange is two events."""
-    unpaid = replace(terms, ledger=None, dataset="", release_id=None)
-    return replace(unpaid, relation="add/remove", contributions=terms.events)
+    unpaid = replace(request, ledger=None, dataset="", release_id=None)
+    return replace(unpaid, relation="add/remove", contributions=request.events)
 
 
-def _released(sketch: Stored, terms: ReleaseTerms, source: Source | None) -> Any:
+def _released(sketch: Stored, request: ReleaseRequest, source: Source | None) -> Any:
     return sketch.release(  # type: ignore[attr-defined]
-        terms.epsilon,
-        terms.delta,
-        unit=terms.unit,
-        relation=terms.relation,
-        contributions=terms.contributions,
+        request.epsilon,
+        request.delta,
+        unit=request.unit,
+        relation=request.relation,
+        contributions=request.contributions,
         source=source,
     )

@@ -44,12 +44,12 @@ class WeightsOfEvidence:
     @cached_property
     def _smooth(self) -> tuple[np.ndarray, np.ndarray]:
         cells, left = self.counts.astype(np.float64), np.full(self.counts.shape, self.variance)
-        places = self.bins.measures
+        positions = self.bins.measures
         for k, size in enumerate(self.sizes):
             # Counts vary by themselves: by their mean, as Poisson's do.
-            whole = np.full(len(places), self.variance + size / self.bins.bins)
-            cells[k][places], kept = smoothed(cells[k][places], whole)
-            left[k][places] = kept * (self.variance / whole)[:, None]
+            whole = np.full(len(positions), self.variance + size / self.bins.bins)
+            cells[k][positions], kept = smoothed(cells[k][positions], whole)
+            left[k][positions] = kept * (self.variance / whole)[:, None]
         return np.maximum(cells, 0.0), left
 
     def _groups(self, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from sfumato.core.bounds import BOUNDS, Pair
 from sfumato.core.storage import Cells, Stored
-from sfumato.core.validation import one_of, positive, whole
+from sfumato.core.validation import integer, one_of, positive
 from sfumato.density.classify.encoding import LABELS, LEVELS, Bins
 from sfumato.density.classify.log_odds import (
     SCORE_CELLS,
@@ -25,9 +25,9 @@ from sfumato.density.classify.log_odds import (
 )
 from sfumato.density.sequential_release import NO_NOISE, Step, StepNoise, cheapest
 from sfumato.privacy.noise.discrete import LARGEST
-from sfumato.privacy.noise.distribution import LAWS, NoiseLaw
+from sfumato.privacy.noise.distribution import LAWS, NoiseDistribution
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import Release, ReleasePlan, ReleaseTerms
+from sfumato.privacy.release import CalibratedRelease, Release, ReleaseRequest
 
 __all__ = [
     "UNIT",
@@ -111,7 +111,7 @@ class Columns(Stored, in_files=False):
 
     labels: Annotated[tuple[Any, ...], LABELS]
     bounds: Annotated[Pair, BOUNDS]
-    bins: Annotated[int, whole(2, 2**12)]
+    bins: Annotated[int, integer(2, 2**12)]
     levels: Annotated[tuple[int, ...], LEVELS]
     _counts: np.ndarray
     _pairs: np.ndarray
@@ -216,7 +216,9 @@ class ReleasedClassColumns(Release, Columns):
 
     @property
     def _variances(self) -> tuple[float, float, float]:
-        first, second, third = (NoiseLaw(self.noise, scale).variance for scale in self._scales)
+        first, second, third = (
+            NoiseDistribution(self.noise, scale).variance for scale in self._scales
+        )
         return first, second, third
 
 
@@ -228,14 +230,14 @@ class LabelledRows:
     """Labelled rows: cells of columns, places of classes, and whole weights or None for ones."""
 
     codes: np.ndarray
-    places: np.ndarray
+    positions: np.ndarray
     weights: np.ndarray | None
 
     def counts(self, classes: int, cells: int) -> np.ndarray:
         """Classes by cells of all columns."""
         out = np.zeros(classes * cells, np.int64)
         for column in self.codes.T:
-            out += _counted(self.places * cells + column, self.weights, classes * cells)
+            out += _counted(self.positions * cells + column, self.weights, classes * cells)
         return out.reshape(classes, cells)
 
     def products(self, table: EvidenceTable, limits: Limits) -> np.ndarray:
@@ -251,7 +253,7 @@ class LabelledRows:
 
     def scores(self, k: int, scorer: Scorer) -> np.ndarray:
         """The others (0) and class k (1) by cells of scores."""
-        cells = scorer.cells(self.codes) + SCORE_CELLS * (self.places == k)
+        cells = scorer.cells(self.codes) + SCORE_CELLS * (self.positions == k)
         return _counted(cells, self.weights, 2 * SCORE_CELLS).reshape(2, SCORE_CELLS)
 
 
@@ -284,8 +286,8 @@ def bare(parameters: dict[str, Any], rows: LabelledRows) -> ClassColumns:
 
 
 def planned(
-    parameters: dict[str, Any], rows: LabelledRows, terms: ReleaseTerms
-) -> ReleasePlan[ReleasedClassColumns]:
+    parameters: dict[str, Any], rows: LabelledRows, request: ReleaseRequest
+) -> CalibratedRelease[ReleasedClassColumns]:
     """The release of the tables under these terms.
 
     Guarantee: one row of one class changes, by 1 each, a cell of every column in the first table
@@ -294,9 +296,9 @@ def planned(
     """
     cut = Bins(parameters["bounds"], parameters["bins"], parameters["levels"])
     classes = len(parameters["labels"])
-    made, loss = cheapest(terms, *(_steps(law, cut, classes) for law in LAWS))
+    made, loss = cheapest(request, *(_steps(law, cut, classes) for law in LAWS))
     contrast_cells = pairs_of(cut.columns) + 2 * SCORE_CELLS
-    terms.check_room(8 * classes * (cut.total + contrast_cells))
+    request.check_room(8 * classes * (cut.total + contrast_cells))
 
     def noisy(source: Source) -> dict[str, np.ndarray]:
         return filled(rows, cut, classes, replace(made, source=source))
@@ -309,7 +311,7 @@ def planned(
         f"{third:.6g} on counters of scores; an event weighs at most 1"
     )
     scales = dict(noise=made.law, count_scale=first, pair_scale=second, score_scale=third)
-    return ReleasePlan(ReleasedClassColumns, {**parameters, **scales}, loss, mechanism, noisy)
+    return CalibratedRelease(ReleasedClassColumns, {**parameters, **scales}, loss, mechanism, noisy)
 
 
 def _steps(law: str, cut: Bins, classes: int) -> list[Step]:

@@ -11,7 +11,7 @@ from sfumato.core.arrays import column_of
 from sfumato.core.bounds import BOUNDS, Box
 from sfumato.core.row_values import numbers_of
 from sfumato.core.typing import Column, Matrix
-from sfumato.core.validation import Limit, one_of, optional, whole
+from sfumato.core.validation import Limit, integer, one_of, optional
 from sfumato.density.base import KernelEstimator, hash_seed
 from sfumato.density.regress.least_squares import (
     BITS,
@@ -83,7 +83,7 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
         "method": one_of(("auto", *METHODS)),
         "degree": Degree(),
         "target_bounds": optional(BOUNDS),
-        "rows": optional(whole(1, 2**20)),
+        "rows": optional(integer(1, 2**20)),
     }
     method_: str
     degree_: int
@@ -117,7 +117,7 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
     def fit(self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None) -> Self:
         """Learn from points, one a row, and their targets; with epsilon, release and forget them.
 
-        sample_weight, whole numbers, only without epsilon. With epsilon a row with a cell or a
+        sample_weight, integers, only without epsilon. With epsilon a row with a cell or a
         target that is no number is dropped, one outside the bounds clipped, and none is refused.
         """
         plain = self._check()
@@ -313,10 +313,10 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
         super()._restore_state(state)
         self.method_ = self.backend_
         most = 2 if self.method_ == "statistics" else 1
-        self.degree_ = whole(1, most).check("file", "degree", state["degree"])
+        self.degree_ = integer(1, most).check("file", "degree", state["degree"])
         (low,), (high,) = BOUNDS.check("file", "target", state["target"])
         self.target_bounds_ = low, high
-        self.clipped_ = whole(0).check("file", "clipped", state.get("clipped", 0))
+        self.clipped_ = integer(0).check("file", "clipped", state.get("clipped", 0))
 
     def _restore_parts(self, parts: dict[str, Any]) -> None:
         for part in parts.values():

@@ -23,7 +23,7 @@ __all__ = ["answer", "at_most", "choose", "toggle"]
 def at_most(typing, lanes, limit):
     """A uint64 whose bit i says whether number i of the 64 bytes in the lanes is <= limit."""
     code.expect(lanes == U32, "at_most", "u32x16", lanes)
-    code.expect_whole("at_most", limit)
+    code.expect_integer("at_most", limit)
     numbers = ir.VectorType(ir.IntType(16), 32)
 
     def compare(builder, value, bound):

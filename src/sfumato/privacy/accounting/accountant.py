@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Self
 
 from sfumato.core.tables import described
-from sfumato.core.validation import between, one_of, whole
+from sfumato.core.validation import between, integer, one_of
 from sfumato.privacy.accounting import composition
 from sfumato.privacy.accounting.losses import RELATIONS, Loss, as_loss
 
@@ -55,7 +55,7 @@ class Accountant:
     def compose(self, loss: Any, count: int = 1) -> Self:
         """Add a loss, or a plain epsilon or (epsilon, delta), so many times."""
         loss = self._own(as_loss("Accountant", loss, self.relation))
-        count = whole(1).check("Accountant", "count", count)
+        count = integer(1).check("Accountant", "count", count)
         self._branches = [branch + Counter({loss: count}) for branch in self._branches]
         return self
 
@@ -89,7 +89,7 @@ class Accountant:
         Not after `parallel`: units of a group may lie in several parts, and cost in each.
         """
         other = type(self)(self.method, self.relation)
-        size = whole(1).check("Accountant", "size", size)
+        size = integer(1).check("Accountant", "size", size)
         if size == 1:
             other._branches = [Counter(branch) for branch in self._branches]
             return other

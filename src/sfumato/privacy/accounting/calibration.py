@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.core.validation import between, fraction, positive, rational, whole
+from sfumato.core.validation import between, fraction, integer, positive, rational
 from sfumato.privacy.accounting.discrete_gaussian import REACH, ROUNDING, masses
 from sfumato.privacy.accounting.losses import Loss
 from sfumato.privacy.rounding import UP
@@ -49,16 +49,19 @@ def gaussian_sigma(epsilon: float, delta: float, *, change: int = 1, cells: int 
     owner = "gaussian_sigma"
     epsilon = positive.check(owner, "epsilon", epsilon)
     delta = _delta_above_zero(owner, delta)
-    change, cells = whole(1).check(owner, "change", change), whole(1).check(owner, "cells", cells)
+    change, cells = (
+        integer(1).check(owner, "change", change),
+        integer(1).check(owner, "cells", cells),
+    )
     return _sigma(epsilon, delta, change, cells)
 
 
 def gaussian_sigma_l2(epsilon: float, delta: float, *, norm_squared: Any) -> Fraction:
-    """The sigma for whole numbers that one unit moves by a vector of this squared L2 norm.
+    """The sigma for integers that one unit moves by a vector of this squared L2 norm.
 
     Guarantee: rho = norm_squared / (2 sigma**2) (Canonne, Kamath and Steinke 2020, theorem 14)
     gives (epsilon, delta) by `concentrated_delta`. `gaussian_sigma` is lower where it applies.
-    Parameters: as there; norm_squared, above 0, a whole number or a Fraction.
+    Parameters: as there; norm_squared, above 0, an integer or a Fraction.
 
     >>> float(gaussian_sigma_l2(1, 1e-6, norm_squared=4))
     9.0625
@@ -79,7 +82,10 @@ def gaussian_delta(epsilon: float, sigma: Any, *, change: int = 1, cells: int = 
     owner = "gaussian_delta"
     epsilon = EPSILON.check(owner, "epsilon", epsilon)
     sigma = rational.check(owner, "sigma", sigma)
-    change, cells = whole(1).check(owner, "change", change), whole(1).check(owner, "cells", cells)
+    change, cells = (
+        integer(1).check(owner, "change", change),
+        integer(1).check(owner, "cells", cells),
+    )
     return variance_delta(epsilon, sigma**2, change, cells)
 
 
@@ -88,7 +94,10 @@ def gaussian_epsilon(delta: float, variance: Any, *, change: int = 1, cells: int
     owner = "gaussian_epsilon"
     delta = _delta_above_zero(owner, delta)
     variance = rational.check(owner, "variance", variance)
-    change, cells = whole(1).check(owner, "change", change), whole(1).check(owner, "cells", cells)
+    change, cells = (
+        integer(1).check(owner, "change", change),
+        integer(1).check(owner, "cells", cells),
+    )
     return _epsilon(delta, variance, change, cells)
 
 
@@ -186,7 +195,7 @@ def _concentrated_sigma(epsilon: float, delta: float, norm_squared: Fraction) ->
     if low == 0:
         raise ValueError("gaussian_sigma: epsilon is too small for this delta; raise one of them.")
     square = norm_squared / (2 * Fraction(low))
-    # The root of a whole number above 4**40 * square, so that sigma**2 >= square exactly.
+    # The root of an integer above 4**40 * square, so that sigma**2 >= square exactly.
     root = math.isqrt(math.ceil(square * 4**40)) + 1
     return _on_grid(Fraction(root, 2**40))
 
@@ -222,11 +231,11 @@ def variance_delta(epsilon: float, variance: Fraction, change: int, cells: int) 
     shift, spread = cells * change, cells * variance
     threshold = Fraction(epsilon) * spread / shift - Fraction(shift, 2)
     first = max(math.floor(threshold) + 1, -math.ceil(REACH * math.sqrt(spread)))
-    law = masses(variance, cells, first)
+    distribution = masses(variance, cells, first)
     # 1 - exp(epsilon - loss) grows and is concave in the point, so a block's mean is not above
     # its value at the middle; and the mass of a block is taken at its likeliest point.
-    over = law.steps + (law.size - 1) / 2 + float(law.first - threshold)
-    exact = float(-(law.weights * np.expm1(-float(shift / spread) * over)).sum())
-    beyond = 4 * math.exp(-(REACH**2) / 2) * min(1.0, float(law.weights.sum()))
+    over = distribution.steps + (distribution.size - 1) / 2 + float(distribution.first - threshold)
+    exact = float(-(distribution.weights * np.expm1(-float(shift / spread) * over)).sum())
+    beyond = 4 * math.exp(-(REACH**2) / 2) * min(1.0, float(distribution.weights.sum()))
     exact = (exact + beyond) * ROUNDING + UNDERFLOW
     return min(1.0, exact, concentrated_delta(epsilon, _rho(variance, change, cells)))

@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
-from sfumato.core.validation import checked, one_of, rational, whole
+from sfumato.core.validation import checked, integer, one_of, rational
 from sfumato.privacy.rounding import COST, DELTA, LEAST, MOST, UP, pure_rho, round_up
 
 __all__ = [
@@ -86,10 +86,10 @@ class Loss:
         kind = Loss.KINDS.get(str(told.pop("kind", "")))
         if kind is None or set(told) != {field.name for field in fields(kind)}:
             raise ValueError("Loss: the description is not one of ours.")
-        # A ratio of whole numbers only: "1e999999999" would be a number of a billion digits.
+        # A ratio of integers only: "1e999999999" would be a number of a billion digits.
         texts = (v for name, v in told.items() if name != "relation" and isinstance(v, str))
         if not all(re.fullmatch(r"[0-9]{1,4000}(/[0-9]{1,4000})?", text) for text in texts):
-            raise ValueError("Loss: a ratio of the description is not one of whole numbers.")
+            raise ValueError("Loss: a ratio of the description is not one of integers.")
         return kind(**told)
 
 
@@ -146,7 +146,7 @@ class Concentrated(Loss):
 
 @dataclass(frozen=True)
 class LaplaceNoise(Loss):
-    """Discrete Laplace noise of one scale on whole numbers.
+    """Discrete Laplace noise of one scale on integers.
 
     change: the most that one unit changes a number by; cells: how many numbers it changes, at most.
     Smaller changes are covered: the law is log-concave, so longer shifts are easier to tell apart.
@@ -155,7 +155,7 @@ class LaplaceNoise(Loss):
     scale: Fraction
     change: int = 1
     cells: int = 1
-    LIMITS = {"scale": rational, "change": whole(1), "cells": whole(1)}
+    LIMITS = {"scale": rational, "change": integer(1), "cells": integer(1)}
 
     @cached_property
     def epsilon(self) -> float:
@@ -173,7 +173,7 @@ class LaplaceNoise(Loss):
 
 @dataclass(frozen=True)
 class GaussianNoise(Loss):
-    """Discrete Gaussian noise of one variance (sigma squared) on whole numbers.
+    """Discrete Gaussian noise of one variance (sigma squared) on integers.
 
     change: the most that one unit changes a number by; cells: how many numbers it changes, at most.
     rho = cells change**2 / (2 variance): Canonne, Kamath and Steinke 2020, theorems 4 and 14.
@@ -182,7 +182,7 @@ class GaussianNoise(Loss):
     variance: Fraction
     change: int = 1
     cells: int = 1
-    LIMITS = {"variance": rational, "change": whole(1), "cells": whole(1)}
+    LIMITS = {"variance": rational, "change": integer(1), "cells": integer(1)}
 
     @cached_property
     def rho(self) -> float:
@@ -200,7 +200,7 @@ class Flips(Loss):
 
     probability: Fraction
     cells: int = 1
-    LIMITS = {"probability": rational, "cells": whole(1)}
+    LIMITS = {"probability": rational, "cells": integer(1)}
 
     @cached_property
     def epsilon(self) -> float:
@@ -285,7 +285,7 @@ def as_loss(owner: str, loss: Any, relation: str) -> Loss:
 
 
 def _size(size: int) -> int:
-    return whole(1).check("Loss", "size", size)
+    return integer(1).check("Loss", "size", size)
 
 
 def _plain(value: Any) -> Any:

@@ -136,10 +136,17 @@ class Running:
         if isinstance(loss, Sampled) and len(sides) == 1:  # all before are alike in both directions
             sides = sides * 2
         made = [on_grid(loss, k, self.step, self.limit) for k in range(len(sides))]
-        laws = [replace(law, times=law.times * count) for law in made if law is not None]
-        if len(laws) < len(made):
+        distributions = [
+            replace(distribution, times=distribution.times * count)
+            for distribution in made
+            if distribution is not None
+        ]
+        if len(distributions) < len(made):
             return None  # too many points for any grid
-        joined = [_reached(side, law, self.tilts) for side, law in zip(sides, laws, strict=True)]
+        joined = [
+            _reached(side, distribution, self.tilts)
+            for side, distribution in zip(sides, distributions, strict=True)
+        ]
         spans = [high - low for low, high in (side.window(self.tilts) for side in joined)]
         size = max(self.size, 1 << max(spans).bit_length())
         if size > LARGEST:
@@ -147,8 +154,8 @@ class Running:
         if size > self.size:
             sides = tuple(_resized(side, self.size, size, self.tilts) for side in sides)
         done = [
-            replace(after, **_times(before, law, size))
-            for before, after, law in zip(sides, joined, laws, strict=True)
+            replace(after, **_times(before, distribution, size))
+            for before, after, distribution in zip(sides, joined, distributions, strict=True)
         ]
         return replace(self, size=size, sides=tuple(done))
 
@@ -254,32 +261,34 @@ def _norm(transform: np.ndarray) -> float:
     return math.sqrt(float((transform.real**2 + transform.imag**2).mean())) * 1.01 + 1e-300
 
 
-def _reached(side: Side, law: Grid, tilts: np.ndarray) -> Side:
+def _reached(side: Side, distribution: Grid, tilts: np.ndarray) -> Side:
     """The bounds of a side after a law, without its transform."""
-    held = np.flatnonzero(law.mass)
-    tilted = np.outer(np.append(tilts, -tilts), law.lowest + held)
+    held = np.flatnonzero(distribution.mass)
+    tilted = np.outer(np.append(tilts, -tilts), distribution.lowest + held)
     most = tilted.max(axis=1)
     tilted = np.exp(tilted - most[:, None])
-    above, below = (law.times * (most + np.log(tilted @ law.mass[held]))).reshape(2, -1)
-    kept, over = certain([law])
+    above, below = (distribution.times * (most + np.log(tilted @ distribution.mass[held]))).reshape(
+        2, -1
+    )
+    kept, over = certain([distribution])
     return replace(
         side,
-        low=side.low + law.times * law.lowest,
-        high=side.high + law.times * (law.lowest + law.mass.size - 1),
+        low=side.low + distribution.times * distribution.lowest,
+        high=side.high + distribution.times * (distribution.lowest + distribution.mass.size - 1),
         above=side.above + above,
         below=side.below + below,
         logs=(side.logs[0] + kept, side.logs[1] + over),
     )
 
 
-def _times(side: Side, law: Grid, size: int) -> dict[str, Any]:
+def _times(side: Side, distribution: Grid, size: int) -> dict[str, Any]:
     """The transform after a law, and its error."""
-    one = np.fft.rfft(np.bincount(law.points % size, law.mass, size))
+    one = np.fft.rfft(np.bincount(distribution.points % size, distribution.mass, size))
     before = side.transform
-    if law.times > 1:
-        before = before * one ** (law.times - 1)
+    if distribution.times > 1:
+        before = before * one ** (distribution.times - 1)
     each = 2.0**-50 * math.log2(size)
-    error = side.error + (law.times + 1) * each * _norm(before)
+    error = side.error + (distribution.times + 1) * each * _norm(before)
     return dict(transform=before * one, error=error, tail=side.tail)
 
 

@@ -316,8 +316,8 @@ def _set_aside(file: sqlite3.Connection) -> None:
 
 
 def _move_bytes(table: str, old: sqlite3.Connection, writer: Writer) -> None:
-    places = old.execute(f"SELECT place FROM {table} WHERE bytes IS NOT NULL ORDER BY place")
-    for (place,) in places.fetchall():
+    positions = old.execute(f"SELECT place FROM {table} WHERE bytes IS NOT NULL ORDER BY place")
+    for (place,) in positions.fetchall():
         release_id, released, data = old.execute(
             f"SELECT release_id, released, bytes FROM {table} WHERE place = ?", (place,)
         ).fetchone()

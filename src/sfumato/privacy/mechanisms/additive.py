@@ -1,4 +1,4 @@
-"""Noise added to whole numbers: discrete Laplace and Gaussian, exact from the scale to the sum."""
+"""Noise added to integers: discrete Laplace and Gaussian, exact from the scale to the sum."""
 
 import math
 from dataclasses import dataclass, field
@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sfumato.core.integer_columns import whole_numbers
-from sfumato.core.validation import flag, fraction, optional, positive, rational, whole
+from sfumato.core.integer_columns import integer_values
+from sfumato.core.validation import flag, fraction, integer, optional, positive, rational
 from sfumato.privacy.accounting import calibration as calibrate
 from sfumato.privacy.accounting.losses import Concentrated, GaussianNoise, LaplaceNoise, Loss
 from sfumato.privacy.mechanisms.base import Stated
@@ -23,22 +23,22 @@ WIDEST = noise.LARGEST  # 2**40; such noise passes 2**61 with a chance below exp
 
 @dataclass(frozen=True)
 class _Additive(Stated):
-    """Whole numbers in, whole numbers out, with fresh noise on each.
+    """Integers in, integers out, with fresh noise on each.
 
     A value and its noise fit 64 bits but for a chance below exp(-2**20). Were the sum to wrap, that
     would be a function of the exact sum alone: the answer would be odd, and the promise stand.
     """
 
-    domain = "a whole number or an array of them, below 2**62 in size; the shape is public"
+    domain = "an integer or an array of them, below 2**62 in size; the shape is public"
 
     def run(self, value: Any, *, source: Source | None = None) -> Any:
         """The value with noise on each number: an int for one number, else an int64 array."""
-        numbers = whole_numbers(type(self).__name__, value)
+        numbers = integer_values(type(self).__name__, value)
         self._add(numbers, source)
         return int(numbers) if numbers.ndim == 0 else numbers
 
     def sample(self, value: Any, trials: int, *, source: Source | None = None) -> np.ndarray:
-        numbers = whole_numbers(type(self).__name__, value)
+        numbers = integer_values(type(self).__name__, value)
         answers = np.repeat(numbers[np.newaxis], self._trials(trials), axis=0)
         self._add(answers, source)
         return answers
@@ -60,7 +60,7 @@ class Laplace(_Additive):
     larger in the convex order, which is dominance for every (epsilon, delta).
     Parameters: sensitivity, the L1 norm that one unit changes the whole value by at most, a whole
     number from 1 up; epsilon above 0, or scale above 0 (if both, the scale must be large enough);
-    cells, if at most so many numbers change, each by at most sensitivity / cells (a whole number):
+    cells, if at most so many numbers change, each by at most sensitivity / cells (an integer):
     then charges compose more tightly; relation, of neighbouring data.
 
     >>> Laplace(1, epsilon=0.5).scale
@@ -76,7 +76,7 @@ class Laplace(_Additive):
         **Stated.LIMITS,
         "epsilon": optional(rational),
         "scale": optional(rational),
-        "cells": whole(1),
+        "cells": integer(1),
     }
 
     def __post_init__(self) -> None:
@@ -114,13 +114,13 @@ class Gaussian(_Additive):
 
     Guarantee: (epsilon, delta) for the discrete law that runs, by `calibrate.gaussian_sigma`, the
     exact mass; where only the L2 norm of a change is known, by zero-concentrated privacy
-    (Canonne, Kamath and Steinke 2020, theorem 14). Whole numbers whose squares sum up to 3 or less
+    (Canonne, Kamath and Steinke 2020, theorem 14). Integers whose squares sum up to 3 or less
     are all 1 or -1, so there the norm says which changes can be, and the exact mass applies.
     Parameters: sensitivity, the L2 norm that one unit changes the whole value by at most, a whole
     number from 1 up (with squared=True, the square of that norm); epsilon above 0 and delta
     between 0 and 1, or sigma above 0 (if all, sigma must be large enough; with delta alone, the
     promise is told at it); cells, if at most so
-    many numbers change, each by at most the same whole number: then the exact mass applies, so
+    many numbers change, each by at most the same integer: then the exact mass applies, so
     for one number or a histogram say cells=1; relation, of neighbouring data.
 
     >>> Gaussian(1, epsilon=1, delta=1e-6).sigma < 5
@@ -142,7 +142,7 @@ class Gaussian(_Additive):
         "delta": optional(fraction),
         "sigma": optional(rational),
         "squared": flag,
-        "cells": optional(whole(1)),
+        "cells": optional(integer(1)),
     }
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.core.integer_columns import LARGEST
 from sfumato.core.tables import described
-from sfumato.core.validation import checked, one_of, whole
+from sfumato.core.validation import checked, integer, one_of
 from sfumato.errors import FormatError
 from sfumato.privacy.accounting.losses import RELATIONS, Loss
 from sfumato.privacy.random_source import InsecureSeededSource, Source, stated
@@ -102,7 +102,7 @@ class Mechanism:
     def loss(self, distance: int = 1) -> Loss:
         """The cost for data that differ by so many units."""
         one = self._loss()
-        distance = whole(1).check(type(self).__name__, "distance", distance)
+        distance = integer(1).check(type(self).__name__, "distance", distance)
         return one if distance == 1 else one.group(distance)
 
     def run(self, value: Any, *, source: Source | None = None) -> Any:
@@ -196,7 +196,7 @@ class Mechanism:
         raise NotImplementedError
 
     def _trials(self, trials: int) -> int:
-        return whole(1).check(type(self).__name__, "trials", trials)
+        return integer(1).check(type(self).__name__, "trials", trials)
 
 
 def _times(owner: str, unit: str, hidden: str | None, contributions: int | None) -> int:
@@ -208,7 +208,7 @@ def _times(owner: str, unit: str, hidden: str | None, contributions: int | None)
             f"{owner}: contributions must be given for unit {unit!r}: the most events or rows of "
             "one unit in the value."
         )
-    return whole(1, 2**31).check(owner, "contributions", contributions)
+    return integer(1, 2**31).check(owner, "contributions", contributions)
 
 
 def _cost(loss: Loss, delta: float) -> tuple[float, float]:
@@ -219,10 +219,10 @@ def _cost(loss: Loss, delta: float) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Stated(Mechanism):
-    """A mechanism that declares `sensitivity: int = field()`, a whole number from 1 up."""
+    """A mechanism that declares `sensitivity: int = field()`, an integer from 1 up."""
 
     sensitivity = 0  # in place of the base's property, over which no field could be written
-    LIMITS: ClassVar[dict[str, Any]] = {"sensitivity": whole(1, LARGEST)}
+    LIMITS: ClassVar[dict[str, Any]] = {"sensitivity": integer(1, LARGEST)}
 
     def _hides(self, how: dict[str, Any]) -> None:
         return None

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from sfumato.core.integer_columns import count_column
-from sfumato.core.validation import DELTA, fraction, positive, whole
+from sfumato.core.validation import DELTA, fraction, integer, positive
 from sfumato.privacy.accounting.calibration import gaussian_sigma
 from sfumato.privacy.accounting.losses import GaussianNoise, LaplaceNoise, Loss
 from sfumato.privacy.mechanisms.base import Mechanism
 from sfumato.privacy.noise.discrete import LARGEST, ROOM, discrete_gaussian, discrete_laplace
-from sfumato.privacy.noise.distribution import NoiseLaw
+from sfumato.privacy.noise.distribution import NoiseDistribution
 from sfumato.privacy.random_source import Source
 
 __all__ = ["BinaryTreeCounter", "TreeCount"]
@@ -50,7 +50,7 @@ class BinaryTreeCounter(Mechanism):
     horizon: int
     delta: float = 0.0
     domain = "a column of counts, one a step"
-    LIMITS = {"epsilon": positive, "horizon": whole(1, 2**40), "delta": DELTA}
+    LIMITS = {"epsilon": positive, "horizon": integer(1, 2**40), "delta": DELTA}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -86,8 +86,8 @@ class BinaryTreeCounter(Mechanism):
     def error_bound(self, confidence: float = 0.99) -> float:
         """One told total is this near to the truth, with this confidence (Chernoff's bound)."""
         miss = 1 - fraction.check("BinaryTreeCounter", "confidence", confidence)
-        law = NoiseLaw("Gaussian" if self.delta else "Laplace", float(self._width))
-        return self.levels * law.mean_reach(self.levels, miss)
+        law = NoiseDistribution("Gaussian" if self.delta else "Laplace", float(self._width))
+        return self.levels * law.mean_tail_bound(self.levels, miss)
 
     def _loss(self) -> Loss:
         if self.delta:

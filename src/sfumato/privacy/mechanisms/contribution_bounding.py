@@ -24,13 +24,13 @@ import pyarrow as pa
 from sfumato.core.hashing import BLOCK, KeyColumn, hash_column
 from sfumato.core.tables import described
 from sfumato.core.typing import Ids
-from sfumato.core.validation import one_of, whole
+from sfumato.core.validation import integer, one_of
 from sfumato.kernels import contribution_bounding as kernels
 
 __all__ = ["ContributionBound", "ContributionSample", "bound_contributions"]
 
-SEED = whole(0, 2**64 - 1)
-MOST = whole(1, 2**31 - 1)
+SEED = integer(0, 2**64 - 1)
+MOST = integer(1, 2**31 - 1)
 ODD = np.uint64(0x9E3779B97F4A7C15)
 OWN = 2**62  # integers from -OWN to OWN - 1 are their own numbers
 INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,19}")
@@ -50,7 +50,7 @@ def bound_contributions(
     a hash of user, item and number decides. So as many different items as fit are kept, each as
     likely as any other, and of an item its earliest events. Without items all events of a user are
     alike: the earliest are kept. To sample, give what tells them apart.
-    Parameters: users and items, columns of whole numbers or text; per_user and per_item, from 1
+    Parameters: users and items, columns of integers or text; per_user and per_item, from 1
     up; seed, of the sample.
 
     >>> bound_contributions([7, 7, 8, 7], [1, 1, 1, 1], per_user=3, per_item=2, seed=1)

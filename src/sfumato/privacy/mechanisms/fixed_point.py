@@ -1,4 +1,4 @@
-"""Bounded real numbers as whole numbers on a grid: clip, round toward zero, exact sensitivities."""
+"""Bounded real numbers as integers on a grid: clip, round toward zero, exact sensitivities."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -7,7 +7,7 @@ import numpy as np
 
 from sfumato.core.integer_columns import plain
 from sfumato.core.row_values import number_of, numbers_of
-from sfumato.core.validation import checked, number, one_of, power_of_two, whole
+from sfumato.core.validation import checked, integer, number, one_of, power_of_two
 from sfumato.privacy.accounting.losses import RELATIONS
 
 __all__ = ["FixedPoint"]
@@ -45,7 +45,7 @@ class FixedPoint:
         "low": number,
         "high": number,
         "step": power_of_two,
-        "coordinates": whole(1, 2**53),
+        "coordinates": integer(1, 2**53),
     }
 
     def __post_init__(self) -> None:
@@ -75,7 +75,7 @@ class FixedPoint:
         reals = _reals(numbers)
         if len(np.atleast_1d(reals)) > MAX_STEPS:
             raise ValueError("FixedPoint: numbers must be at most 2**31 rows, or sums might wrap.")
-        # Whole numbers past 2**53 may round to floats, but stay past it, where no bound is.
+        # Integers past 2**53 may round to floats, but stay past it, where no bound is.
         with np.errstate(over="ignore", under="ignore"):  # to infinity, clipped; to below 1, cut
             steps = np.ldexp(np.where(np.isnan(reals), 0.0, reals), -self._exponent)
         # Rounding toward zero is monotone, so to clip after it is to clip before it.
@@ -86,7 +86,7 @@ class FixedPoint:
         """The real numbers of whole ones, noisy or not: a float, or an array of them."""
         steps = np.asarray(plain("FixedPoint", "steps", steps))
         if steps.dtype.kind not in "iu":
-            raise ValueError(f"FixedPoint: steps must be whole numbers, not {steps.dtype}.")
+            raise ValueError(f"FixedPoint: steps must be integers, not {steps.dtype}.")
         return np.ldexp(steps.astype(np.float64), self._exponent)[()]
 
     def change(self, relation: str) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 
 from sfumato.core.hashing import hash_column
 from sfumato.core.integer_columns import count_column
-from sfumato.core.validation import rational, whole
+from sfumato.core.validation import integer, rational
 from sfumato.privacy.accounting.losses import Pure
 from sfumato.privacy.mechanisms.base import Mechanism
 from sfumato.privacy.noise.discrete import LARGEST, ROOM, coins, discrete_laplace
@@ -38,7 +38,7 @@ class _PanPrivate(Mechanism):
     LIMITS = {
         "epsilon_state": rational,
         "epsilon_output": rational,
-        "outputs": whole(1, 2**20),
+        "outputs": integer(1, 2**20),
     }
 
     def __post_init__(self) -> None:
@@ -182,7 +182,7 @@ class PanPrivateDistinct(_PanPrivate):
     cells: int = 1024
     seed: int = 0
     domain = "two columns of users: before the outputs, and between them and the look"
-    LIMITS = {**_PanPrivate.LIMITS, "cells": whole(1, 2**32), "seed": whole(0, 2**64 - 1)}
+    LIMITS = {**_PanPrivate.LIMITS, "cells": integer(1, 2**32), "seed": integer(0, 2**64 - 1)}
 
     def __post_init__(self) -> None:
         super().__post_init__()

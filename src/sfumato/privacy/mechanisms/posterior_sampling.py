@@ -19,9 +19,9 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from sfumato.core.integer_columns import real_column, whole_column
+from sfumato.core.integer_columns import integer_column, real_column
 from sfumato.core.typing import Column
-from sfumato.core.validation import between, checked, number, positive, rational, whole
+from sfumato.core.validation import between, checked, integer, number, positive, rational
 from sfumato.privacy.accounting.losses import Loss, Pure
 from sfumato.privacy.mechanisms.base import Mechanism
 from sfumato.privacy.noise.exact.reference import Bits, bernoulli_exp
@@ -35,7 +35,7 @@ ASKED = "PosteriorSample"  # who was given the rows, for errors about them
 ROWS = 2**31  # rows of one column that count, the first
 FARTHEST = 2**31  # steps of a logarithm, so that the sum over all rows is below 2**62
 LARGEST_GRID = 2**18
-POINTS = whole(2, LARGEST_GRID)
+POINTS = integer(2, LARGEST_GRID)
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class BetaBernoulli(_Model):
         return _steps("BetaBernoulli", np.stack([np.log1p(-self.grid), np.log(self.grid)]))
 
     def counts(self, column: Column) -> np.ndarray:
-        return self._counted(whole_column(ASKED, "value", column), 2)
+        return self._counted(integer_column(ASKED, "value", column), 2)
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class DirichletMultinomial(_Model):
     categories: int
     parts: int
     alpha: float = 1.0
-    LIMITS = {"categories": whole(2, 64), "parts": whole(3, LARGEST_GRID), "alpha": positive}
+    LIMITS = {"categories": integer(2, 64), "parts": integer(3, LARGEST_GRID), "alpha": positive}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -136,7 +136,7 @@ class DirichletMultinomial(_Model):
         return _steps("DirichletMultinomial", np.log(self.grid.T))
 
     def counts(self, column: Column) -> np.ndarray:
-        rows = whole_column(ASKED, "value", column)
+        rows = integer_column(ASKED, "value", column)
         return self._counted(rows, self.categories)
 
 
@@ -167,9 +167,9 @@ class GaussianMean(_Model):
         "high": number,
         "prior_mean": number,
         "deviation": positive,
-        "points": whole(2, 2**12),
+        "points": integer(2, 2**12),
         "prior_deviation": positive,
-        "cells": whole(1, 2**11),
+        "cells": integer(1, 2**11),
     }
 
     def __post_init__(self) -> None:
@@ -207,7 +207,7 @@ def _steps(owner: str, logarithms: np.ndarray) -> np.ndarray:
 
 
 def _compositions(total: int, parts: int) -> np.ndarray:
-    """Every way to write total as an ordered sum of so many whole numbers from 1 up."""
+    """Every way to write total as an ordered sum of so many integers from 1 up."""
     if parts == 1:
         return np.array([[total]])
     heads = range(1, total - parts + 2)
@@ -223,7 +223,7 @@ PARTS = ("grid", "log_prior", "log_likelihood", "counts")  # of a model
 class PosteriorModel(Protocol):
     """A model on public grids: of parameters, and of the values that a row may take.
 
-    grid: the parameters, one a row; log_prior[theta] and log_likelihood[x, theta]: whole numbers of
+    grid: the parameters, one a row; log_prior[theta] and log_likelihood[x, theta]: integers of
     steps of 2**-20; counts(column): how many rows take each value.
     """
 
@@ -297,8 +297,8 @@ class PosteriorSample(Mechanism):
     def sample(self, value: Any, trials: int, *, source: Source | None = None) -> np.ndarray:
         trials, gaps = self._trials(trials), self._gaps(self.model.counts(value))
         bits = Bits(source or SystemSource())
-        places = [_draw(gaps, bits) for _ in range(trials)]
-        return np.asarray(self.model.grid[places])
+        positions = [_draw(gaps, bits) for _ in range(trials)]
+        return np.asarray(self.model.grid[positions])
 
     def _loss(self) -> Loss:
         return Pure(round_up(self.power * self.sensitivity), relation=self.relation)

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sfumato.core.integer_columns import entries, plain, whole_numbers
-from sfumato.core.validation import positive, whole
+from sfumato.core.integer_columns import entries, integer_values, plain
+from sfumato.core.validation import integer, positive
 from sfumato.privacy.accounting.losses import Flips, Loss
 from sfumato.privacy.mechanisms.base import Mechanism
 from sfumato.privacy.noise import discrete as noise
@@ -29,7 +29,7 @@ class _Response(Mechanism):
 
     relation: str = field(default="replace", kw_only=True)
     cells: int = field(default=1, kw_only=True)
-    LIMITS: ClassVar[dict[str, Any]] = {"epsilon": positive, "cells": whole(1, 2**31)}
+    LIMITS: ClassVar[dict[str, Any]] = {"epsilon": positive, "cells": integer(1, 2**31)}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -157,7 +157,7 @@ class KaryResponse(_Response):
     symbols: int
     epsilon: float
     domain = "a symbol or an array of them, 0 to symbols - 1; the shape is public"
-    LIMITS = {**_Response.LIMITS, "symbols": whole(2, 2**16)}
+    LIMITS = {**_Response.LIMITS, "symbols": integer(2, 2**16)}
 
     @cached_property
     def wrong_probability(self) -> Fraction:
@@ -216,8 +216,8 @@ class KaryResponse(_Response):
 
 def _counts(owner: str, count: Any, n: Any) -> tuple[np.ndarray, int]:
     """Counts of answers, from 0 to n each, as floats that still hold them exactly."""
-    n = whole(1, 2**53).check(owner, "n", n)
-    counts = whole_numbers(owner, count, -1, n + 1)
+    n = integer(1, 2**53).check(owner, "n", n)
+    counts = integer_values(owner, count, -1, n + 1)
     if counts.size and not 0 <= int(counts.min()) <= int(counts.max()) <= n:
-        raise ValueError(f"{owner}: count must be whole numbers from 0 to {n}, and some are not.")
+        raise ValueError(f"{owner}: count must be integers from 0 to {n}, and some are not.")
     return counts.astype(np.float64)[()], n

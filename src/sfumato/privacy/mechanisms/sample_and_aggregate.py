@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.core.hashing import KeyColumn
 from sfumato.core.row_values import numbers_of
 from sfumato.core.tables import described
-from sfumato.core.validation import number, one_of, rational, whole
+from sfumato.core.validation import integer, number, one_of, rational
 from sfumato.privacy.accounting.losses import LaplaceNoise, Loss
 from sfumato.privacy.mechanisms.base import Mechanism
 from sfumato.privacy.mechanisms.contribution_bounding import numbered
@@ -56,7 +56,7 @@ class SampleAndAggregate(Mechanism):
     domain = "an array of numbers, taken as float64; rows along the first axis, finite ones count"
     LIMITS = {
         "epsilon": rational,
-        "blocks": whole(1, 2**20),
+        "blocks": integer(1, 2**20),
         "low": number,
         "high": number,
         "step": rational,
@@ -99,8 +99,8 @@ class SampleAndAggregate(Mechanism):
         rows, trials, source = _rows(value), self._trials(trials), source or SystemSource()
         rows, of_unit = _finite(rows, _units(rows, units))
         count = int(of_unit.max(initial=-1)) + 1
-        places = uniform(self.blocks, trials * count, source=source).reshape(trials, count)
-        lots, which = _alike(places)
+        positions = uniform(self.blocks, trials * count, source=source).reshape(trials, count)
+        lots, which = _alike(positions)
         answers = [self._answers(rows, lot[of_unit]) for lot in lots]
         if self.aggregate == "mean":
             sums = np.array([sum(each) for each in answers])[which]
@@ -142,7 +142,7 @@ class SampleAndAggregate(Mechanism):
     def _check_steps(self, name: str) -> None:
         bound = getattr(self, name)
         if (bound / self.step).denominator != 1 or abs(bound / self.step) >= 2**40:
-            wanted = f"a whole number of steps of {self.step}, fewer than 2**40"
+            wanted = f"an integer of steps of {self.step}, fewer than 2**40"
             raise ValueError(f"SampleAndAggregate: {name} must be {wanted}, not {bound}.")
 
     def _answers(self, rows: np.ndarray, block: np.ndarray) -> list[int]:
@@ -170,11 +170,11 @@ def _groups(codes: np.ndarray, size: int) -> list[np.ndarray]:
     return np.split(np.argsort(codes, kind="stable"), ends[:-1])
 
 
-def _alike(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _alike(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The different rows and which one each row is: an audit repeats few rows very often."""
-    if places.shape[1] > 64 or not places.size:
-        return places, np.arange(places.shape[0])
-    rows, which = np.unique(places, axis=0, return_inverse=True)
+    if positions.shape[1] > 64 or not positions.size:
+        return positions, np.arange(positions.shape[0])
+    rows, which = np.unique(positions, axis=0, return_inverse=True)
     return rows, which.reshape(-1)
 
 

@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sfumato.core.integer_columns import whole_numbers
-from sfumato.core.validation import flag, one_of, positive, whole
+from sfumato.core.integer_columns import integer_values
+from sfumato.core.validation import flag, integer, one_of, positive
 from sfumato.privacy.accounting.losses import Loss, Pure
 from sfumato.privacy.mechanisms.base import Stated
 from sfumato.privacy.noise.discrete import LARGEST, discrete_laplace, uniform
-from sfumato.privacy.noise.exact.laws import exp_bounds
+from sfumato.privacy.noise.exact.distributions import exp_bounds
 from sfumato.privacy.noise.exact.reference import Bits
 from sfumato.privacy.random_source import Source, SystemSource
 
@@ -86,7 +86,7 @@ def _edges(bounds: list[Bounds], bits: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _masses(costs: Sequence[Fraction], digits: int) -> list[Bounds]:
-    """Whole numbers around 2**digits exp(-cost)."""
+    """Integers around 2**digits exp(-cost)."""
     one = (1 << digits, 1 << digits)
     known = {cost: exp_bounds(cost, digits) if cost else one for cost in set(costs)}
     return [known[cost] for cost in costs]
@@ -102,7 +102,7 @@ def _words(shape: Any, source: Source) -> np.ndarray:
 class _Selection(Stated):
     """Scores in, the index of the chosen candidate out; high scores are good.
 
-    Parameters: sensitivity, the most that one unit changes any score by, a whole number from 1 up;
+    Parameters: sensitivity, the most that one unit changes any score by, an integer from 1 up;
     epsilon above 0; candidates, how many there are, a public number; monotone=True, if one unit
     more never lowers a score or never raises one (then half the noise suffices; not for "replace").
     """
@@ -115,7 +115,7 @@ class _Selection(Stated):
     LIMITS: ClassVar[dict[str, Any]] = {
         **Stated.LIMITS,
         "epsilon": positive,
-        "candidates": whole(1, 2**31),
+        "candidates": integer(1, 2**31),
         "monotone": flag,
     }
 
@@ -138,7 +138,7 @@ class _Selection(Stated):
 
     def sample(self, value: Any, trials: int, *, source: Source | None = None) -> np.ndarray:
         owner, trials = type(self).__name__, self._trials(trials)
-        scores = whole_numbers(owner, value)
+        scores = integer_values(owner, value)
         if scores.shape != (self.candidates,):
             raise ValueError(f"{owner}: value must be {self.candidates} scores, one per candidate.")
         return self._choose(scores, trials, source or SystemSource())
@@ -221,7 +221,7 @@ class ReportNoisyMax(_Selection):
 
     Guarantee: pure epsilon = 2 sensitivity / scale (sensitivity / scale if monotone), ties
     included. Proof: fix the noise of the other candidates. A candidate wins if its own is at least
-    some whole number t, which counts ties: an earlier rival must be passed by 1. One unit moves t
+    some integer t, which counts ties: an earlier rival must be passed by 1. One unit moves t
     by at most 2 sensitivities (monotone: by one). P(noise >= t) falls by at most exp(1 / scale) per
     step of t: by that for geometric noise and t >= 0, by less for Laplace noise near 0, whose tail
     is log-concave. For noise on a coarser grid than the scores this would be false.

@@ -7,7 +7,7 @@ A row more, a row less or a row exchanged makes every U_t at most the other data
 moves the quantile by at most U_0. So with rung(u) the least j of reach_j >= u, the rung
     L = max over t of rung(U_t) - t
 differs by at most 1 between neighbours, and covers the change of the quantile in both. This is the
-smooth bound of Nissim, Raskhodnikova and Smith 2007 (section 3.1) with whole numbers in place of
+smooth bound of Nissim, Raskhodnikova and Smith 2007 (section 3.1) with integers in place of
 exp(-beta t); the noise is `_cauchy`, whose costs hold for the discrete law.
 
 Discrete Cauchy noise: exact sampling, and what a change of its place and its scale costs.
@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.core.integer_columns import whole_column
-from sfumato.core.validation import between, rational, whole
+from sfumato.core.integer_columns import integer_column
+from sfumato.core.validation import between, integer, rational
 from sfumato.privacy.accounting.losses import Pure
 from sfumato.privacy.mechanisms.base import Mechanism
 from sfumato.privacy.noise.exact.reference import Bits
@@ -32,12 +32,12 @@ __all__ = ["SmoothMedian", "cauchy", "scale_cost", "shift_cost"]
 
 
 def cauchy(scale: Fraction, bits: Bits) -> int:
-    """A whole number k with chance proportional to 1 / (scale**2 + k**2).
+    """An integer k with chance proportional to 1 / (scale**2 + k**2).
 
     By rejection from blocks on which the envelope is flat: block 0 holds 0 to m - 1 and block j the
     numbers from m 2**(j-1) to m 2**j - 1, with m = ceil(scale). Their envelopes are 1 / scale**2
     and 1 / (m 2**(j-1))**2, so block 0 has the share m**2 / (m**2 + 2 scale**2) and every further
-    block half of what is left. All chances are ratios of whole numbers.
+    block half of what is left. All chances are ratios of integers.
     """
     m = math.ceil(scale)
     s, t = scale.numerator**2, scale.denominator**2
@@ -80,7 +80,7 @@ def scale_cost(scale: np.ndarray, larger: np.ndarray) -> np.ndarray:
     return np.asarray(np.maximum(normaliser, 2 * ratio - normaliser))
 
 
-BOUND = whole(-(2**60), 2**60)
+BOUND = integer(-(2**60), 2**60)
 UNIT = 2**32  # scales are whole multiples of 1 / UNIT
 LOWEST = UNIT // 16  # a scale at which 99 of 100 answers are exact
 UP = 1 + 2**-40  # floats of a few operations, rounded up for certain
@@ -88,7 +88,7 @@ UP = 1 + 2**-40  # floats of a few operations, rounded up for certain
 
 @dataclass(frozen=True)
 class SmoothMedian(Mechanism):
-    """The median of bounded whole numbers, with less noise where the data agree about it.
+    """The median of bounded integers, with less noise where the data agree about it.
 
     Guarantee: pure epsilon-differential privacy, add/remove or replace alike, for every column. The
     claim is the largest log-ratio of two rungs of the ladder that neighbours can have, with the
@@ -108,7 +108,7 @@ class SmoothMedian(Mechanism):
     low: int
     high: int
     quantile: Any = Fraction(1, 2)
-    domain = "a column of whole numbers, clipped to the bounds"
+    domain = "a column of integers, clipped to the bounds"
     LIMITS = {
         "epsilon": between(2**-10, 64),
         "low": BOUND,
@@ -184,7 +184,7 @@ class SmoothMedian(Mechanism):
 
     def _around(self, value: Any) -> np.ndarray:
         """The sorted values near the quantile, which stands in the middle: x_(k-w) to x_(k+w)."""
-        column = np.clip(whole_column("SmoothMedian", "value", value), self.low, self.high)
+        column = np.clip(integer_column("SmoothMedian", "value", value), self.low, self.high)
         k, w = math.ceil(self.quantile * column.size), len(self._scales)
         first, last = max(k - w - 1, 0), min(k + w, column.size)
         if first < last:

@@ -1,4 +1,4 @@
-"""Noise in a cube: whole numbers whose largest, and nothing else, decides how likely they are.
+"""Noise in a cube: integers whose largest, and nothing else, decides how likely they are.
 
 For k cells that one unit may all change by as much as c, scale c / epsilon keeps pure epsilon: the
 largest of |noise| moves by at most c. Each cell's deviation is then about (c / epsilon) k / sqrt(3)
@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.core.validation import rational, whole
+from sfumato.core.validation import integer, rational
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.noise.exact import reference
 from sfumato.privacy.random_source import Source, SystemSource
@@ -19,7 +19,7 @@ __all__ = ["add_cube", "cube_deviation", "discrete_cube"]
 
 
 def discrete_cube(scale: Fraction, size: int, *, source: Source | None = None) -> np.ndarray:
-    """Whole numbers n_1 to n_k, together with chance proportional to exp(-max |n_i| / scale).
+    """Integers n_1 to n_k, together with chance proportional to exp(-max |n_i| / scale).
 
     Guarantee: exact. Since exp(-m / s) is the sum over r >= m of exp(-r / s), up to a factor, the
     numbers are uniform in a cube from -r to r, whose r has chance proportional to
@@ -33,7 +33,7 @@ def discrete_cube(scale: Fraction, size: int, *, source: Source | None = None) -
     Hardt and Talwar 2010, section 4 (for continuous noise); Awan and Slavkovic 2021.
     """
     scale = rational.check("discrete_cube", "scale", scale)
-    size = whole(1).check("discrete_cube", "size", size)
+    size = integer(1).check("discrete_cube", "size", size)
     source = source or SystemSource()
     bits = reference.Bits(source)
     while True:

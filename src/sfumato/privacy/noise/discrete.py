@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.core.validation import rational, whole
+from sfumato.core.validation import integer, rational
 from sfumato.kernels import noise as kernels
 from sfumato.privacy.noise.exact import reference
 from sfumato.privacy.noise.share_sampler import ShareSource, share_sampler
@@ -43,7 +43,7 @@ WORDS = 1 << 14  # random words held at a time
 
 
 def discrete_laplace(scale: Any, size: Any = None, *, source: Source | None = None) -> Any:
-    """Whole numbers k, independent, each with chance proportional to exp(-|k| / scale).
+    """Integers k, independent, each with chance proportional to exp(-|k| / scale).
 
     Parameters: scale, above 0 up to 2**40, taken exactly (a float as the fraction it is, or a
     Fraction, or text such as "21/2"); size, a shape, or None for one int; source, for tests only.
@@ -60,7 +60,7 @@ def discrete_laplace(scale: Any, size: Any = None, *, source: Source | None = No
 
 
 def discrete_gaussian(sigma: Any, size: Any = None, *, source: Source | None = None) -> Any:
-    """Whole numbers k, independent, each with chance proportional to exp(-k**2 / (2 sigma**2)).
+    """Integers k, independent, each with chance proportional to exp(-k**2 / (2 sigma**2)).
 
     Parameters: sigma, above 0 up to 2**40, taken exactly; size and source as in `discrete_laplace`.
 
@@ -95,7 +95,7 @@ def add_gaussian(cells: np.ndarray, sigma: Any, *, source: Source | None = None)
 
 def coins(probability: Any, size: int, *, source: Source | None = None) -> np.ndarray:
     """Booleans, independent, each True with this rational probability, exactly."""
-    size = whole(0).check("coins", "size", size)
+    size = integer(0).check("coins", "size", size)
     words = flips(probability, size, source=source)
     return np.unpackbits(words.view(np.uint8), bitorder="little")[:size].view(np.bool_)
 
@@ -107,7 +107,7 @@ def flips(probability: Any, bits: int, *, source: Source | None = None) -> np.nd
     True
     """
     chance = rational.check("flips", "probability", probability)
-    bits = whole(0).check("flips", "bits", bits)
+    bits = integer(0).check("flips", "bits", bits)
     if chance >= 1:
         raise ValueError(f"flips: probability must be below 1, not {probability!r}.")
     out = np.zeros(-(-bits // 64), np.uint64)
@@ -118,10 +118,10 @@ def flips(probability: Any, bits: int, *, source: Source | None = None) -> np.nd
 
 
 def uniform(limit: int, size: int, *, source: Source | None = None) -> np.ndarray:
-    """Whole numbers from 0 to limit - 1, limit up to 2**63, each as likely as any other."""
-    limit = whole(1, 2**63).check("uniform", "limit", limit)
+    """Integers from 0 to limit - 1, limit up to 2**63, each as likely as any other."""
+    limit = integer(1, 2**63).check("uniform", "limit", limit)
     source = source or SystemSource()
-    out = np.empty(whole(0).check("uniform", "size", size), np.uint64)
+    out = np.empty(integer(0).check("uniform", "size", size), np.uint64)
     source.fill(out)
     fair = 2**64 - 2**64 % limit - 1  # words up to here hold every remainder equally often
     while (over := np.flatnonzero(out > np.uint64(fair))).size:
@@ -169,12 +169,12 @@ def flat_cells(owner: str, cells: np.ndarray) -> np.ndarray:
     return flat
 
 
-PARTIES = whole(1, 2**20)
+PARTIES = integer(1, 2**20)
 PI_SQUARED = 9.8696  # and a little more
 
 
 def laplace_share(scale: Any, of: int, size: Any = None, *, source: Source | None = None) -> Any:
-    """Whole numbers, of which `of` independent ones sum to discrete Laplace noise of this scale.
+    """Integers, of which `of` independent ones sum to discrete Laplace noise of this scale.
 
     Guarantee: the law is exact: each is the difference of two Polya numbers, of mass proportional
     to Gamma(k + 1 / of) / k! exp(-k / scale), drawn without floats.

@@ -7,7 +7,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-__all__ = ["LAWS", "NoiseLaw"]
+__all__ = ["LAWS", "NoiseDistribution"]
 
 LAWS = ("Laplace", "Gaussian")
 SUMMED = 1024  # a Gaussian up to this sigma is summed number by number
@@ -15,13 +15,13 @@ TILTS = np.linspace(0.002, 0.998, 499)  # of the exponential in Chernoff's bound
 
 
 @dataclass(frozen=True)
-class NoiseLaw:
+class NoiseDistribution:
     """Discrete Laplace or Gaussian noise of a scale (its sigma, for the Gaussian).
 
     Estimates and error bounds read it; the noise itself is drawn without floats, by
     `sfumato.privacy.noise`.
 
-    >>> NoiseLaw("Laplace", 2.0).reach(0.01)  # P(|noise| > 9) <= 0.01
+    >>> NoiseDistribution("Laplace", 2.0).tail_bound(0.01)  # P(|noise| > 9) <= 0.01
     9.0
     """
 
@@ -44,8 +44,8 @@ class NoiseLaw:
             return 2 * x * (1 + 10 * x + x * x) / rest**4
         return self._moment(4) if self.scale <= SUMMED else 3 * self.scale**4
 
-    def reach(self, miss: float) -> float:
-        """The least whole number that the size of the noise passes with at most this chance."""
+    def tail_bound(self, miss: float) -> float:
+        """The least integer that the size of the noise passes with at most this chance."""
         if self.kind == "Laplace":  # P(|noise| > n) = 2 x**(n + 1) / (1 + x)
             x = math.exp(-1 / self.scale)
             return float(max(0, math.ceil(self.scale * math.log(2 / ((1 + x) * miss)) - 1)))
@@ -54,7 +54,7 @@ class NoiseLaw:
         # P(noise >= n + 1) is at most the continuous one's P(>= n): Canonne, Kamath and Steinke.
         return float(math.ceil(-self.scale * NormalDist().inv_cdf(miss / 2)))
 
-    def mean_reach(self, count: int, miss: float) -> float:
+    def mean_tail_bound(self, count: int, miss: float) -> float:
         """What the size of the mean of so many numbers passes with at most this chance.
 
         Chernoff: the mean passes s with chance at most 2 (M(t) exp(-t s))**count at every t, where
@@ -62,7 +62,7 @@ class NoiseLaw:
         Steinke 2020).
         """
         if count == 1:
-            return self.reach(miss)
+            return self.tail_bound(miss)
         each = math.log(2 / miss) / count
         if self.kind == "Gaussian":
             return self.scale * math.sqrt(2 * each)

@@ -8,8 +8,13 @@ import numpy as np
 from sfumato.kernels import noise as kernels
 from sfumato.kernels import noise as shares
 from sfumato.privacy.noise.exact import reference
-from sfumato.privacy.noise.exact.laws import exp_bounds
-from sfumato.privacy.noise.exact.share_laws import LEADING, NumberOfTerms, SizeStrips, strip
+from sfumato.privacy.noise.exact.distributions import exp_bounds
+from sfumato.privacy.noise.exact.share_distributions import (
+    LEADING,
+    NumberOfTerms,
+    SizeStrips,
+    strip,
+)
 from sfumato.privacy.noise.tables import (
     CHUNK,
     LaplaceSampler,
@@ -25,7 +30,7 @@ __all__ = ["ShareSampler", "ShareSource", "share_sampler"]
 
 
 class ShareSampler:
-    """Whole numbers of which so many, independent, sum to discrete Laplace noise of this scale.
+    """Integers of which so many, independent, sum to discrete Laplace noise of this scale.
 
     The number of terms and the strip of each term come from tables. A number in a strip is kept
     with the ratio of its weight to that of the strip's first; those not kept are drawn afresh.

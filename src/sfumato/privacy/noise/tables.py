@@ -8,10 +8,10 @@ import numpy as np
 
 from sfumato.kernels import noise as kernels
 from sfumato.privacy.noise.exact import reference
-from sfumato.privacy.noise.exact.laws import (
+from sfumato.privacy.noise.exact.distributions import (
     Digit,
+    Distribution,
     HalfGaussian,
-    Law,
     SignedDigit,
     SizeOfLaplace,
     exp_bounds,
@@ -38,9 +38,9 @@ DIGIT = 10  # bits of a Laplace digit
 class SamplingTable:
     """The floors of a law, and where to start looking for each stretch of equal leading bits."""
 
-    def __init__(self, law: Law) -> None:
-        self.law = law
-        self.floors = np.array(law.floors(BITS), np.uint64)
+    def __init__(self, distribution: Distribution) -> None:
+        self.distribution = distribution
+        self.floors = np.array(distribution.floors(BITS), np.uint64)
         leading = min(max(self.floors.size.bit_length() + 2, 8), 16)
         self.shift = BITS - leading
         starts = np.arange(1 << leading, dtype=np.uint64) << np.uint64(self.shift)
@@ -51,11 +51,11 @@ class SamplingTable:
         return self.floors, self.guide, self.shift
 
     def resolve(self, word: int, bits: reference.Bits) -> int:
-        return self.law.resolve(int(word) >> 1, BITS, bits)
+        return self.distribution.resolve(int(word) >> 1, BITS, bits)
 
 
 class LaplaceSampler:
-    """Whole numbers with chance proportional to exp(-|k| / scale).
+    """Integers with chance proportional to exp(-|k| / scale).
 
     A small scale takes one table. A large one takes a table for each digit, since the digits of a
     geometric number are independent.
@@ -113,7 +113,7 @@ class LaplaceSampler:
 
 
 class GaussianSampler:
-    """Whole numbers with chance proportional to exp(-k**2 / (2 sigma**2)).
+    """Integers with chance proportional to exp(-k**2 / (2 sigma**2)).
 
     A small sigma takes a table of all sizes. A large one takes a table of strips, each as wide as a
     power of two and as high as its highest point; a point of a strip is kept with the ratio of its

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     pass
 
 from sfumato.core.ids import distinct, ids_of, is_one, kind_of
-from sfumato.core.validation import keyword_only, one_of, whole
+from sfumato.core.validation import integer, keyword_only, one_of
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.recommend import sgd_dense as pairs
 from sfumato.recommend.base import BOUNDS, OPTIONAL_BOUNDS, Estimator, NotFittedError
@@ -48,7 +48,7 @@ def directions(vectors: np.ndarray) -> np.ndarray:
 def nearest(model: "Factorization", items: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Places in the catalogue and cosines of the n nearest to each item, itself left out."""
     queries = directions(model._in_blocks(model._item_vectors, items))
-    itself = model.catalogue_.places(items)
+    itself = model.catalogue_.positions(items)
     rows = np.where(itself >= 0, np.arange(items.size), -1)
     seen = ExcludedItems(np.arange(items.size + 1), np.maximum(itself, 0), rows)
     return model._shelf("cosines").best(queries, n, seen=seen)
@@ -115,7 +115,7 @@ def _above_bias(model: "Factorization", biases: np.ndarray, ratings: Any) -> np.
 ROWS = 1 << 18  # vectors read at a time
 PAIRS = 1 << 18  # predictions at a time: at most 64 MiB of vectors of 32 factors
 LANES = 16
-COUNT = whole(1)
+COUNT = integer(1)
 USER_KIND = one_of(("", "integers", "text"))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from sfumato.core.hashing import hash_column
 from sfumato.core.storage import Cells
-from sfumato.core.validation import Limit, whole
+from sfumato.core.validation import Limit, integer
 from sfumato.data.interactions import item_seed
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.recommend.factorization.base import Factorization
@@ -39,7 +39,7 @@ class SketchedFactors(Factorization):
 
     version = 2  # a key has one hash, whatever its type
     LIMITS: ClassVar[dict[str, Limit]] = {
-        "cells": whole(1, 2**40),
+        "cells": integer(1, 2**40),
         "depth": LIMITS["depth"],
         "seed": LIMITS["seed"],
     }

@@ -102,7 +102,7 @@ class DenseFactorization(Descent):
         coded = batch.coded()
         for side, ids in zip(SIDES, (coded.user_ids, coded.item_ids), strict=True):
             known, table = getattr(self, f"_known_{side}s"), getattr(self, f"_{side}_table")
-            more = ids[known.places(ids) < 0]
+            more = ids[known.positions(ids) < 0]
             if more.size:
                 rows = _rows(table, self._factors), _started(more.size, self._factors, random)
                 setattr(self, f"_known_{side}s", SortedCatalogue(np.concatenate([known.ids, more])))
@@ -110,8 +110,8 @@ class DenseFactorization(Descent):
 
     def _columns(self, data: Interactions) -> tuple[np.ndarray, np.ndarray]:
         coded = data.coded()
-        users = self._known_users.places(coded.user_ids).astype(np.int32)
-        items = self._known_items.places(coded.item_ids).astype(np.int32)
+        users = self._known_users.positions(coded.user_ids).astype(np.int32)
+        items = self._known_items.positions(coded.item_ids).astype(np.int32)
         return users[coded.user_codes], items[coded.item_codes]
 
     def _tables(self) -> list[np.ndarray]:
@@ -139,7 +139,7 @@ class DenseFactorization(Descent):
             table[:-ROOM] += random.standard_normal(size, np.float32) * np.float32(deviation)
 
     def _vectors(self, known: SortedCatalogue, table: np.ndarray, ids: np.ndarray) -> np.ndarray:
-        found = known.places(ids)
+        found = known.positions(ids)
         out: np.ndarray = _rows(table, self._factors)[found] * in_ratings(
             self._factors, self.scale_
         )

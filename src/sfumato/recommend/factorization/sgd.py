@@ -25,10 +25,10 @@ from sfumato.core.validation import (
     RandomState,
     between,
     flag,
+    integer,
     optional,
     positive,
     random_seed,
-    whole,
 )
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.recommend import sgd_dense as shuffle
@@ -146,14 +146,14 @@ class Descent(Factorization, in_files=False):
     """
 
     LIMITS: ClassVar[dict[str, Limit]] = {
-        "factors": whole(1, 4096),
-        "epochs": whole(1),
+        "factors": integer(1, 4096),
+        "epochs": integer(1),
         "learning_rate": positive,
         "decay": between(0, math.inf),
         "regularization": between(0, math.inf),
         "clip": optional(positive),
         "noise": optional(positive),
-        "threads": whole(1, 256),
+        "threads": integer(1, 256),
         "bounds": OPTIONAL_BOUNDS,
         "random_state": RANDOM_STATE,
     }
@@ -365,7 +365,7 @@ class Descent(Factorization, in_files=False):
     def _restore_state(self, state: dict[str, Any]) -> None:
         super()._restore_state(state)
         self.scale_ = positive.check("state", "scale_", state["scale_"])
-        self.seen_ = whole(0).check("state", "seen_", state["seen_"])
+        self.seen_ = integer(0).check("state", "seen_", state["seen_"])
         self.hides_ = flag.check("state", "hides_", state["hides_"])
         self.history_ = []
 

@@ -14,7 +14,7 @@ from numpy.random import Generator
 
 from sfumato.core.hashing import hash_column
 from sfumato.core.storage import Cells
-from sfumato.core.validation import RandomState, checked, one_of, optional, positive, whole
+from sfumato.core.validation import RandomState, checked, integer, one_of, optional, positive
 from sfumato.data.interactions import Interactions, item_seed
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.recommend import sgd_sketch_block as factor_block
@@ -26,12 +26,12 @@ __all__ = ["LANES", "LIMITS", "FactorCells", "SketchFactorization"]
 LANES = {"block": 16, "component": 1}  # numbers of an entity that lie side by side
 LIFT = 2.0  # a bias in blocks is stored as half of itself, so that it disturbs others less
 LIMITS: dict[str, Any] = {
-    "factors": whole(1, 4096),
-    "depth": whole(1, 32),
-    "width": whole(1, 2**32),
+    "factors": integer(1, 4096),
+    "depth": integer(1, 32),
+    "width": integer(1, 2**32),
     "layout": one_of(tuple(LANES)),
     "readout": one_of(("mean", "median")),
-    "seed": whole(0, 2**63 - 1),
+    "seed": integer(0, 2**63 - 1),
 }
 
 
@@ -109,7 +109,7 @@ class FactorCells:
             for number, key in zip(numbers.T, keys, strict=True):
                 products = hashes * key
                 signs = 1 - 2 * (products >> np.uint64(16) & np.uint64(1)).astype(np.float32)
-                np.add.at(self.table, self._places(row, products), number * signs)
+                np.add.at(self.table, self._positions(row, products), number * signs)
 
     def touched(self, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """The table in lines of whole blocks, and which of them hold numbers of these entities.
@@ -119,10 +119,10 @@ class FactorCells:
         lines = self.table.reshape(-1, LANES[self.layout])
         if 8 * hashes.size * self._keys.size >= len(lines):
             return lines, None
-        rows = (self._places(row, hashes * keys[:, None]) for row, keys in enumerate(self._keys))
-        return lines, np.concatenate([places.ravel() for places in rows])
+        rows = (self._positions(row, hashes * keys[:, None]) for row, keys in enumerate(self._keys))
+        return lines, np.concatenate([positions.ravel() for positions in rows])
 
-    def _places(self, row: int, products: np.ndarray) -> np.ndarray:
+    def _positions(self, row: int, products: np.ndarray) -> np.ndarray:
         """The lines in a row of the sketch that these products of hash and key choose."""
         slots = (products >> np.uint64(32)) * np.uint64(self.width) >> np.uint64(32)
         return row * self.width + slots.astype(np.int64)
@@ -201,7 +201,7 @@ class SketchFactorization(Descent):
     LIMITS = Descent.LIMITS | {
         "depth": LIMITS["depth"],
         "space_gain": positive,
-        "cells": optional(whole(1, 2**40)),
+        "cells": optional(integer(1, 2**40)),
         "layout": LIMITS["layout"],
         "readout": LIMITS["readout"],
         "active": optional(LIMITS["factors"]),
@@ -323,7 +323,7 @@ class SketchFactorization(Descent):
         self._shape = {
             name: limit.check("state", name, state[name]) for name, limit in LIMITS.items()
         }
-        self._factors = whole(self._shape["factors"], 4096).check("state", "size", state["size"])
+        self._factors = integer(self._shape["factors"], 4096).check("state", "size", state["size"])
 
     def _restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         if not np.isfinite(arrays["cells"]).all():

@@ -22,9 +22,9 @@ def coverage(recommended: Any, catalogue: Any, *, scores: Any = None) -> float:
     >>> coverage([[1, 2], [2, 3]], [1, 2, 3, 4])
     0.75
     """
-    places, told = _places("coverage", recommended, catalogue, "catalogue", scores)
+    positions, told = _positions("coverage", recommended, catalogue, "catalogue", scores)
     listed = np.zeros(len(catalogue), np.bool_)
-    listed[places[told]] = True
+    listed[positions[told]] = True
     return float(listed.mean())
 
 
@@ -41,14 +41,14 @@ def novelty(
 
     Vargas and Castells 2011, the self-information.
     """
-    places, told = _places("novelty", recommended, catalogue, "catalogue", scores)
+    positions, told = _positions("novelty", recommended, catalogue, "catalogue", scores)
     known = np.asarray(counts, np.float64)
     if known.shape != (len(catalogue),) or not ((known >= 0) & (known <= users)).all():
         raise ValueError(f"novelty: counts must be one from 0 to {users} for each catalogue item.")
-    told_places = places[told]
-    if not told_places.size:
+    released_positions = positions[told]
+    if not released_positions.size:
         return float("nan")
-    return float(-np.log2(np.maximum(known, 1) / users)[told_places].mean())
+    return float(-np.log2(np.maximum(known, 1) / users)[released_positions].mean())
 
 
 def diversity(recommended: Any, items: Any, vectors: Any, *, scores: Any = None) -> float:
@@ -62,7 +62,7 @@ def diversity(recommended: Any, items: Any, vectors: Any, *, scores: Any = None)
 
     Ziegler, McNee, Konstan and Lausen 2005, as a mean.
     """
-    places, told = _places("diversity", recommended, items, "items", scores)
+    positions, told = _positions("diversity", recommended, items, "items", scores)
     unit = np.asarray(vectors, np.float64)
     if unit.ndim != 2 or len(unit) != len(items) or not np.isfinite(unit).all():
         raise ValueError("diversity: vectors must be one row of finite numbers for each item.")
@@ -70,8 +70,8 @@ def diversity(recommended: Any, items: Any, vectors: Any, *, scores: Any = None)
     unit = unit / np.where(norms > 0, norms, 1.0)
     own = (norms[:, 0] > 0).astype(np.float64)  # the cosine of an item and itself
     total, lists = 0.0, 0
-    for start in range(0, len(places), BLOCK):
-        at, there = places[start : start + BLOCK], told[start : start + BLOCK]
+    for start in range(0, len(positions), BLOCK):
+        at, there = positions[start : start + BLOCK], told[start : start + BLOCK]
         size = there.sum(axis=1)
         sums = np.einsum("unk,un->uk", unit[at], there)
         alike = (sums**2).sum(axis=1) - (own[at] * there).sum(axis=1)
@@ -81,7 +81,7 @@ def diversity(recommended: Any, items: Any, vectors: Any, *, scores: Any = None)
     return total / lists if lists else float("nan")
 
 
-def _places(
+def _positions(
     owner: str, recommended: Any, ids: Any, name: str, scores: Any
 ) -> tuple[np.ndarray, np.ndarray]:
     """Where each listed item stands in a column of ids, and the mask of filled places."""
@@ -91,9 +91,9 @@ def _places(
         raise ValueError(f"{owner}: {name} must be different ids, at least one.")
     listed = listed_column(owner, recommended, told, column)
     if listed.type != column.type:
-        raise TypeError(f"{owner}: {name} and recommended must both be whole numbers or texts.")
+        raise TypeError(f"{owner}: {name} and recommended must both be integers or texts.")
     found: pa.Array = pc.index_in(listed, value_set=column)
-    places = found.fill_null(-1).to_numpy().astype(np.int64).reshape(told.shape)
-    if (places[told] < 0).any():
+    positions = found.fill_null(-1).to_numpy().astype(np.int64).reshape(told.shape)
+    if (positions[told] < 0).any():
         raise ValueError(f"{owner}: {name} must hold every recommended item, and some are not in.")
-    return np.where(told, places, 0), told
+    return np.where(told, positions, 0), told

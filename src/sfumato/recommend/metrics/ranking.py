@@ -142,7 +142,7 @@ def _pairs(owner: str, relevant: Any, users: Any, size: int) -> tuple[np.ndarray
         rows = np.asarray(rows)
         if rows.size and (rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= size):
             raise ValueError(
-                f"{owner}: the rows of relevant must be whole numbers from 0 to {size - 1}."
+                f"{owner}: the rows of relevant must be integers from 0 to {size - 1}."
             )
         items = as_column(owner, items, "items")
         if rows.shape != (len(items),):
@@ -161,7 +161,7 @@ def _pairs(owner: str, relevant: Any, users: Any, size: int) -> tuple[np.ndarray
 
 def _same_kind(owner: str, name: str, one: pa.Array, other: pa.Array) -> None:
     if len(one) and len(other) and one.type != other.type:
-        raise TypeError(f"{owner}: {name} must be whole numbers in both, or texts in both.")
+        raise TypeError(f"{owner}: {name} must be integers in both, or texts in both.")
 
 
 def _worth(owner: str, gains: Any, size: int) -> np.ndarray:
@@ -185,8 +185,8 @@ def _coded(
 
 def _refuse_repeats(owner: str, codes: np.ndarray, told: np.ndarray) -> None:
     """An item that is listed twice would be found twice."""
-    places = np.arange(codes.shape[1])
-    ordered = np.sort(np.where(told, codes, -1 - places), axis=1)
+    positions = np.arange(codes.shape[1])
+    ordered = np.sort(np.where(told, codes, -1 - positions), axis=1)
     again = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
     if again.any():
         row = int(np.flatnonzero(again)[0])

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from sfumato.core.typing import Column, Ids, Matrix
-from sfumato.core.validation import optional, whole
+from sfumato.core.validation import integer, optional
 from sfumato.recommend.metrics.beyond_accuracy import coverage
 from sfumato.recommend.metrics.ranking import ranked
 
 __all__ = ["auc", "evaluate", "mae", "rmse", "spearman"]
 
-LIST = optional(whole(1, 2**20))
+LIST = optional(integer(1, 2**20))
 
 
 def rmse(truth: Any, predicted: Column) -> float:
@@ -44,7 +44,7 @@ def mae(truth: Any, predicted: Column) -> float:
 def spearman(truth: Any, predicted: Column, *, users: Ids | None = None) -> float:
     """The correlation of the ranks of two columns, equal numbers sharing their mean rank.
 
-    Parameters: columns as in `rmse`; users, the user of each row as a whole number: then the mean
+    Parameters: columns as in `rmse`; users, the user of each row as an integer: then the mean
     of every user's own correlation, users left out whose truth or predictions are all equal. NaN
     where nothing is left.
 
@@ -64,7 +64,7 @@ def auc(relevant: Column, scores: Matrix, *, users: Ids | None = None) -> float:
     """The chance that a relevant row scores above an irrelevant one, an equal score counting half.
 
     Parameters: relevant, a column of booleans; scores, finite numbers; users, the user of each row
-    as a whole number: then the mean of every user's own chance, users left out who lack either
+    as an integer: then the mean of every user's own chance, users left out who lack either
     kind. NaN where nothing is left.
 
     >>> auc([True, False, True, False], [0.9, 0.8, 0.3, 0.3])

@@ -7,7 +7,7 @@ import numpy as np
 
 from sfumato.core.ids import ids_of, unique
 from sfumato.core.typing import Ids
-from sfumato.core.validation import one_of, renamed_arguments, whole
+from sfumato.core.validation import integer, one_of, renamed_arguments
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.recommend import cooccurrence as overlaps
 from sfumato.recommend.catalogue import SortedCatalogue
@@ -17,9 +17,9 @@ __all__ = ["METRICS", "Profiles", "RawProfiles"]
 CODES = {"cosine": overlaps.COSINE, "jaccard": overlaps.JACCARD, "inner": overlaps.INNER}
 METRICS = (*CODES, "pearson")
 METRIC = one_of(METRICS)
-COMMON = whole(1, 2**31 - 1)
-THREADS = whole(1, 256)
-PLACES = whole(1, 2**31 - 1)
+COMMON = integer(1, 2**31 - 1)
+THREADS = integer(1, 256)
+POSITIONS = integer(1, 2**31 - 1)
 
 Near = tuple[np.ndarray, np.ndarray]
 
@@ -143,7 +143,7 @@ class RawProfiles:
         if metric == "pearson":
             raise ValueError(f"RawProfiles: metric must be one of {tuple(CODES)} without ratings.")
         ids = unique(ids_of(items, "items"))
-        codes = self._known.places(ids)
+        codes = self._known.positions(ids)
         # The code after the last stands for all items that no user has: its list is empty.
         codes = np.where(codes < 0, self.items_.size, codes).astype(np.int32)
         guest = _Queries(np.array([0, codes.size]), codes, np.zeros(codes.size))
@@ -166,7 +166,7 @@ class RawProfiles:
         Parameters: rows and weights, of one shape, row -1 for none; items, a column of ids; values,
         a factor for each row of `interactions`, None for 1.
         """
-        codes, back = np.unique(self._known.places(items), return_inverse=True)
+        codes, back = np.unique(self._known.positions(items), return_inverse=True)
         columns = np.full(self.items_.size + 1, -1)  # the last is of all items that no user has
         columns[codes] = np.arange(codes.size)
         told = np.empty(0) if values is None else values
@@ -179,7 +179,7 @@ class RawProfiles:
     ) -> Near:
         """The best of each query, found by threads that share out the queries."""
         metric = METRIC.check("RawProfiles", "metric", metric)
-        n = PLACES.check("RawProfiles", "n", n)
+        n = POSITIONS.check("RawProfiles", "n", n)
         found = np.full((rows.size, n), -1, np.int64)
         near = np.full((rows.size, n), -np.inf)
 
@@ -217,7 +217,7 @@ class RawProfiles:
     def _checked(self, rows: Any) -> np.ndarray:
         column = np.atleast_1d(np.asarray(rows))
         if column.ndim != 1 or (column.size and column.dtype.kind not in "iu"):
-            raise TypeError("RawProfiles: rows must be a column of whole numbers.")
+            raise TypeError("RawProfiles: rows must be a column of integers.")
         outside = (column < 0) | (column >= len(self))
         if outside.any():
             raise ValueError(

@@ -14,12 +14,12 @@ from sfumato.core.validation import (
     Limit,
     between,
     flag,
+    integer,
     keyword_only,
     number,
     one_of,
     optional,
     renamed_arguments,
-    whole,
 )
 from sfumato.data.interactions import Interactions
 from sfumato.privacy.statement import PrivacyStatement
@@ -54,7 +54,7 @@ from sfumato.recommend.ranking import (
 
 __all__ = ["UserNeighbours"]
 
-COUNT = whole(1, 2**31 - 1)
+COUNT = integer(1, 2**31 - 1)
 MINIMUM = optional(number)
 SAMPLED = 128  # profiles by whose neighbours it is seen what neighbours are worth
 
@@ -94,7 +94,7 @@ class UserNeighbours(Parameters):
         "weighting": one_of(("similarity", "equal")),
         "shrink": flag,
         "predicts": one_of(("memberships", "ratings")),
-        "threads": whole(1, 256),
+        "threads": integer(1, 256),
     }
     profiles_: Profiles
     catalogue_: Catalogue
@@ -194,7 +194,7 @@ class UserNeighbours(Parameters):
         allowed = check_filter("UserNeighbours", filter, self.catalogue_)
         seen = seen_by("UserNeighbours", who, exclude, self.catalogue_)
         found, scores = np.full((who.size, n), -1, np.int64), np.full((who.size, n), -np.inf)
-        for part, near, weights in self._neighbourhoods(self._known.places(who)):
+        for part, near, weights in self._neighbourhoods(self._known.positions(who)):
             told = barred(self._scores(near, weights), allowed, seen, part)
             found[part], scores[part] = best(told, n, minimum)
         return listing(self.catalogue_, found, scores, is_one(users))
@@ -229,7 +229,7 @@ class UserNeighbours(Parameters):
         self._check_fitted()
         n = COUNT.check("UserNeighbours", "n", n)
         who = fitting("UserNeighbours", "users", users, kind_of(self.profiles_.users_))
-        rows = self._known.places(who)
+        rows = self._known.positions(who)
         found, near = np.full((who.size, n), -1, np.int64), np.full((who.size, n), -np.inf)
         there = rows >= 0
         asked = self.profiles_.nearest_rows(rows[there], n, metric=self._told["metric"])
@@ -249,8 +249,8 @@ class UserNeighbours(Parameters):
         who, what = pairs("UserNeighbours", users, items, kinds)
         (ids, at), (things, item) = distinct(who), distinct(what)
         order, out = np.argsort(at, kind="stable"), np.zeros(who.size)
-        columns = self.catalogue_.places(things)
-        for part, near, weights in self._neighbourhoods(self._known.places(ids)):
+        columns = self.catalogue_.positions(things)
+        for part, near, weights in self._neighbourhoods(self._known.positions(ids)):
             first, last = np.searchsorted(at[order], (part.start, part.stop))
             here = order[first:last]
             table = self._told_of(near, weights, columns)

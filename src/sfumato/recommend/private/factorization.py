@@ -13,7 +13,7 @@ import numpy as np
 from sfumato.core import ids as _ids
 from sfumato.core.ids import distinct, kind_of
 from sfumato.core.storage import Cells
-from sfumato.core.validation import Limit, flag, fraction, one_of, optional, positive, whole
+from sfumato.core.validation import Limit, flag, fraction, integer, one_of, optional, positive
 from sfumato.data.interactions import Interactions
 from sfumato.privacy.parameters import PRIVACY, Privacy
 from sfumato.privacy.random_source import Source
@@ -33,8 +33,8 @@ from sfumato.recommend.private.inputs import (
     events_of,
     payer,
     published,
+    release_request,
     shelf_of,
-    terms,
 )
 from sfumato.recommend.private.noisy_statistics import NoisySums
 from sfumato.sketch.base import SEED
@@ -128,7 +128,7 @@ class PrivateFile(Factorization, in_files=False):
         owner = type(self).__name__
         self._fitted = self.get_params()
         self._kind, self.joint_ = state["users"], flag.check(owner, "joint", state["joint"])
-        shared = whole(0, MOST_ROWS).check(owner, "rows", state["rows"])
+        shared = integer(0, MOST_ROWS).check(owner, "rows", state["rows"])
         seed = SEED.check(owner, "seed", state["seed"])
         self._accounts = Accounts(np.empty(0, np.int64), shared, seed)
         self.residual_ = positive.check(owner, "residual", state["residual"])
@@ -182,7 +182,7 @@ class PrivateFactorization(PrivateFile):
     """Factors of users and items, private by proof, with no setting left to be tuned on the data.
 
     Guarantee: everything in the file is (epsilon, delta)-differentially private for one unit more
-    or less. Ratings meet the model only as sums of clipped whole numbers with discrete Gaussian
+    or less. Ratings meet the model only as sums of clipped integers with discrete Gaussian
     noise (alternating least squares on noisy sufficient statistics); biases, components, their
     number and the mean are computed from those sums. unit "event" hides one rating; "user" all
     ratings of a user, of whom per_user are used. covers "file": all of the file may be published.
@@ -217,9 +217,9 @@ class PrivateFactorization(PrivateFile):
         "bounds": BOUNDS,
         "unit": one_of(("event", "user")),
         "covers": one_of(("file", "joint")),
-        "factors": optional(whole(1, WIDEST)),
-        "per_user": optional(whole(1, 2**20)),
-        "rows": optional(whole(1, MOST_ROWS)),
+        "factors": optional(integer(1, WIDEST)),
+        "per_user": optional(integer(1, 2**20)),
+        "rows": optional(integer(1, MOST_ROWS)),
         "seed": SEED,
         "privacy": PRIVACY,
     }
@@ -270,7 +270,7 @@ class PrivateFactorization(PrivateFile):
         owner = type(self).__name__
         check_privacy(owner, self.privacy, plain)
         paid = payer(owner, self.privacy, ledger, dataset, release_id)
-        agreed = terms(plain, ReleaseOptions(**paid, source=source), owner)  # type: ignore[typeddict-item]
+        agreed = release_request(plain, ReleaseOptions(**paid, source=source), owner)  # type: ignore[typeddict-item]
         budget = Budget.of(plain["epsilon"], plain["delta"])
         events = events_of(train, shelf, accounts, plain["bounds"])
         if plain["unit"] == "user":
@@ -361,10 +361,10 @@ class PrivateFactorization(PrivateFile):
         return NoisyFactors(mean, q[:0], q, self.residual_, self.user_bias_)
 
     def _user_vectors(self, ids: np.ndarray) -> np.ndarray:
-        return _rows(self.user_vectors_, self._accounts.places(ids))
+        return _rows(self.user_vectors_, self._accounts.positions(ids))
 
     def _item_vectors(self, ids: np.ndarray) -> np.ndarray:
-        return _rows(self.item_vectors_, self.catalogue_.places(ids))
+        return _rows(self.item_vectors_, self.catalogue_.positions(ids))
 
 
 def _as_stored(vectors: np.ndarray, bias: float, component: float) -> np.ndarray:

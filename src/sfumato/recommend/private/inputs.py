@@ -1,4 +1,4 @@
-"""Events of a private model: rows of public lists, with ratings as whole numbers on a grid.
+"""Events of a private model: rows of public lists, with ratings as integers on a grid.
 
 What a private factorization may spend, on what, and by which public rule; no data comes here. A
 private model on its way out: terms are checked, the budget charged, and then noise drawn.
@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sfumato.core.hashing import hash_column
-from sfumato.core.ids import distinct, ids_of, places_by_text, texts
+from sfumato.core.ids import distinct, ids_of, positions_by_text, texts
 from sfumato.data.interactions import Interactions
 from sfumato.privacy.accounting.calibration import epsilon_of, gaussian_sigma
 from sfumato.privacy.accounting.losses import GaussianNoise, Loss
 from sfumato.privacy.mechanisms.contribution_bounding import bound_contributions
 from sfumato.privacy.parameters import Privacy, spread
 from sfumato.privacy.random_source import stated
-from sfumato.privacy.release import ReleaseOptions, ReleaseTerms
+from sfumato.privacy.release import ReleaseOptions, ReleaseRequest
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.recommend.base import Estimator
 from sfumato.recommend.catalogue import Catalogue
@@ -39,8 +39,8 @@ __all__ = [
     "events_of",
     "payer",
     "published",
+    "release_request",
     "shelf_of",
-    "terms",
 ]
 
 GRID = 12  # binary digits of a rating, where half the range of ratings is 1
@@ -74,12 +74,12 @@ class Accounts:
     def __len__(self) -> int:
         return self.shared or int(self.ids.size)
 
-    def places(self, users: np.ndarray) -> np.ndarray:
+    def positions(self, users: np.ndarray) -> np.ndarray:
         """The row of each user, -1 for one that is in no list; as integer or as text the same."""
         if self.shared:
             hashes = hash_column(texts(users), self.seed, name="users")
             return np.asarray(hashes % np.uint64(self.shared), np.int64)
-        return places_by_text(users, self.ids)
+        return positions_by_text(users, self.ids)
 
 
 def shelf_of(catalogue: Any) -> Catalogue:
@@ -120,8 +120,8 @@ def events_of(
     """
     train = train.by_row()
     coded = train.coded()
-    who = accounts.places(coded.user_ids)[coded.user_codes]
-    what = places_by_text(coded.item_ids, shelf.ids)[coded.item_codes]
+    who = accounts.positions(coded.user_ids)[coded.user_codes]
+    what = positions_by_text(coded.item_ids, shelf.ids)[coded.item_codes]
     rows = np.flatnonzero((who >= 0) & (what >= 0))
     low, high = bounds
     scaled = (np.clip(train.ratings[rows], low, high) - low) / ((high - low) / 2) - 1
@@ -156,7 +156,7 @@ class Budget:
     """A whole budget, and the deviation of the noise that a share of it buys.
 
     Guarantee: steps whose shares sum to at most 1, each with noise of `sigma(norm_squared, share)`
-    on whole numbers that one unit moves by at most the root of norm_squared, cost at most `loss`.
+    on integers that one unit moves by at most the root of norm_squared, cost at most `loss`.
 
     >>> half = Budget.of(8, 1e-6).sigma(100**2, Fraction(1, 2))
     >>> 90 < half < 95  # 100 * 0.653 * sqrt(2)
@@ -177,7 +177,7 @@ class Budget:
         return float(SCALE**2 / (self.loss.variance + SMOOTH))
 
     def sigma(self, norm_squared: int, share: Fraction) -> int:
-        """The deviation, a whole number, never too low."""
+        """The deviation, an integer, never too low."""
         all_of_it = norm_squared * (self.loss.variance + SMOOTH) / SCALE**2
         return math.isqrt(math.ceil(all_of_it / share) + SMOOTH) + 1
 
@@ -242,16 +242,16 @@ def check_privacy(owner: str, privacy: Privacy | None, plain: dict[str, Any]) ->
         )
 
 
-def terms(plain: dict[str, Any], options: ReleaseOptions, owner: str) -> ReleaseTerms:
+def release_request(plain: dict[str, Any], options: ReleaseOptions, owner: str) -> ReleaseRequest:
     """What was asked for, checked before anything is charged."""
     asked: ReleaseOptions = {**options, "unit": plain["unit"], "relation": "add/remove"}
     if plain["per_user"] is not None:
         asked["contributions"] = plain["per_user"]
-    return ReleaseTerms.of(owner, plain["epsilon"], plain["delta"], asked)
+    return ReleaseRequest.of(owner, plain["epsilon"], plain["delta"], asked)
 
 
 def published(
-    terms: ReleaseTerms,
+    request: ReleaseRequest,
     loss: Loss,
     mechanism: str,
     plain: dict[str, Any],
@@ -262,21 +262,21 @@ def published(
 
     The ledger notes all parameters, so that a release id cannot be used again with others.
     """
-    cost = epsilon_of(loss, terms.delta) or terms.epsilon  # a large delta alone may cover it
+    cost = epsilon_of(loss, request.delta) or request.epsilon  # a large delta alone may cover it
     told = PrivacyStatement(
-        unit=terms.unit,
-        relation=terms.relation,
+        unit=request.unit,
+        relation=request.relation,
         mechanism=mechanism,
-        epsilon=min(cost, terms.epsilon),
-        delta=terms.delta,
+        epsilon=min(cost, request.epsilon),
+        delta=request.delta,
         loss=loss.to_dict(),
         covers=COVERS[plain["covers"]],
-        source=stated(terms.source),
-        contributions=terms.contributions,
+        source=stated(request.source),
+        contributions=request.contributions,
     )
-    if terms.ledger is None:
+    if request.ledger is None:
         return made(told)
-    name, ledger = terms.dataset, terms.ledger
+    name, ledger = request.dataset, request.ledger
 
     def stored(release_id: str) -> bytes:
         paid = replace(told, dataset=name, ledger=ledger.name, release=release_id)
@@ -284,4 +284,4 @@ def published(
 
     settings = ", ".join(f"{each}={value!r}" for each, value in plain.items())
     what = f"{kind.__name__}: {mechanism}; {settings}"
-    return kind.from_bytes(ledger.release(name, loss, what, stored, terms.release_id))
+    return kind.from_bytes(ledger.release(name, loss, what, stored, request.release_id))

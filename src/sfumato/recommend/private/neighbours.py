@@ -10,17 +10,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sfumato.core.deprecation import renamed_method
-from sfumato.core.ids import places_by_text, texts
+from sfumato.core.ids import positions_by_text, texts
 from sfumato.core.typing import Ids
 from sfumato.core.validation import (
     DELTA,
     Limit,
+    integer,
     keyword_only,
     one_of,
     optional,
     positive,
     renamed_arguments,
-    whole,
 )
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.recommend import cooccurrence as kernels
@@ -28,10 +28,10 @@ from sfumato.privacy.accounting.calibration import gaussian_sigma_l2
 from sfumato.privacy.accounting.losses import RELATIONS, Concentrated, LaplaceNoise, Loss
 from sfumato.privacy.mechanisms.contribution_bounding import bound_contributions
 from sfumato.privacy.noise import discrete as noise
-from sfumato.privacy.noise.distribution import NoiseLaw
+from sfumato.privacy.noise.distribution import NoiseDistribution
 from sfumato.privacy.parameters import PRIVACY, Privacy
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import ReleaseOptions, ReleasePlan, ReleaseTerms
+from sfumato.privacy.release import CalibratedRelease, ReleaseOptions, ReleaseRequest
 from sfumato.privacy.rounding import round_up
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.recommend.base import Label, NotFittedError, Parameters, label_of
@@ -106,17 +106,17 @@ def _kept(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The catalogue places of each user's kept items, user after user, and where each begins."""
     coded = train.by_row().coded()
-    places = places_by_text(coded.item_ids, catalogue.ids)[coded.item_codes]
-    inside = places >= 0
-    codes, places = coded.user_codes[inside], places[inside]
+    positions = positions_by_text(coded.item_ids, catalogue.ids)[coded.item_codes]
+    inside = positions >= 0
+    codes, positions = coded.user_codes[inside], positions[inside]
     # By the users' own ids: numbers in the order of appearance would let one user's events choose
     # the sample of another, and so would ids that are integers only while all of them are.
     users = texts(coded.user_ids, codes)
-    keep = bound_contributions(users, places, per_user=per_user, per_item=1, seed=seed)
+    keep = bound_contributions(users, positions, per_user=per_user, per_item=1, seed=seed)
     codes = codes[keep]
     order = np.argsort(codes, kind="stable")
     ends = np.cumsum(np.bincount(codes)) if codes.size else np.empty(0, np.int64)
-    return places[keep][order], np.concatenate([[0], ends]).astype(np.int64)
+    return positions[keep][order], np.concatenate([[0], ends]).astype(np.int64)
 
 
 def _sketched(items: np.ndarray, starts: np.ndarray, shape: Shape) -> np.ndarray:
@@ -144,7 +144,7 @@ class PrivateNeighbours(Parameters):
     unit more or less. At most per_user different items of each user are counted, a keyed sample.
     Then a user changes per_user counts of items and per_user (per_user - 1) / 2 counts of pairs by
     1 each, an event 2 and 2 (per_user - 1): it may put another item out. All counts, of single
-    items too, are whole numbers with discrete Laplace noise, or Gaussian where delta allows it and
+    items too, are integers with discrete Laplace noise, or Gaussian where delta allows it and
     its variance is smaller. What is asked of the catalogue must be public; nothing else of the data
     is kept. Items whose counts drown in noise get no neighbours; if all do, popularity decides.
     Parameters: epsilon, above 0; delta, from 0 up; per_user, from 2 up, public: Laplace noise grows
@@ -169,13 +169,13 @@ class PrivateNeighbours(Parameters):
     LIMITS: ClassVar[dict[str, Limit]] = {
         "epsilon": positive,
         "delta": DELTA,
-        "per_user": whole(2, 2**15),
+        "per_user": integer(2, 2**15),
         "unit": one_of(UNITS),
         "relation": one_of(RELATIONS),
-        "width": optional(whole(2, 2**31)),
-        "depth": whole(1, 32),
-        "weight": optional(whole(1, 2**31)),
-        "neighbours": whole(1, 2**20),
+        "width": optional(integer(2, 2**31)),
+        "depth": integer(1, 32),
+        "weight": optional(integer(1, 2**31)),
+        "neighbours": integer(1, 2**20),
         "seed": SEED,
         "privacy": PRIVACY,
     }
@@ -227,12 +227,12 @@ class PrivateNeighbours(Parameters):
         check_privacy("PrivateNeighbours", self.privacy, told)
         who = payer("PrivateNeighbours", self.privacy, ledger, dataset, release_id)
         paid = ReleaseOptions(**who, source=source, unit=told["unit"])  # type: ignore[typeddict-item]
-        terms = _terms(told, paid)
-        law, scale, loss, shape = _noise(terms, told, len(shelf))
-        terms.check_room(8 * shape.cells)
+        request = _terms(told, paid)
+        law, scale, loss, shape = _noise(request, told, len(shelf))
+        request.check_room(8 * shape.cells)
         self.release_ = _plan(
             told, shelf, shape, (law, scale, loss), counted(train, shelf, told["per_user"], shape)
-        ).publish(terms)
+        ).publish(request)
         return self
 
     @property
@@ -296,34 +296,34 @@ def _public(catalogue: Any) -> Catalogue:
     return shelf
 
 
-def _terms(told: dict[str, Any], paid: ReleaseOptions) -> ReleaseTerms:
+def _terms(told: dict[str, Any], paid: ReleaseOptions) -> ReleaseRequest:
     relation = None if paid["ledger"] is not None else told["relation"]
     asked = ReleaseOptions(**paid, relation=relation)  # type: ignore[typeddict-item]
     asked["contributions"] = told["per_user"] if told["unit"] == "user" else 1
-    return ReleaseTerms.of("PrivateNeighbours", told["epsilon"], told["delta"], asked)
+    return ReleaseRequest.of("PrivateNeighbours", told["epsilon"], told["delta"], asked)
 
 
-def _noise(terms: ReleaseTerms, told: dict[str, Any], items: int) -> Noise:
+def _noise(request: ReleaseRequest, told: dict[str, Any], items: int) -> Noise:
     """The law, scale and cost of the noise that leaves pairs the least variance, and the cells."""
-    touched = CountSensitivity.by(terms.unit, terms.relation, told["per_user"])
-    exact = Fraction(terms.epsilon)
+    touched = CountSensitivity.by(request.unit, request.relation, told["per_user"])
+    exact = Fraction(request.epsilon)
     shape = _shape(told, items, touched, squared=False)
     scale = touched.l1(shape) / exact
-    loss: Loss = LaplaceNoise(scale, touched.l1(shape), 1, relation=terms.relation)
+    loss: Loss = LaplaceNoise(scale, touched.l1(shape), 1, relation=request.relation)
     choices: list[Noise] = [("Laplace", scale, loss, shape)]
-    if terms.delta:
+    if request.delta:
         shape = _shape(told, items, touched, squared=True)
         norm = touched.l2_squared(shape)
-        sigma = gaussian_sigma_l2(terms.epsilon, terms.delta, norm_squared=norm)
+        sigma = gaussian_sigma_l2(request.epsilon, request.delta, norm_squared=norm)
         rho = round_up(Fraction(norm) / (2 * sigma**2))
-        choices.append(("Gaussian", sigma, Concentrated(rho, relation=terms.relation), shape))
+        choices.append(("Gaussian", sigma, Concentrated(rho, relation=request.relation), shape))
     choices = [choice for choice in choices if choice[1] <= noise.LARGEST]
     if not choices:
         raise ValueError(
-            f"PrivateNeighbours: epsilon is {terms.epsilon!r}, for which the noise would not fit "
+            f"PrivateNeighbours: epsilon is {request.epsilon!r}, for which the noise would not fit "
             "into cells of 64 bits; raise it, or lower per_user."
         )
-    return min(choices, key=lambda made: NoiseLaw(made[0], float(made[1])).variance)
+    return min(choices, key=lambda made: NoiseDistribution(made[0], float(made[1])).variance)
 
 
 def _shape(told: dict[str, Any], items: int, touched: CountSensitivity, squared: bool) -> Shape:
@@ -347,7 +347,7 @@ def _plan(
     shape: Shape,
     law: tuple[str, Fraction, Loss],
     counts: np.ndarray,
-) -> ReleasePlan[ReleasedNeighbours]:
+) -> CalibratedRelease[ReleasedNeighbours]:
     kind, scale, loss = law
 
     def noisy(source: Source) -> dict[str, np.ndarray]:
@@ -375,4 +375,4 @@ def _plan(
         f"of {shape.items} items and on {table}, {shape.depth} x {shape.width} cells; at most "
         f"{told['per_user']} items of a user count"
     )
-    return ReleasePlan(ReleasedNeighbours, parameters, loss, mechanism, noisy)
+    return CalibratedRelease(ReleasedNeighbours, parameters, loss, mechanism, noisy)

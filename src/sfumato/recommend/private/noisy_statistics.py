@@ -1,8 +1,8 @@
-"""The only place where a private factorization meets its data: noisy sums of clipped whole numbers.
+"""The only place where a private factorization meets its data: noisy sums of clipped integers.
 
-Each event adds to the row of its user, or of its item, a vector of whole numbers whose squared norm
+Each event adds to the row of its user, or of its item, a vector of integers whose squared norm
 is bounded by construction: residuals are cut, and the more so the longer the public vector is that
-they multiply. Residuals are whole numbers too, computed from the event and from noisy numbers
+they multiply. Residuals are integers too, computed from the event and from noisy numbers
 alone, so that no event changes what another one adds.
 """
 
@@ -157,13 +157,13 @@ class NoisySums:
 
 
 def sensitivity_squared(most_product: int, counted: bool) -> int:
-    """The largest squared norm of what one event adds to its row, in whole numbers."""
+    """The largest squared norm of what one event adds to its row, in integers."""
     return int((CUT * ONE) ** 2 + most_product**2 + (COUNTED**2 if counted else 0))
 
 
 def reaches(x: np.ndarray, most_product: int) -> np.ndarray:
     """How large a residual each vector takes, so that their product is never too long."""
     squares = (x * x).sum(axis=1)
-    # The float root of a whole number is never below its whole part, so 1 more is above the root.
+    # The float root of an integer is never below its whole part, so 1 more is above the root.
     longer = np.floor(np.sqrt(squares.astype(np.float64))).astype(np.int64) + 1
     return np.asarray(most_product // longer)

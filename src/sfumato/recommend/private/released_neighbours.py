@@ -19,11 +19,11 @@ from sfumato.core.hashing import hash_column
 from sfumato.core.ids import ids_of, is_one
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
-from sfumato.core.validation import flag, keyword_only, one_of, positive, renamed_arguments, whole
+from sfumato.core.validation import flag, integer, keyword_only, one_of, positive, renamed_arguments
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.sketch import counters
 from sfumato.privacy.noise import discrete as noise
-from sfumato.privacy.noise.distribution import LAWS, NoiseLaw
+from sfumato.privacy.noise.distribution import LAWS, NoiseDistribution
 from sfumato.recommend.catalogue import Catalogue
 from sfumato.sketch import Release
 from sfumato.sketch.base import SEED
@@ -45,7 +45,7 @@ class Neighbours:
     popular: what an item scores for everybody.
     """
 
-    places: np.ndarray
+    positions: np.ndarray
     weights: np.ndarray
     popular: np.ndarray
 
@@ -64,15 +64,15 @@ def shrunk(
     spread = _spread(sizes, pairs, rate, variance)
     roots = np.sqrt(sizes)
     most = min(most, counts.size - 1)
-    places = np.zeros((counts.size, most), np.int32)
+    positions = np.zeros((counts.size, most), np.int32)
     weights = np.zeros((counts.size, most), np.float32)
     for rows, seen, expected in _blocks(sizes, pairs, rate):
         kept, chance = spread * expected**2, expected + variance + TINY
         guess = (seen - expected) * kept / (kept + chance)
         guess[(seen - expected < np.sqrt(chance)) | (expected == 0)] = 0.0
         guess /= roots[rows, None] * roots
-        places[rows], weights[rows] = top_n(guess, most)
-    return Neighbours(places, weights, rate * roots * float(roots.mean()))
+        positions[rows], weights[rows] = top_n(guess, most)
+    return Neighbours(positions, weights, rate * roots * float(roots.mean()))
 
 
 def _blocks(
@@ -113,7 +113,7 @@ def _spread(sizes: np.ndarray, pairs: Rows, rate: float, variance: float) -> flo
 
 
 KINDS = ("integers", "text")
-N = whole(1, 2**20)
+N = integer(1, 2**20)
 BLOCK = 1 << 22  # scores held at a time
 
 
@@ -128,14 +128,14 @@ class ReleasedNeighbours(Release):
     an item at most; noise and scale, the law of what was added to every cell.
     """
 
-    items: Annotated[int, whole(2, 2**24)]
+    items: Annotated[int, integer(2, 2**24)]
     kind: Annotated[str, one_of(KINDS)]
-    weight: Annotated[int, whole(1, 2**31)]
-    width: Annotated[int, whole(1, 2**31)]
-    depth: Annotated[int, whole(1, 32)]
+    weight: Annotated[int, integer(1, 2**31)]
+    width: Annotated[int, integer(1, 2**31)]
+    depth: Annotated[int, integer(1, 32)]
     seed: Annotated[int, SEED]
     sketched: Annotated[bool, flag]
-    neighbours: Annotated[int, whole(1, 2**20)]
+    neighbours: Annotated[int, integer(1, 2**20)]
     noise: Annotated[str, one_of(LAWS)]
     scale: Annotated[float, positive]
     _cells: np.ndarray
@@ -174,15 +174,15 @@ class ReleasedNeighbours(Release):
     @property
     def deviation(self) -> float:
         """The standard deviation of the noise on one cell."""
-        return math.sqrt(NoiseLaw(self.noise, self.scale).variance)
+        return math.sqrt(NoiseDistribution(self.noise, self.scale).variance)
 
     def counts(self, items: Ids) -> np.ndarray:
         """How many users had each item, noisy, of the items that were kept of each user."""
-        return np.asarray(self._cells[self._places(items)] / self.weight)
+        return np.asarray(self._cells[self._positions(items)] / self.weight)
 
     def pair_counts(self, items: Ids, others: Any) -> np.ndarray:
         """How many users had both items, noisy, for each item and the one beside it."""
-        first, second = self._places(items), self._places(others)
+        first, second = self._positions(items), self._positions(others)
         if first.shape != second.shape or (first == second).any():
             raise ValueError("ReleasedNeighbours: others must be another item for each item.")
         return self._pairs(first, second)
@@ -194,13 +194,13 @@ class ReleasedNeighbours(Release):
         neighbour that stands out of the noise has weight -inf and id -1 or None. For one item
         columns of what there is.
         """
-        near, places = self._near, self._places(items)
+        near, positions = self._near, self._positions(items)
         n = N.check("ReleasedNeighbours", "n", n)
-        found = np.full((places.size, n), -1, np.int64)
-        weights = np.full((places.size, n), -np.inf)
-        most = min(n, near.places.shape[1])
-        strong = near.weights[places, :most].astype(np.float64)
-        found[:, :most] = np.where(strong > 0, near.places[places, :most], -1)
+        found = np.full((positions.size, n), -1, np.int64)
+        weights = np.full((positions.size, n), -np.inf)
+        most = min(n, near.positions.shape[1])
+        strong = near.weights[positions, :most].astype(np.float64)
+        found[:, :most] = np.where(strong > 0, near.positions[positions, :most], -1)
         weights[:, :most] = np.where(strong > 0, strong, -np.inf)
         return self._answer(found, weights, is_one(items))
 
@@ -223,10 +223,10 @@ class ReleasedNeighbours(Release):
                 f"{kind}."
             )
         asked = ids_of(users, "users")
-        rows = Catalogue(asked).places(user_items.users) if asked.size else np.empty(0, np.int64)
+        rows = Catalogue(asked).positions(user_items.users) if asked.size else np.empty(0, np.int64)
         if asked.size and len(Catalogue(asked)) != asked.size:
             raise ValueError("ReleasedNeighbours: users must be different ids.")
-        items = self.catalogue_.places(user_items.items)
+        items = self.catalogue_.positions(user_items.items)
         known = (rows >= 0) & (items >= 0)
         found, scores = self._best(rows[known], items[known], asked.size, n, filter)
         return self._answer(found, scores, is_one(users))
@@ -236,9 +236,9 @@ class ReleasedNeighbours(Release):
         self, items: Ids, *, n: int = 10, filter: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """The n best items for somebody who has these, which are not listed again."""
-        places = self.catalogue_.places(items)
-        places = places[places >= 0]
-        found, scores = self._best(np.zeros(places.size, np.int64), places, 1, n, filter)
+        positions = self.catalogue_.positions(items)
+        positions = positions[positions >= 0]
+        found, scores = self._best(np.zeros(positions.size, np.int64), positions, 1, n, filter)
         return self._answer(found, scores, True)
 
     recommend_guest = renamed_method("recommend_guest", "recommend_fold_in")
@@ -286,8 +286,8 @@ class ReleasedNeighbours(Release):
 
         n, closed = N.check("ReleasedNeighbours", "n", n), self._closed(allowed)
         near = self._near
-        ends = np.arange(0, near.places.size + 1, near.places.shape[1])
-        weights = csr_array((near.weights.reshape(-1), near.places.reshape(-1), ends))
+        ends = np.arange(0, near.positions.size + 1, near.positions.shape[1])
+        weights = csr_array((near.weights.reshape(-1), near.positions.reshape(-1), ends))
         weights.resize((self.items, self.items))
         own = csr_array((np.ones(rows.size, np.float32), (rows, items)), (users, self.items))
         own.data[:] = 1.0  # an item had twice is had
@@ -321,9 +321,9 @@ class ReleasedNeighbours(Release):
             return self.catalogue_.take(found[0][left]), scores[0][left]
         return self.catalogue_.take(found), scores
 
-    def _places(self, items: Any) -> np.ndarray:
-        places = self.catalogue_.places(items)
-        if (places < 0).any():
-            at = int(np.flatnonzero(places < 0)[0])
+    def _positions(self, items: Any) -> np.ndarray:
+        positions = self.catalogue_.positions(items)
+        if (positions < 0).any():
+            at = int(np.flatnonzero(positions < 0)[0])
             raise ValueError(f"ReleasedNeighbours: items: position {at} is not in the catalogue.")
-        return places
+        return positions

@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato.core.tables import described
 from sfumato.core.typing import Ids, Matrix
-from sfumato.core.validation import flag, one_of, optional, whole
+from sfumato.core.validation import flag, integer, one_of, optional
 from sfumato.errors import ParameterError
 from sfumato.retrieve.binary.search import SearchPlan, check_answers, padding, search
 from sfumato.retrieve.binary.store import (
@@ -19,7 +19,7 @@ from sfumato.retrieve.binary.store import (
     check_distinct,
     check_known,
     check_new,
-    whole_ids,
+    integer_ids,
 )
 from sfumato.retrieve.binary.training import Fitted, encoder_for
 from sfumato.retrieve.encoders.base import CodeEncoder
@@ -31,8 +31,8 @@ from sfumato.sketch.base import SEED
 __all__ = ["BinaryIndex"]
 
 OWNER = "BinaryIndex"
-BITS = whole(1, 2**16)
-COUNT = whole(1)
+BITS = integer(1, 2**16)
+COUNT = integer(1)
 PARAMETERS = ("bits", "encoder", "metric", "keep_vectors", "seed")
 RERANK = optional(one_of(("asymmetric", "exact")))
 SCAN = optional(one_of(("hamming", "asymmetric")))
@@ -116,13 +116,13 @@ class BinaryIndex:
     def add(self, ids: Ids, X: Matrix) -> Self:
         """Take in vectors under ids that are not in the index.
 
-        Parameters: ids, a column of whole numbers from 0 up, each once; X, a matrix with a row for
+        Parameters: ids, a column of integers from 0 up, each once; X, a matrix with a row for
         each id. The first rows decide the dimension, and the encoder learns from them, unless it
         was fitted before.
         """
         with self._writing:
             now = self._now
-            column = whole_ids(OWNER, ids)
+            column = integer_ids(OWNER, ids)
             vectors = matrix(OWNER, X, now and now.fitted.dimension)
             if len(vectors) != column.size:
                 raise ValueError(f"{OWNER}: {column.size} ids do not go with {len(vectors)} rows.")
@@ -142,7 +142,7 @@ class BinaryIndex:
         Parameters: ids, a column of ids of the index, each once, or one.
         """
         with self._writing:
-            column = whole_ids(OWNER, ids)
+            column = integer_ids(OWNER, ids)
             check_distinct(OWNER, column)
             now, rows = self._now, self._rows_of(column)[1]
             if now is not None and column.size:
@@ -202,7 +202,7 @@ class BinaryIndex:
     def vectors(self, ids: Ids) -> np.ndarray:
         """The kept vectors of these ids, float32, of length 1 for metric "cosine"."""
         self._check_exact("exact")
-        held, rows = self._rows_of(whole_ids(OWNER, ids))
+        held, rows = self._rows_of(integer_ids(OWNER, ids))
         return np.empty((0, 0), np.float32) if held.vectors is None else held.vectors[rows]
 
     def mask(self, ids: Ids) -> np.ndarray:
@@ -210,7 +210,7 @@ class BinaryIndex:
 
         What is not in the index changes nothing. The mask holds for the index as it is now.
         """
-        column = whole_ids(OWNER, ids)
+        column = integer_ids(OWNER, ids)
         if self._now is None:
             return np.zeros(0, bool)
         held, rows = self._now.rows.find(column)

@@ -4,7 +4,7 @@ A row is written once, behind those that anybody was shown; a removal makes new 
 So whoever took `RowWriter.held` keeps an index that does not change.
 
 Panels: packed codes that grow, laid out for the scan, and never move under a reader. Ids of an
-index: whole numbers from 0 up, each once; errors name the position, never the id.
+index: integers from 0 up, each once; errors name the position, never the id.
 """
 
 import threading
@@ -14,8 +14,8 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from sfumato.core.ids import ids_of, kind_of
-from sfumato.core.validation import whole
-from sfumato.kernels import hash_tables as places
+from sfumato.core.validation import integer
+from sfumato.kernels import hash_tables as positions
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.retrieve.hamming_scan import BLOCK, frozen
 
@@ -31,11 +31,11 @@ __all__ = [
     "check_known",
     "check_new",
     "extended",
+    "integer_ids",
     "mask_of",
-    "whole_ids",
 ]
 
-WORDS = whole(1, 1024)
+WORDS = integer(1, 1024)
 
 
 class Panels:
@@ -279,7 +279,7 @@ class _Table:
 
     def find(self, ids: np.ndarray) -> np.ndarray:
         out = np.empty(ids.size, np.int64)
-        places.find(self._keys, self._values, ids, out)
+        positions.find(self._keys, self._values, ids, out)
         return out
 
     def with_rows(self, ids: np.ndarray, first: int) -> "_Table":
@@ -293,7 +293,7 @@ class _Table:
         return table
 
     def _put(self, ids: np.ndarray, rows: np.ndarray) -> None:
-        self._used += places.put(ids, rows, self._keys, self._values)
+        self._used += positions.put(ids, rows, self._keys, self._values)
 
 
 def _size(count: int) -> int:
@@ -348,11 +348,11 @@ class Living(Protocol):
     def alive(self) -> np.ndarray | None: ...
 
 
-def whole_ids(owner: str, ids: Any) -> np.ndarray:
+def integer_ids(owner: str, ids: Any) -> np.ndarray:
     """A column of ids, or one, as int64 from 0 up."""
     column = ids_of(ids, f"{owner}: ids")
     if kind_of(column) == "text" and column.size:
-        raise TypeError(f"{owner}: ids must be whole numbers from 0 up, not text at row 0.")
+        raise TypeError(f"{owner}: ids must be integers from 0 up, not text at row 0.")
     column = column.astype(np.int64, copy=False)
     if column.size and column.min() < 0:
         at = int((column < 0).argmax())

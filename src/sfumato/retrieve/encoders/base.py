@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.core.tables import described
 from sfumato.core.typing import Matrix
-from sfumato.core.validation import Limit, flag, one_of, optional, whole
+from sfumato.core.validation import Limit, flag, integer, one_of, optional
 from sfumato.kernels.retrieve import sign_codes as sides
 from sfumato.retrieve.encoders.linear import Basis, Batch, batches, frame, matrix
 from sfumato.sketch.base import SEED
@@ -38,12 +38,12 @@ def nearest(
     far = batch.lengths[: batch.size]
     middle = basis.weigh(np.tile(centre, (4, 1)))[:1]
     rest = far * _products(chosen, projections, batch.size)  # <r, W b> of the rest r = x - centre
-    whole = rest + _products(chosen, np.repeat(middle, len(chosen), axis=0), batch.size)
+    integer = rest + _products(chosen, np.repeat(middle, len(chosen), axis=0), batch.size)
     beside = far * np.multiply(batch.unit[: batch.size], centre, dtype=np.float64).sum(axis=1)
     square = float(np.square(centre, dtype=np.float64).sum()) + 2 * beside + far * far
     weight = ratio(ALONG, np.where(square > 1e-12 * far * far, square, 0))
-    above = rest + weight * (beside + far * far) * whole
-    below = basis.squares(chosen)[: batch.size] + weight * whole * whole
+    above = rest + weight * (beside + far * far) * integer
+    below = basis.squares(chosen)[: batch.size] + weight * integer * integer
     return np.where(far > 0, ratio(above, below), 0)
 
 
@@ -58,7 +58,7 @@ def _products(left: np.ndarray, right: np.ndarray, size: int) -> np.ndarray:
     return out
 
 
-DIMENSION = whole(1, 2**24)  # of a file
+DIMENSION = integer(1, 2**24)  # of a file
 
 
 class Codes(NamedTuple):
@@ -101,7 +101,7 @@ class CodeEncoder:
     precision: ClassVar[int] = 4  # bits of a query's weights in the asymmetric scan
     scaled: ClassVar[bool] = True  # whether codes have factors, kept or else those of `scales`
     LIMITS: ClassVar[dict[str, Limit]] = {
-        "bits": whole(1, 2**16),
+        "bits": integer(1, 2**16),
         "seed": SEED,
         "center": flag,
         "factor": optional(one_of(("unbiased", "nearest"))),

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from sfumato.core.validation import Limit, between, flag, whole
+from sfumato.core.validation import Limit, between, flag, integer
 from sfumato.kernels import top_k as top
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.retrieve import sign_codes as sides
@@ -193,9 +193,9 @@ class LearnedEncoder(CodeEncoder):
     scaled = False
     precision = 6  # atoms differ in length, and with four bits the short ones would be lost
     LIMITS: ClassVar[dict[str, Limit]] = {
-        "bits": whole(1, 2**12),
-        "flips": whole(0, 2**16),
-        "rounds": whole(0, 1000),
+        "bits": integer(1, 2**12),
+        "flips": integer(0, 2**16),
+        "rounds": integer(0, 1000),
         "along": between(0, 1e4),
         "short": flag,
         "seed": SEED,

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from sfumato.core.validation import Limit, one_of, whole
+from sfumato.core.validation import Limit, integer, one_of
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.retrieve import anti_sparse as antisparse
 from sfumato.kernels.retrieve import sign_codes as sides
@@ -57,7 +57,7 @@ class AntiSparseEncoder(CodeEncoder):
     """Signs of the spread representation of (5.8)."""
 
     kind = "anti_sparse"
-    LIMITS: ClassVar[dict[str, Limit]] = {**CodeEncoder.LIMITS, "bits": whole(1, 2**10)}
+    LIMITS: ClassVar[dict[str, Limit]] = {**CodeEncoder.LIMITS, "bits": integer(1, 2**10)}
 
     def _check_dimension(self, dimension: int) -> None:
         super()._check_dimension(dimension)
@@ -80,7 +80,7 @@ class OptimalEncoder(CodeEncoder):
     """The best of all codes, (5.6)."""
 
     kind = "optimal"
-    LIMITS: ClassVar[dict[str, Limit]] = {**CodeEncoder.LIMITS, "bits": whole(1, 20)}
+    LIMITS: ClassVar[dict[str, Limit]] = {**CodeEncoder.LIMITS, "bits": integer(1, 20)}
 
     def _prepare(self) -> None:
         if self.bits <= self.dimension_:
@@ -94,9 +94,9 @@ class OptimalEncoder(CodeEncoder):
 
     def _choose(self, unit: np.ndarray, projections: np.ndarray, starts: np.ndarray) -> np.ndarray:
         if self.bits > self.dimension_:
-            places = np.empty(len(unit), np.int64)
-            exhaustive.nearest(self._centroids.panels, unit, places)
-            sides.unpack(places.view(np.uint64)[:, None], self.bits, starts)
+            positions = np.empty(len(unit), np.int64)
+            exhaustive.nearest(self._centroids.panels, unit, positions)
+            sides.unpack(positions.view(np.uint64)[:, None], self.bits, starts)
         return starts
 
 
@@ -106,9 +106,9 @@ class SignFlipEncoder(CodeEncoder):
     kind = "qolsh"
     LIMITS: ClassVar[dict[str, Limit]] = {
         **CodeEncoder.LIMITS,
-        "bits": whole(1, 2**12),  # the table of inner products takes 4 bits**2 bytes, twice
-        "flips": whole(0, 2**16),
-        "together": whole(1, 2),
+        "bits": integer(1, 2**12),  # the table of inner products takes 4 bits**2 bytes, twice
+        "flips": integer(0, 2**16),
+        "together": integer(1, 2),
     }
     flips: int
     together: int

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
-from sfumato.core.validation import fraction, whole
+from sfumato.core.validation import fraction, integer
 
 __all__ = ["Sensitive", "bands_and_rows", "candidate_probability"]
 
-LENGTH = whole(1, 2**20)
+LENGTH = integer(1, 2**20)
 MOST_ROWS = 64
 
 

@@ -7,14 +7,14 @@ import numpy as np
 from sfumato.core.hashing import hash_column
 from sfumato.core.tables import described
 from sfumato.core.typing import Column
-from sfumato.core.validation import whole
+from sfumato.core.validation import integer
 from sfumato.kernels.retrieve import bucket_tables as kernels
 from sfumato.sketch.base import SEED
 
 __all__ = ["Buckets", "Run", "band_keys", "coefficients", "listed", "words"]
 
 MOST_ROWS = 2**31 - 1  # rows are kept in 32 bits
-TABLES = whole(1, 2**20)
+TABLES = integer(1, 2**20)
 
 
 class Run(NamedTuple):
@@ -48,7 +48,7 @@ class Buckets:
     Guarantee: `rows_of` gives exactly the rows that share a key with a query in at least one table,
     each once, ascending. Rows are numbered in the order they came. A call that raises changes
     nothing, and a `copy` does not change with the original.
-    Parameters: tables, how many keys each row has, from 1 up. Keys are whole numbers of 64 bits, as
+    Parameters: tables, how many keys each row has, from 1 up. Keys are integers of 64 bits, as
     `band_keys` makes of signatures.
 
     >>> shelf = Buckets(2).add([[7, 1], [8, 1], [9, 2]])
@@ -85,7 +85,7 @@ class Buckets:
         return Buckets.over(self.tables, self.count, self.runs)
 
     def add(self, keys: Column) -> Self:
-        """Add rows with these keys, a matrix with a row of `tables` whole numbers for each."""
+        """Add rows with these keys, a matrix with a row of `tables` integers for each."""
         keys = self._keys(keys)
         if self.count + len(keys) > MOST_ROWS:
             raise ValueError(f"Buckets: at most {MOST_ROWS} rows fit; split them among indexes.")
@@ -140,10 +140,10 @@ class Buckets:
         keys = self._keys(keys)
         at, found = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for first, known, starts, rows in self.runs:
-            places = np.empty((*keys.shape, 1), np.int64)
-            kernels.find(first, known, keys[:, :, None], places)
-            asked = np.nonzero(places >= 0)[0]
-            met = places[places >= 0]
+            positions = np.empty((*keys.shape, 1), np.int64)
+            kernels.find(first, known, keys[:, :, None], positions)
+            asked = np.nonzero(positions >= 0)[0]
+            met = positions[positions >= 0]
             sizes = starts[met + 1] - starts[met]
             at.append(np.repeat(asked, sizes))
             within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -153,13 +153,13 @@ class Buckets:
     def rows_of(self, keys: Column) -> tuple[np.ndarray, np.ndarray]:
         """The rows that share a key with query q, at rows[starts[q] : starts[q + 1]].
 
-        Parameters: keys, one row of `tables` whole numbers for each query; a bit for each pair of a
+        Parameters: keys, one row of `tables` integers for each query; a bit for each pair of a
         query and a row is needed while this runs, so ask in parts where both are many.
         """
         return listed(self.marks(self._keys(keys)[:, :, None]))
 
     def _keys(self, keys: Any) -> np.ndarray:
-        found = whole_numbers("Buckets", "keys", keys)
+        found = integer_values("Buckets", "keys", keys)
         if len(found) and found.shape[1] != self.tables:
             raise ValueError(
                 f"Buckets: keys must have {self.tables} columns, one a table, not {found.shape[1]}."
@@ -187,7 +187,7 @@ def band_keys(codes: Any, bands: int, *, seed: int = 0) -> np.ndarray:
 
     Guarantee: bands that are equal have one key; bands that differ have one with probability at
     most 2**-32.
-    Parameters: codes, a matrix of whole numbers of up to 32 bits, such as signatures of MinHash; a
+    Parameters: codes, a matrix of integers of up to 32 bits, such as signatures of MinHash; a
     band is columns // bands of them, and what is left over is not used; bands, from 1 to the
     number of columns; seed, of how columns become keys: keys of one seed can be compared.
 
@@ -195,8 +195,8 @@ def band_keys(codes: Any, bands: int, *, seed: int = 0) -> np.ndarray:
     >>> keys[0] == keys[1]
     array([ True, False])
     """
-    codes = whole_numbers("band_keys", "codes", codes)
-    bands = whole(1, max(codes.shape[1], 1)).check("band_keys", "bands", bands)
+    codes = integer_values("band_keys", "codes", codes)
+    bands = integer(1, max(codes.shape[1], 1)).check("band_keys", "bands", bands)
     if codes.size and int(codes.max()) - int(codes.min()) >= 2**32:
         raise ValueError("band_keys: codes must be of up to 32 bits; hash longer ones first.")
     rows = codes.shape[1] // bands
@@ -205,14 +205,14 @@ def band_keys(codes: Any, bands: int, *, seed: int = 0) -> np.ndarray:
     return out
 
 
-def whole_numbers(owner: str, name: str, values: Any) -> np.ndarray:
-    """A contiguous matrix of whole numbers; ValueError for anything else."""
+def integer_values(owner: str, name: str, values: Any) -> np.ndarray:
+    """A contiguous matrix of integers; ValueError for anything else."""
     found = np.asarray(values)
     if not found.size and found.ndim < 3:
         return np.empty((0, found.shape[1] if found.ndim == 2 else 0), np.uint64)
     if found.ndim != 2 or found.dtype.kind not in "iu":
         raise ValueError(
-            f"{owner}: {name} must be a matrix of whole numbers, not {found.dtype} of shape "
+            f"{owner}: {name} must be a matrix of integers, not {found.dtype} of shape "
             f"{found.shape}."
         )
     return np.ascontiguousarray(found, found.dtype.newbyteorder("="))

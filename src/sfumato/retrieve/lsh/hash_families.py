@@ -19,7 +19,7 @@ __all__ = ["Bands", "HashFamily", "Hyperplanes", "RandomLines"]
 
 
 class HashFamily(Protocol):
-    """Independent hashes of vectors, each a whole number."""
+    """Independent hashes of vectors, each an integer."""
 
     def values(self, X: np.ndarray) -> np.ndarray:
         """float64 (rows, hashes): what is rounded to a hash."""

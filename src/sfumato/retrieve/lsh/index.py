@@ -11,12 +11,12 @@ from sfumato.core.typing import Ids, Matrix
 from sfumato.core.validation import (
     flag,
     fraction,
+    integer,
     number,
     one_of,
     optional,
     positive,
     renamed_arguments,
-    whole,
 )
 from sfumato.retrieve.binary import store as known
 from sfumato.retrieve.binary.search import check_answers, padding
@@ -33,16 +33,16 @@ __all__ = ["LshIndex"]
 
 OWNER = "LshIndex"
 LIMITS: dict[str, Any] = {
-    "bands": whole(1, 2**12),
-    "rows": whole(1, 64),
+    "bands": integer(1, 2**12),
+    "rows": integer(1, 64),
     "metric": one_of(("cosine", "inner", "euclidean")),
-    "probes": whole(1, 2**12),
+    "probes": integer(1, 2**12),
     "directions": one_of(("random", "super-bit")),
     "width": optional(positive),
     "keep_vectors": flag,
     "seed": SEED,
 }
-COUNT = whole(1)
+COUNT = integer(1)
 
 
 class LshIndex:
@@ -182,17 +182,17 @@ class LshIndex:
     def add(self, ids: Ids, X: Matrix) -> Self:
         """Take in vectors under ids that are not in the index.
 
-        Parameters: ids, a column of whole numbers from 0 up, each once; X, a matrix with a row for
+        Parameters: ids, a column of integers from 0 up, each once; X, a matrix with a row for
         each id. The first rows decide the dimension, unless `fit` did.
         """
         with self._writing:
-            now, column = self._now, known.whole_ids(OWNER, ids)
+            now, column = self._now, known.integer_ids(OWNER, ids)
             vectors = self._matrix(X, now)
             if len(vectors) != column.size:
                 raise ValueError(f"{OWNER}: {column.size} ids do not go with {len(vectors)} rows.")
             known.check_distinct(OWNER, column)
             if now is not None:
-                known.check_new(OWNER, now.places(column))
+                known.check_new(OWNER, now.positions(column))
             if column.size:
                 self._now = (now or self._learned(vectors)).appended(column, vectors)
         return self
@@ -203,9 +203,9 @@ class LshIndex:
         Parameters: ids, a column of ids of the index, each once, or one.
         """
         with self._writing:
-            now, column = self._now, known.whole_ids(OWNER, ids)
+            now, column = self._now, known.integer_ids(OWNER, ids)
             known.check_distinct(OWNER, column)
-            rows = np.full(column.size, -1) if now is None else now.places(column)
+            rows = np.full(column.size, -1) if now is None else now.positions(column)
             known.check_known(OWNER, rows)
             if now is not None and column.size:
                 self._now = now.removed(rows)
@@ -235,10 +235,10 @@ class LshIndex:
 
         What is not in the index changes nothing. The mask holds for the index as it is now.
         """
-        column, now = known.whole_ids(OWNER, ids), self._now
+        column, now = known.integer_ids(OWNER, ids), self._now
         if now is None:
             return np.zeros(0, bool)
-        wanted, rows = np.zeros(now.count, bool), now.places(column)
+        wanted, rows = np.zeros(now.count, bool), now.positions(column)
         wanted[rows[rows >= 0]] = True
         return np.asarray(wanted[now.rows()])
 

@@ -14,7 +14,7 @@ from sfumato.kernels.retrieve import bucket_tables as tables
 from sfumato.kernels.retrieve import rerank
 from sfumato.kernels.retrieve.hamming_scan import frozen
 from sfumato.retrieve.binary.search import padding
-from sfumato.retrieve.binary.store import bits_of, check_ids, extended, mask_of, whole_ids
+from sfumato.retrieve.binary.store import bits_of, check_ids, extended, integer_ids, mask_of
 from sfumato.retrieve.lsh.buckets import Buckets, Run, listed, words
 from sfumato.retrieve.lsh.hash_families import Bands, Hyperplanes, RandomLines
 from sfumato.retrieve.metric import Lift, Space
@@ -109,7 +109,7 @@ class Tabled:
         """The living rows, ascending."""
         return np.flatnonzero(self._mask())
 
-    def places(self, ids: np.ndarray) -> np.ndarray:
+    def positions(self, ids: np.ndarray) -> np.ndarray:
         """The living row of each id, -1 for one that is not there."""
         out = np.full(ids.size, -1, np.int64)
         at, rows = self.by_id.pairs(ids.astype(np.uint64)[:, None])
@@ -214,13 +214,13 @@ class Without(NamedTuple):
         wrong = ValueError(f"{owner}: without must be (starts, ids): {wanted}.")
         if not isinstance(given, tuple | list) or len(given) != 2:
             raise wrong
-        starts, column = np.asarray(given[0]), whole_ids(owner, given[1])
+        starts, column = np.asarray(given[0]), integer_ids(owner, given[1])
         if starts.shape != (queries + 1,) or starts.dtype.kind not in "iu":
             raise wrong
         starts = starts.astype(np.int64)
         if starts[0] != 0 or starts[-1] != column.size or (np.diff(starts) < 0).any():
             raise wrong
-        rows = now.places(column)
+        rows = now.positions(column)
         known = np.concatenate(([0], np.cumsum(rows >= 0)))
         return cls(known[starts], rows[rows >= 0])
 
@@ -273,11 +273,11 @@ def best(
     """
     # A list longer than the rows there are would only be sorted in vain.
     most = min(k, buckets.count)
-    scores, places = padding(len(asked.targets), most)
+    scores, positions = padding(len(asked.targets), most)
     still = frozen(vectors[: buckets.count])
     score = rerank.nearest if euclidean else rerank.products
     for part, starts, rows in asked.batches(buckets):
-        score(still, asked.targets[part], starts, rows, places[part], scores[part])
-    all_scores, all_places = padding(len(asked.targets), k)
-    all_scores[:, :most], all_places[:, :most] = scores, places
-    return all_scores, all_places
+        score(still, asked.targets[part], starts, rows, positions[part], scores[part])
+    all_scores, all_positions = padding(len(asked.targets), k)
+    all_scores[:, :most], all_positions[:, :most] = scores, positions
+    return all_scores, all_positions

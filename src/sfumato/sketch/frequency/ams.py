@@ -9,14 +9,14 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
-from sfumato.core.arrays import whole_weights
+from sfumato.core.arrays import integer_weights
 from sfumato.core.hashing import BLOCK
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Column
-from sfumato.core.validation import fraction, one_of, whole
+from sfumato.core.validation import fraction, integer, one_of
 from sfumato.kernels.sketch import counters
 from sfumato.kernels.sketch import counters as moments
-from sfumato.privacy.release import ReleasePlan, ReleaseTerms
+from sfumato.privacy.release import CalibratedRelease, ReleaseRequest
 from sfumato.sketch.base import SEED, KeyedSketch, WeighedRelease, check_heaviest, heaviest
 from sfumato.sketch.concentration import median_rows, row_miss
 from sfumato.sketch.frequency.noisy_table import (
@@ -51,8 +51,8 @@ class ReleasedAMS(NoisyTable):
     here, it is unbiased.
     """
 
-    width: Annotated[int, whole(2, 2**24)]
-    depth: Annotated[int, whole(1, 32)]
+    width: Annotated[int, integer(2, 2**24)]
+    depth: Annotated[int, integer(1, 32)]
     kind: Annotated[str, one_of(("fast", "tug-of-war"))]
     _of = "AMS"
 
@@ -93,7 +93,7 @@ class ReleasedAMS(NoisyTable):
     def _inner_bound(self, other: Self, miss: float) -> float:
         low = miss * moment_share(self.width, self.depth, miss)
         mine, yours = self._largest_moment(low / 2), other._largest_moment(low / 2)
-        v, u, shared = self._law.variance, other._law.variance, self._shared
+        v, u, shared = self._distribution.variance, other._distribution.variance, self._shared
         noise = (mine * u + yours * v) / shared + self.width * u * v / shared**2
         spread = 2 / self.width * mine * yours + noise
         return math.sqrt(spread / row_miss(self.depth, miss - low))
@@ -108,13 +108,13 @@ class ReleasedAMS(NoisyTable):
 
     def _moments(self) -> np.ndarray:
         squares = self._squares(np.zeros(self.depth))
-        return (squares - self.width * self._law.variance) / self._shared
+        return (squares - self.width * self._distribution.variance) / self._shared
 
     def _spread(self) -> SecondMomentVariance:
         """Of a row: 2 F2**2 / width of the signs, and the noise's own and with the cells."""
-        law, shared = self._law, self._shared
-        fixed = self.width * (law.fourth - law.variance**2) / shared**2
-        return SecondMomentVariance(2 / self.width, 4 * law.variance / shared, fixed)
+        distribution, shared = self._distribution, self._shared
+        fixed = self.width * (distribution.fourth - distribution.variance**2) / shared**2
+        return SecondMomentVariance(2 / self.width, 4 * distribution.variance / shared, fixed)
 
     def _largest_moment(self, miss: float) -> float:
         deviations = all_rows_short(self.depth, miss)
@@ -140,8 +140,8 @@ class AMS(WeighedRelease[ReleasedAMS], KeyedSketch):
     Alon, Matias and Szegedy 1996; fast: Thorup and Zhang 2004; thesis 2.3.2.7.
     """
 
-    width: Annotated[int, whole(2, 2**24)]
-    depth: Annotated[int, whole(1, 32)]
+    width: Annotated[int, integer(2, 2**24)]
+    depth: Annotated[int, integer(1, 32)]
     seed: Annotated[int, SEED]
     kind: Annotated[str, one_of(("fast", "tug-of-war"))]
     mass: int
@@ -170,14 +170,14 @@ class AMS(WeighedRelease[ReleasedAMS], KeyedSketch):
     ) -> Self:
         """Add every key's weight, or one; a negative weight removes.
 
-        Parameters: weights, whole numbers; clip, a public bound of their size that they are clipped
+        Parameters: weights, integers; clip, a public bound of their size that they are clipped
         to: each weight is then read by itself and none is refused, as a private release needs.
         """
         column = self._key_column(keys)
-        weighted = whole_weights("AMS", weights, column.size, low=-(2**31) + 1, clip=clip)
+        weighted = integer_weights("AMS", weights, column.size, low=-(2**31) + 1, clip=clip)
         sizes = None if weighted is None else np.abs(weighted)
         added = column.size if sizes is None else int(sizes.sum())
-        self.mass = whole(0).check("AMS", "mass", self.mass + added)
+        self.mass = integer(0).check("AMS", "mass", self.mass + added)
         self.heaviest = max(self.heaviest, heaviest(sizes, column.size))
         scratch = np.empty(min(BLOCK, column.size), np.uint32)
         for rows, hashes in self._hashes(column):
@@ -208,9 +208,9 @@ class AMS(WeighedRelease[ReleasedAMS], KeyedSketch):
         miss = 1 - fraction.check("AMS", "confidence", confidence)
         return float(np.sqrt(2 / (self.width * row_miss(self.depth, miss))))
 
-    def _release_plan(
-        self, terms: ReleaseTerms, weight: int, noise: str | None
-    ) -> ReleasePlan[ReleasedAMS]:
+    def _calibrated_release(
+        self, request: ReleaseRequest, weight: int, noise: str | None
+    ) -> CalibratedRelease[ReleasedAMS]:
         """A private copy with noise on every cell.
 
         Guarantee: (epsilon, delta)-private for one unit: an event of weight at most w in size
@@ -228,8 +228,8 @@ class AMS(WeighedRelease[ReleasedAMS], KeyedSketch):
         """
         cells = self.depth * (1 if self.kind == "fast" else self.width)
         shape = dict(width=self.width, depth=self.depth, seed=self.seed, kind=self.kind)
-        touched = TableSensitivity(cells, weight, times=terms.events)
-        return planned(ReleasedAMS, shape, self._used(), terms, touched, noise)
+        touched = TableSensitivity(cells, weight, times=request.events)
+        return planned(ReleasedAMS, shape, self._used(), request, touched, noise)
 
     def _used(self) -> np.ndarray:
         """The cells without those that only fill up a word of signs."""

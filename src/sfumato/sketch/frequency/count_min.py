@@ -9,15 +9,15 @@ from typing import Annotated, Self
 
 import numpy as np
 
-from sfumato.core.arrays import whole_weights
+from sfumato.core.arrays import integer_weights
 from sfumato.core.hashing import BLOCK, KeyColumn
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Column
-from sfumato.core.validation import fraction, one_of, whole
+from sfumato.core.validation import fraction, integer, one_of
 from sfumato.kernels.sketch import counters
 from sfumato.kernels.sketch import counters as conservative
 from sfumato.kernels.sketch import salsa as compact
-from sfumato.privacy.release import ReleasePlan, ReleaseTerms
+from sfumato.privacy.release import CalibratedRelease, ReleaseRequest
 from sfumato.sketch.base import (
     EXACT,
     SEED,
@@ -62,8 +62,8 @@ class ReleasedCountMin(NoisyTable):
     Pagh and Thorup 2022; the mean of the other counts taken off: Deng and Rafiei 2007.
     """
 
-    width: Annotated[int, whole(2, 2**32)]
-    depth: Annotated[int, whole(1, 32)]
+    width: Annotated[int, integer(2, 2**32)]
+    depth: Annotated[int, integer(1, 32)]
     version = 2  # a key has one hash, whatever its type
     _of = "CountMin"
 
@@ -90,7 +90,7 @@ class ReleasedCountMin(NoisyTable):
         F1 / (width p) and past Chebyshev's sqrt(F2 (1 - 1 / width) / (width p)).
         """
         miss = 1 - fraction.check("ReleasedCountMin", "confidence", confidence)
-        mean_noise = self._law.mean_reach(self.depth * self.width, miss / 16)
+        mean_noise = self._distribution.mean_tail_bound(self.depth * self.width, miss / 16)
         total = max(self.estimate_total() + self.width * mean_noise, 0.0)
         rest = miss * 15 / 16
         low = rest * moment_share(self.width - 1, self.depth, rest)
@@ -100,7 +100,7 @@ class ReleasedCountMin(NoisyTable):
             chebyshev = math.sqrt(moment * (1 - 1 / self.width) / (self.width * chance))
             return min(total / (self.width * chance), chebyshev)
 
-        row = narrowest(collisions, self._law.reach, row_miss(self.depth, rest - low))
+        row = narrowest(collisions, self._distribution.tail_bound, row_miss(self.depth, rest - low))
         return (row + mean_noise) / (1 - 1 / self.width)
 
     @cached_property
@@ -112,11 +112,17 @@ class ReleasedCountMin(NoisyTable):
 
         Centred cells have E sum of squares = (1 - 1 / width) F2 + (width - 1) variance of noise.
         """
-        width, law = self.width, self._law
+        width, distribution = self.width, self._distribution
         grow = width / (width - 1)
-        fourth = (width - 1) / width * ((width - 1) * law.fourth - (width - 3) * law.variance**2)
-        spread = SecondMomentVariance(2 / (width - 1), 4 * law.variance * grow, fourth * grow**2)
-        told = self._squares(self._sums / width) - (width - 1) * law.variance
+        fourth = (
+            (width - 1)
+            / width
+            * ((width - 1) * distribution.fourth - (width - 3) * distribution.variance**2)
+        )
+        spread = SecondMomentVariance(
+            2 / (width - 1), 4 * distribution.variance * grow, fourth * grow**2
+        )
+        told = self._squares(self._sums / width) - (width - 1) * distribution.variance
         return largest_moment(float(told.max()) * grow, spread, all_rows_short(self.depth, miss))
 
 
@@ -143,7 +149,7 @@ class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
       the same width, slower; merges exactly; width is a multiple of 8;
     - "conservative", plain cells raised only as far as needed: smaller errors; merge refused;
     - "logarithmic", 8 bits each, raised at random: smallest; counts end at 4.1e9; merge refused.
-    Weights are whole numbers from 0; a total past 2**63 - 1 raises and changes nothing.
+    Weights are integers from 0; a total past 2**63 - 1 raises and changes nothing.
 
     >>> seen = CountMin(width=1024).update(["tea", "milk", "tea"])
     >>> seen.estimate(["tea", "rum"])
@@ -153,8 +159,8 @@ class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
     conservative: Estan and Varghese 2002; logarithmic: Pitel and Fouquier 2015.
     """
 
-    width: Annotated[int, whole(2, 2**32)]
-    depth: Annotated[int, whole(1, 32)]
+    width: Annotated[int, integer(2, 2**32)]
+    depth: Annotated[int, integer(1, 32)]
     seed: Annotated[int, SEED]
     cells: Annotated[str, one_of(("plain", "compact", "conservative", "logarithmic"))]
     total: int
@@ -199,14 +205,14 @@ class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
     ) -> Self:
         """Count every key, by its weight or by one.
 
-        Parameters: weights, whole numbers; clip, a public bound of their size that they are clipped
+        Parameters: weights, integers; clip, a public bound of their size that they are clipped
         to: each weight is then read by itself and none is refused, as a private release needs.
         """
         column = self._key_column(keys)
-        weighted = whole_weights("CountMin", weights, column.size, clip=clip)
+        weighted = integer_weights("CountMin", weights, column.size, clip=clip)
         added = column.size if weighted is None else int(weighted.sum())
         # No cell exceeds the total, so guarding the total keeps every cell from wrapping.
-        self._grow(whole(0).check("CountMin", "total", self.total + added))
+        self._grow(integer(0).check("CountMin", "total", self.total + added))
         self.heaviest = max(self.heaviest, heaviest(weighted, column.size))
         scratch = np.empty(min(BLOCK, column.size), np.uint32)
         for rows, hashes in self._hashes(column):
@@ -239,9 +245,9 @@ class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
             raise ValueError(UNPROVED)
         return float(self._span() * self.total / self.width * miss ** (-1 / self.depth))
 
-    def _release_plan(
-        self, terms: ReleaseTerms, weight: int, noise: str | None
-    ) -> ReleasePlan[ReleasedCountMin]:
+    def _calibrated_release(
+        self, request: ReleaseRequest, weight: int, noise: str | None
+    ) -> CalibratedRelease[ReleasedCountMin]:
         """A private copy with noise on every cell; plain cells only.
 
         Guarantee: (epsilon, delta)-private for one unit: an event of weight at most w changes one
@@ -257,10 +263,10 @@ class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
         >>> told.statement.epsilon, told.statement.ledger
         (1.0, 'unaccounted')
         """
-        both = 2 if terms.relation == "replace" else 1  # weights are not negative: none adds up
-        touched = TableSensitivity(both * self.depth, weight, times=terms.contributions)
+        both = 2 if request.relation == "replace" else 1  # weights are not negative: none adds up
+        touched = TableSensitivity(both * self.depth, weight, times=request.contributions)
         shape = dict(width=self.width, depth=self.depth, seed=self.seed)
-        return planned(ReleasedCountMin, shape, self._table, terms, touched, noise)
+        return planned(ReleasedCountMin, shape, self._table, request, touched, noise)
 
     def _check_releasable(self) -> None:
         if self.cells in UNRELEASED:
@@ -310,7 +316,7 @@ class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
             conservative.raise_levels(self._table, hashes, weights, *draws)
 
     def _join(self, other: Self) -> None:
-        total = whole(0).check("CountMin", "total", self.total + other.total)
+        total = integer(0).check("CountMin", "total", self.total + other.total)
         self._grow(total)
         self.heaviest = max(self.heaviest, other.heaviest)
         self.keys = self.keys or other.keys

@@ -8,14 +8,14 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
-from sfumato.core.arrays import real_weights, whole_weights
+from sfumato.core.arrays import integer_weights, real_weights
 from sfumato.core.hashing import BLOCK, KeyColumn, hash_column
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Column, Ids
-from sfumato.core.validation import fraction, one_of, renamed_arguments, whole
+from sfumato.core.validation import fraction, integer, one_of, renamed_arguments
 from sfumato.errors import ParameterError
 from sfumato.kernels.sketch import counters
-from sfumato.privacy.release import ReleasePlan, ReleaseTerms
+from sfumato.privacy.release import CalibratedRelease, ReleaseRequest
 from sfumato.sketch.base import (
     EXACT,
     SEED,
@@ -58,8 +58,8 @@ class ReleasedCountSketch(NoisyTable):
     Pagh and Thorup 2022; Zhao, Qiao, Redberg, Agrawal, El Abbadi and Wang 2022.
     """
 
-    width: Annotated[int, whole(2, 2**31)]
-    depth: Annotated[int, whole(1, 32)]
+    width: Annotated[int, integer(2, 2**31)]
+    depth: Annotated[int, integer(1, 32)]
     combine: Annotated[str, one_of(("mean", "median"))]
     version = 2  # a key has one hash, whatever its type
     _of = "CountSketch"
@@ -83,7 +83,7 @@ class ReleasedCountSketch(NoisyTable):
         Parameters: n, how many; candidates, a public column of keys to choose among, such as the
         catalogue: which keys occurred is not released.
         """
-        n = whole(1).check("ReleasedCountSketch", "n", n)
+        n = integer(1).check("ReleasedCountSketch", "n", n)
         if candidates is None:
             raise ParameterError(
                 "ReleasedCountSketch: a release remembers no keys; give candidates, a public "
@@ -102,22 +102,24 @@ class ReleasedCountSketch(NoisyTable):
         """
         miss = 1 - fraction.check("ReleasedCountSketch", "confidence", confidence)
         low = miss * moment_share(self.width, self.depth, miss)
-        moment, law = self._largest_moment(low), self._law
+        moment, distribution = self._largest_moment(low), self._distribution
         alike = self.depth if self.combine == "mean" else 1  # rows whose errors are averaged
         chance = miss - low if self.combine == "mean" else row_miss(self.depth, miss - low)
         return narrowest(
             lambda p: math.sqrt(moment / (self.width * alike * p)),
-            lambda p: law.mean_reach(alike, p),
+            lambda p: distribution.mean_tail_bound(alike, p),
             chance,
         )
 
     def _largest_moment(self, miss: float) -> float:
         """A bound of F2 that holds with chance 1 - miss: E row of squares = F2 + width variance."""
-        width, law = self.width, self._law
+        width, distribution = self.width, self._distribution
         spread = SecondMomentVariance(
-            2 / width, 4 * law.variance, width * (law.fourth - law.variance**2)
+            2 / width,
+            4 * distribution.variance,
+            width * (distribution.fourth - distribution.variance**2),
         )
-        told = self._squares(np.zeros(self.depth)) - width * law.variance
+        told = self._squares(np.zeros(self.depth)) - width * distribution.variance
         return largest_moment(float(told.max()), spread, all_rows_short(self.depth, miss))
 
     def _median(self, hashes: np.ndarray) -> np.ndarray:
@@ -155,12 +157,12 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
     Charikar, Chen and Farach-Colton 2002; the mean and its variance: thesis 2.3.2.5 and 4.2.
     """
 
-    width: Annotated[int, whole(2, 2**31)]
-    depth: Annotated[int, whole(1, 32)]
+    width: Annotated[int, integer(2, 2**31)]
+    depth: Annotated[int, integer(1, 32)]
     seed: Annotated[int, SEED]
     combine: Annotated[str, one_of(("mean", "median"))]
     cells: Annotated[str, one_of(("integer", "real"))]
-    track: Annotated[int, whole(0, 2**20)]
+    track: Annotated[int, integer(0, 2**20)]
     mass: int
     heaviest: int
     keys: str
@@ -212,7 +214,7 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
     ) -> Self:
         """Add every key's weight, or one; a negative weight removes.
 
-        Parameters: weights, whole numbers; clip, a public bound of their size that they are clipped
+        Parameters: weights, integers; clip, a public bound of their size that they are clipped
         to: each weight is then read by itself and none is refused, as a private release needs.
         """
         column = self._key_column(keys)
@@ -252,7 +254,7 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
         Parameters: n, how many; candidates, a column of keys to choose among; without it the keys
         that the sketch tracked.
         """
-        n = whole(1).check("CountSketch", "n", n)
+        n = integer(1).check("CountSketch", "n", n)
         if candidates is not None:
             return largest(n, self._key_column(candidates), self.seed, self._median)
         if not self.track:
@@ -281,9 +283,9 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
         certain = self.mass / math.sqrt(self.width * _share(self.depth, self.combine, miss))
         return certain if math.isnan(told) else min(certain, told)
 
-    def _release_plan(
-        self, terms: ReleaseTerms, weight: int, noise: str | None
-    ) -> ReleasePlan[ReleasedCountSketch]:
+    def _calibrated_release(
+        self, request: ReleaseRequest, weight: int, noise: str | None
+    ) -> CalibratedRelease[ReleasedCountSketch]:
         """A private copy with noise on every cell and without tracked keys; integer cells only.
 
         Guarantee: (epsilon, delta)-private for one unit: an event of weight at most w in size
@@ -299,9 +301,9 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
         >>> told.heavy_hitters(1, candidates=["tea", "milk", "rum"])[1].size
         1
         """
-        touched = TableSensitivity(self.depth, weight, times=terms.events)
+        touched = TableSensitivity(self.depth, weight, times=request.events)
         shape = dict(width=self.width, depth=self.depth, seed=self.seed, combine=self.combine)
-        return planned(ReleasedCountSketch, shape, self._table, terms, touched, noise)
+        return planned(ReleasedCountSketch, shape, self._table, request, touched, noise)
 
     def _check_releasable(self) -> None:
         if self.cells == "real":
@@ -323,11 +325,11 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
     def _checked(self, weights: Any, size: int, clip: int | None) -> np.ndarray | None:
         if self.cells == "real":
             return real_weights("CountSketch", weights, size)
-        weighted = whole_weights("CountSketch", weights, size, low=-(2**31) + 1, clip=clip)
+        weighted = integer_weights("CountSketch", weights, size, low=-(2**31) + 1, clip=clip)
         sizes = None if weighted is None else np.abs(weighted)
         added = size if sizes is None else int(sizes.sum())
         # No cell exceeds the sum of the weights' sizes, so guarding that keeps cells from wrapping.
-        self._grow(whole(0).check("CountSketch", "mass", self.mass + added))
+        self._grow(integer(0).check("CountSketch", "mass", self.mass + added))
         self.heaviest = max(self.heaviest, heaviest(sizes, size))
         return weighted
 
@@ -352,7 +354,7 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
         return Candidates(self.track, self._hashes_kept, self._ends, self._letters)
 
     def _join(self, other: Self) -> None:
-        mass = whole(0).check("CountSketch", "mass", self.mass + other.mass)
+        mass = integer(0).check("CountSketch", "mass", self.mass + other.mass)
         if self.cells == "real" and not np.abs(self._table + other._table).max() <= LARGEST_SUM:
             raise ValueError(f"CountSketch: cannot merge, a cell would pass {LARGEST_SUM:g}.")
         self._grow(mass)

@@ -14,9 +14,9 @@ from sfumato.kernels.lanes import aligned
 from sfumato.privacy.accounting.calibration import gaussian_sigma, gaussian_sigma_l2
 from sfumato.privacy.accounting.losses import GaussianNoise, LaplaceNoise, Loss
 from sfumato.privacy.noise import discrete as noise
-from sfumato.privacy.noise.distribution import LAWS, NoiseLaw
+from sfumato.privacy.noise.distribution import LAWS, NoiseDistribution
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import Release, ReleasePlan, ReleaseTerms
+from sfumato.privacy.release import CalibratedRelease, Release, ReleaseRequest
 from sfumato.sketch.base import SEED
 
 __all__ = [
@@ -62,8 +62,8 @@ class NoisyTable(Release, in_files=False):
     _table: np.ndarray
 
     @property
-    def _law(self) -> NoiseLaw:
-        return NoiseLaw(self.noise, self.scale)
+    def _distribution(self) -> NoiseDistribution:
+        return NoiseDistribution(self.noise, self.scale)
 
     def _check_parameters(self) -> None:
         if self.scale > noise.LARGEST:
@@ -89,13 +89,13 @@ def planned(
     kind: type[R],
     shape: dict[str, Any],
     table: np.ndarray,
-    terms: ReleaseTerms,
+    request: ReleaseRequest,
     touched: TableSensitivity,
     wanted: str | None,
-) -> ReleasePlan[R]:
-    """The release of a table of whole numbers under these terms, with the noise that is wanted."""
-    law, scale, loss = _fitting(terms, touched, wanted)
-    terms.check_room(8 * table.size)
+) -> CalibratedRelease[R]:
+    """The release of a table of integers under these terms, with the noise that is wanted."""
+    law, scale, loss = _fitting(request, touched, wanted)
+    request.check_room(8 * table.size)
 
     def noisy(source: Source) -> dict[str, np.ndarray]:
         cells = aligned(table.shape, np.int64)
@@ -110,40 +110,44 @@ def planned(
         f"discrete {law} noise, {letter} {float(scale):.6g}, on each of {shape['depth']} x "
         f"{shape['width']} counters; an event weighs at most {touched.change}"
     )
-    return ReleasePlan(kind, {**shape, "noise": law, "scale": float(scale)}, loss, mechanism, noisy)
+    return CalibratedRelease(
+        kind, {**shape, "noise": law, "scale": float(scale)}, loss, mechanism, noisy
+    )
 
 
 def _fitting(
-    terms: ReleaseTerms, touched: TableSensitivity, wanted: str | None
+    request: ReleaseRequest, touched: TableSensitivity, wanted: str | None
 ) -> tuple[str, Fraction, Loss]:
     """The law, scale and cost of the noise of the smallest variance that keeps the terms."""
     if wanted is not None:
-        wanted = one_of(("laplace", "gaussian")).check(terms.owner, "noise", wanted)
-    if wanted == "gaussian" and not terms.delta:
-        raise ValueError(f"{terms.owner}: noise 'gaussian' needs a delta above 0.")
+        wanted = one_of(("laplace", "gaussian")).check(request.owner, "noise", wanted)
+    if wanted == "gaussian" and not request.delta:
+        raise ValueError(f"{request.owner}: noise 'gaussian' needs a delta above 0.")
     cells, change, times = touched.cells, touched.change, touched.times
-    scale = Fraction(cells * change * times) / Fraction(terms.epsilon)
+    scale = Fraction(cells * change * times) / Fraction(request.epsilon)
     choices: list[tuple[str, Fraction, Loss]] = [
-        ("Laplace", scale, LaplaceNoise(scale, change, cells, relation=terms.relation))
+        ("Laplace", scale, LaplaceNoise(scale, change, cells, relation=request.relation))
     ]
-    if terms.delta and wanted != "laplace" and (wanted or scale > NEXT_TO_NONE):
+    if request.delta and wanted != "laplace" and (wanted or scale > NEXT_TO_NONE):
         sigma = (
-            gaussian_sigma(terms.epsilon, terms.delta, change=change, cells=cells)
+            gaussian_sigma(request.epsilon, request.delta, change=change, cells=cells)
             if times == 1
             else gaussian_sigma_l2(
-                terms.epsilon, terms.delta, norm_squared=cells * (change * times) ** 2
+                request.epsilon, request.delta, norm_squared=cells * (change * times) ** 2
             )
         )
-        told = GaussianNoise(sigma**2, change, cells, relation=terms.relation)
+        told = GaussianNoise(sigma**2, change, cells, relation=request.relation)
         choices.append(("Gaussian", sigma, told))
     choices = [choice for choice in choices if wanted in (None, choice[0].lower())]
     choices = [choice for choice in choices if choice[1] <= noise.LARGEST]
     if not choices:
         raise ValueError(
-            f"{terms.owner}: epsilon is {terms.epsilon!r}, for which the noise would not fit into "
-            "cells of 64 bits; raise it, or lower weight or contributions."
+            f"{request.owner}: epsilon is {request.epsilon!r}, for which the noise would not fit "
+            "into cells of 64 bits; raise it, or lower weight or contributions."
         )
-    law, scale, loss = min(choices, key=lambda made: NoiseLaw(made[0], float(made[1])).variance)
+    law, scale, loss = min(
+        choices, key=lambda made: NoiseDistribution(made[0], float(made[1])).variance
+    )
     # Which cells several events change is not known, so that their cost is that of a group.
     return law, scale, loss if times == 1 else loss.group(times)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.core.bounds import Box, points, weighed_points
 from sfumato.core.typing import Column, Matrix
-from sfumato.core.validation import whole
+from sfumato.core.validation import integer
 from sfumato.sketch.base import Sketch, check_heaviest, heaviest
 from sfumato.sketch.kernel_sums.radial_kernels import profile
 
@@ -45,11 +45,11 @@ def _distances(points: np.ndarray, queries: np.ndarray) -> np.ndarray:
     return np.asarray(np.sqrt(squares))
 
 
-MASS = whole(0, 2**46)  # so many points, of up to 2**15 shares each, stay below 2**62
+MASS = integer(0, 2**46)  # so many points, of up to 2**15 shares each, stay below 2**62
 
 
 class PointSums(Sketch, in_files=False):
-    """A sketch of points in a box, to whose cells each adds whole numbers times its weight."""
+    """A sketch of points in a box, to whose cells each adds integers times its weight."""
 
     total: int
     clipped: int
@@ -60,7 +60,7 @@ class PointSums(Sketch, in_files=False):
 
         Rows are read one by one: what is beyond the bounds is clipped to them, and a row that is
         not all numbers is left out, so that no row is refused or changes another.
-        Parameters: weights, whole numbers; clip, a public bound of their size that they are clipped
+        Parameters: weights, integers; clip, a public bound of their size that they are clipped
         to: each weight is then read by itself and none is refused, as a private release needs.
         """
         owner = type(self).__name__

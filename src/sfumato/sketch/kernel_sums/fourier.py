@@ -15,11 +15,11 @@ from sfumato.core.arrays import WEIGHT
 from sfumato.core.bounds import BOUNDS, Box, Pair, points
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Matrix
-from sfumato.core.validation import fraction, positive, whole
+from sfumato.core.validation import fraction, integer, positive
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.sketch import trigonometry as waves
 from sfumato.kernels.sketch.trigonometry import PANEL
-from sfumato.privacy.release import ReleasePlan, ReleaseTerms
+from sfumato.privacy.release import CalibratedRelease, ReleaseRequest
 from sfumato.sketch.base import SEED, WeighedRelease
 from sfumato.sketch.kernel_sums.base import PointSums, kernel_sums
 from sfumato.sketch.kernel_sums.noisy_cells import NoisyCells, Reach, planned_cells
@@ -86,14 +86,14 @@ def outer_steps(box: Box, queries: np.ndarray) -> np.ndarray:
     """Any points in whole steps, modulo 2**32; those past two thousand sides are moved in."""
     with np.errstate(over="ignore"):
         scaled = np.rint((queries - np.array(box.low)) * ((2.0**BITS - 1) / box.widths))
-    whole = np.clip(scaled, -FARTHEST, FARTHEST).astype(np.int64)
-    return np.asarray(whole.astype(np.uint32))
+    integer = np.clip(scaled, -FARTHEST, FARTHEST).astype(np.int64)
+    return np.asarray(integer.astype(np.uint32))
 
 
 UNIT = 2**15  # no pair of cosine and sine is longer
 FINEST = 2**62
-ROUNDING = 2e-4  # of phases to 2**-16 turns, of cosines and sines to whole numbers, at most
-ROWS = whole(1, 2**20)
+ROUNDING = 2e-4  # of phases to 2**-16 turns, of cosines and sines to integers, at most
+ROWS = integer(1, 2**20)
 
 
 class ReleasedKernelFourier(NoisyCells):
@@ -122,7 +122,7 @@ class ReleasedKernelFourier(NoisyCells):
     kernel: Annotated[str, KERNEL]
     seed: Annotated[int, SEED]
     strata: Annotated[str, STRATA]
-    count_weight: Annotated[int, whole(1, 2**40)]
+    count_weight: Annotated[int, integer(1, 2**40)]
     _waves: np.ndarray
     _count: np.ndarray
     _of = "KernelFourier"
@@ -147,7 +147,7 @@ class ReleasedKernelFourier(NoisyCells):
 
     def noise_error(self) -> float:
         """The standard deviation of the noise of an estimate, for every query (within 1e-4)."""
-        return math.sqrt(self._law.variance / self.rows) / (UNIT - 1)
+        return math.sqrt(self._distribution.variance / self.rows) / (UNIT - 1)
 
     def error_bound(self, confidence: float = 0.99) -> float:
         """What an estimate may be off by, with this probability for each query.
@@ -158,7 +158,9 @@ class ReleasedKernelFourier(NoisyCells):
         less, but of them only 2 n is proved.
         """
         miss = 1 - fraction.check("ReleasedKernelFourier", "confidence", confidence)
-        most = max(0.0, self.size() + 2 * math.sqrt(self._law.variance / miss) / self.count_weight)
+        most = max(
+            0.0, self.size() + 2 * math.sqrt(self._distribution.variance / miss) / self.count_weight
+        )
         off = 2.0
         if self.strata == "independent":
             off = min(off, math.sqrt(2 * math.log(8 / miss) / self.rows) + ROUNDING)
@@ -187,7 +189,7 @@ def answers(panels: np.ndarray, box: Box, sums: np.ndarray, queries: np.ndarray)
     return np.asarray(out / (rows * (UNIT - 1.0) ** 2))
 
 
-TOTAL = whole(-(2**46), 2**46)  # so many points of UNIT each stay below 2**62
+TOTAL = integer(-(2**46), 2**46)  # so many points of UNIT each stay below 2**62
 BLOCK = 2**14  # points at a time: their steps stay in the second cache
 FEATURES = 2**19  # waves of weighted points at a time: 2 MiB
 MOST = 2**38  # of the weights of a block, so that float64 sums their waves without rounding
@@ -263,9 +265,9 @@ class KernelFourier(WeighedRelease[ReleasedKernelFourier], PointSums):
         inside, _ = self._box.clip(column)
         return kernel_sums(inside, asked, lambda ratio: profile(self.kernel, ratio), self.bandwidth)
 
-    def _release_plan(
-        self, terms: ReleaseTerms, weight: int, noise: str | None
-    ) -> ReleasePlan[ReleasedKernelFourier]:
+    def _calibrated_release(
+        self, request: ReleaseRequest, weight: int, noise: str | None
+    ) -> CalibratedRelease[ReleasedKernelFourier]:
         """A private copy: noise on every sum of cosines and sines, and on the count of points.
 
         Guarantee: (epsilon, delta)-private for one unit: a point of weight w moves the pair of
@@ -284,12 +286,12 @@ class KernelFourier(WeighedRelease[ReleasedKernelFourier], PointSums):
         >>> told.statement.epsilon, told.statement.ledger
         (1.0, 'unaccounted')
         """
-        count_weight = _count_weight(self.rows, bool(terms.delta) and noise != "laplace")
+        count_weight = _count_weight(self.rows, bool(request.delta) and noise != "laplace")
         arrays = {"_waves": self._waves, "_count": np.array([count_weight * self.total])}
         parameters = {**self.parameters, "count_weight": count_weight}
         what = f"{self.rows} x 2 sums of waves and a count"
         reach = _reach(self.rows, count_weight, weight)
-        return planned_cells(ReleasedKernelFourier, parameters, arrays, terms, reach, noise, what)
+        return planned_cells(ReleasedKernelFourier, parameters, arrays, request, reach, noise, what)
 
     @property
     def _box(self) -> Box:

@@ -17,8 +17,8 @@ from sfumato.core.typing import Matrix
 from sfumato.core.validation import between, one_of, optional, positive
 from sfumato.kernels.sketch import kernel_sums as grid
 from sfumato.privacy.noise.discrete import ROOM
-from sfumato.privacy.noise.distribution import NoiseLaw
-from sfumato.privacy.release import ReleasePlan, ReleaseTerms
+from sfumato.privacy.noise.distribution import NoiseDistribution
+from sfumato.privacy.release import CalibratedRelease, ReleaseRequest
 from sfumato.sketch.base import SEED, WeighedRelease
 from sfumato.sketch.kernel_sums.base import WeighedPoints
 from sfumato.sketch.kernel_sums.grid_field import MOST, Nodes, at, field, node_weights, three
@@ -59,7 +59,7 @@ class GridAnswers(Stored, in_files=False):
         kernel = self.kernel if kernel is None else KERNEL.check(owner, "kernel", kernel)
         wide = self.bandwidth if bandwidth is None else self._wide_enough(bandwidth)
         inside, _ = self._nodes.box.clip(points(owner, queries, self.dimension))
-        return at(self._field(kernel, wide), self._nodes.places(inside))
+        return at(self._field(kernel, wide), self._nodes.positions(inside))
 
     def mean(
         self, queries: Matrix, *, kernel: str | None = None, bandwidth: float | None = None
@@ -162,7 +162,7 @@ class ReleasedKernelGrid(GridAnswers, NoisyCells):
     def _noise_error(self) -> float:
         nodes = self._nodes
         weights = node_weights(nodes.shape, nodes.spacing, self.kernel, self.bandwidth)
-        return math.sqrt(self._law.variance * self._levels.spread_of(weights)) / nodes.unit
+        return math.sqrt(self._distribution.variance * self._levels.spread_of(weights)) / nodes.unit
 
     @property
     def _levels(self) -> Levels:
@@ -185,7 +185,7 @@ BLOCK = 2**16  # points at a time
 class KernelGrid(WeighedRelease[ReleasedKernelGrid], WeighedPoints, GridAnswers):
     """Sums of a kernel over all points, from a fine grid among whose nodes points are shared.
 
-    Guarantee: a point adds whole numbers to the 3, 9 or 27 nodes around it that sum to 2**15
+    Guarantee: a point adds integers to the 3, 9 or 27 nodes around it that sum to 2**15
     (2**14 in two dimensions), the same on every machine: sketches merge bit for bit. Where the
     density is smooth from node to node, errors of sharing and of reading between nodes cancel; a
     query on top of a heavy single place may be off by some percent of what that place adds.
@@ -218,16 +218,16 @@ class KernelGrid(WeighedRelease[ReleasedKernelGrid], WeighedPoints, GridAnswers)
         )
         self._allocate()
 
-    def _release_plan(
-        self, terms: ReleaseTerms, weight: int, noise: str | None
-    ) -> ReleasePlan[ReleasedKernelGrid]:
+    def _calibrated_release(
+        self, request: ReleaseRequest, weight: int, noise: str | None
+    ) -> CalibratedRelease[ReleasedKernelGrid]:
         """A private copy: noise on nested levels of the grid, each coarser than the one before.
 
         Guarantee: (epsilon, delta)-private for one unit: a point of weight w adds to the cells of
-        level l non-negative whole numbers that sum to exactly w u_l, and w c to the count. So L1 =
+        level l non-negative integers that sum to exactly w u_l, and w c to the count. So L1 =
         (sum of u_l + c) w and, as no sum of squares exceeds the square of the sum, L2**2 <= (sum of
         u_l**2 + c**2) w**2; for an exchanged point, twice the sums over levels of each. The u_l and
-        c are whole numbers that follow from kernel, dimension, the grid's size and the law of the
+        c are integers that follow from kernel, dimension, the grid's size and the law of the
         noise: public. At delta 0 the noise is discrete Laplace, else whichever of that and discrete
         Gaussian leaves answers the smaller variance.
         Parameters: epsilon above 0; delta from 0 to 1; weight, the most that one point weighs,
@@ -241,13 +241,13 @@ class KernelGrid(WeighedRelease[ReleasedKernelGrid], WeighedPoints, GridAnswers)
 
         Levels, each with a share of the budget: Hay, Rastogi, Miklau and Suciu 2010.
         """
-        laws = ("laplace", "gaussian") if terms.delta and noise is None else (noise or "laplace",)
-        made = [self._planned(law, terms, weight) for law in laws]
+        laws = ("laplace", "gaussian") if request.delta and noise is None else (noise or "laplace",)
+        made = [self._planned(law, request, weight) for law in laws]
         return min(made, key=operator.itemgetter(0))[1]
 
     def _planned(
-        self, noise: str, terms: ReleaseTerms, weight: int
-    ) -> tuple[float, ReleasePlan[ReleasedKernelGrid]]:
+        self, noise: str, request: ReleaseRequest, weight: int
+    ) -> tuple[float, CalibratedRelease[ReleasedKernelGrid]]:
         """A release with noise of this law, and about how far its answers will be off."""
         noise = one_of(("laplace", "gaussian")).check("KernelGrid", "noise", noise)
         nodes = self._nodes
@@ -262,12 +262,12 @@ class KernelGrid(WeighedRelease[ReleasedKernelGrid], WeighedPoints, GridAnswers)
             ReleasedKernelGrid,
             self.parameters,
             {"_cells": levels.spread(self._table)},
-            terms,
+            request,
             reach,
             noise,
             f"{levels.cells - 1} cells of {len(levels.shapes)} levels and a count",
         )
-        law = NoiseLaw(plan.parameters["noise"], plan.parameters["scale"])
+        law = NoiseDistribution(plan.parameters["noise"], plan.parameters["scale"])
         return guessed_error(levels, reach, law), plan
 
     @property

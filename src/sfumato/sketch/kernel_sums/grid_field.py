@@ -55,13 +55,13 @@ def field(nodes: np.ndarray, spacing: np.ndarray, kernel: str, bandwidth: float)
     return np.ascontiguousarray(irfft(half, lengths[-1], axis=-1)[..., : wide[-1]])
 
 
-def at(coefficients: np.ndarray, places: np.ndarray) -> np.ndarray:
+def at(coefficients: np.ndarray, positions: np.ndarray) -> np.ndarray:
     """The field at places counted in nodes of the box, its first being 0."""
-    out = np.empty(len(places))
+    out = np.empty(len(positions))
     shape = three(coefficients.shape, 1)
     spans = np.array([4 if n > 1 else 1 for n in shape])
-    moved = np.zeros((len(places), 3))
-    moved[:, 3 - places.shape[1] :] = places + (MARGIN - 1)
+    moved = np.zeros((len(positions), 3))
+    moved[:, 3 - positions.shape[1] :] = positions + (MARGIN - 1)
     grid.read(coefficients.reshape(shape), moved, spans, out)
     return out
 
@@ -212,7 +212,7 @@ class Nodes:
         steps = np.rint((inside - np.array(self.box.low)) * rates).astype(np.int64)
         return np.asarray(steps + self._moved)
 
-    def places(self, inside: np.ndarray) -> np.ndarray:
+    def positions(self, inside: np.ndarray) -> np.ndarray:
         """Places of clipped queries, in nodes."""
         rates = np.array(self.spaces) / self.box.widths
         return np.asarray((inside - np.array(self.box.low)) * rates + self._moved / STEP)
@@ -220,6 +220,8 @@ class Nodes:
 
 @lru_cache(maxsize=4)
 def _longest(bits: int) -> int:
-    """The most along one axis, over all places between nodes: whole numbers, one by one."""
-    places = range(-STEP // 2, STEP // 2)
-    return int(max(sum(grid.part(node, far, bits, 3) ** 2 for node in range(3)) for far in places))
+    """The most along one axis, over all places between nodes: integers, one by one."""
+    positions = range(-STEP // 2, STEP // 2)
+    return int(
+        max(sum(grid.part(node, far, bits, 3) ** 2 for node in range(3)) for far in positions)
+    )

@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from sfumato.privacy.noise.distribution import NoiseLaw
+from sfumato.privacy.noise.distribution import NoiseDistribution
 from sfumato.sketch.kernel_sums.noisy_cells import Reach
 
 __all__ = ["Filter", "Levels", "guessed_error", "shared_levels"]
@@ -20,7 +20,7 @@ __all__ = ["Filter", "Levels", "guessed_error", "shared_levels"]
 class Filter:
     """Every entry of an axis shares itself among `order` wider cells, as a B-spline would.
 
-    Blocks of `block` entries count as one; each of these adds whole numbers that sum to `parts` to
+    Blocks of `block` entries count as one; each of these adds integers that sum to `parts` to
     `order` neighbouring cells, which are `step` of them apart. Order 2 makes hats.
     """
 
@@ -116,7 +116,7 @@ CLOSE = 1e-7  # how far the residual is brought down, in its own norm
 
 @dataclass(frozen=True)
 class Levels:
-    """A linear map from nodes to cells, in whole numbers: the nodes, splines over them, a count.
+    """A linear map from nodes to cells, in integers: the nodes, splines over them, a count.
 
     Parameters: shape, nodes along every axis; base, how nodes share themselves among the cells of
     the first spline; upper, how these do among the cells of further ones; times, what nodes, base
@@ -348,7 +348,7 @@ def shared_levels(shape: tuple[int, ...], law: str, kernel: str) -> Levels:
     return Levels(shape, BASE, filters, tuple(times))
 
 
-def guessed_error(levels: Levels, reach: Reach, law: NoiseLaw) -> float:
+def guessed_error(levels: Levels, reach: Reach, law: NoiseDistribution) -> float:
     """The usual standard deviation of an answer's noise, well enough to choose between laws."""
     norm = reach.l1 if law.kind == "Laplace" else math.sqrt(reach.l2_squared)
     return REACHED[law.kind][len(levels.shape) - 1] * math.sqrt(law.variance) / norm

@@ -11,9 +11,9 @@ import numpy as np
 from sfumato.core.bounds import BOUNDS, Box, Pair, weighed_points
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Column
-from sfumato.core.validation import one_of, positive, whole
+from sfumato.core.validation import integer, one_of, positive
 from sfumato.privacy.noise import discrete as noise
-from sfumato.privacy.release import Release, ReleasePlan, ReleaseTerms
+from sfumato.privacy.release import CalibratedRelease, Release, ReleaseRequest
 from sfumato.sketch.base import Sketch, WeighedRelease, check_heaviest, heaviest
 from sfumato.sketch.kernel_sums.polynomial_features import (
     CELLS,
@@ -43,8 +43,8 @@ class ReleasedMoments(Release):
     """
 
     bounds: Annotated[Pair, BOUNDS]
-    degree: Annotated[int, whole(1, 2)]
-    bits: Annotated[int, whole(8, 18)]
+    degree: Annotated[int, integer(1, 2)]
+    bits: Annotated[int, integer(8, 18)]
     noise: Annotated[str, one_of(NOISES)]
     scale: Annotated[float, positive]
     target_scale: Annotated[float, positive]
@@ -103,7 +103,7 @@ class ReleasedMoments(Release):
 
 
 ROWS = 2**13  # that are multiplied at a time
-EXACT = 2**53  # whole numbers that a float holds
+EXACT = 2**53  # integers that a float holds
 MASS = 2**62  # the most that a cell may hold
 LIGHTEST = 1 - 2**31
 
@@ -111,14 +111,14 @@ LIGHTEST = 1 - 2**31
 class Moments(WeighedRelease[ReleasedMoments], Sketch):
     """Sums of products of columns, the last of which is a target to be told from the others.
 
-    Guarantee: every column is scaled to -1 .. 1 by its public bounds and rounded to a whole number
+    Guarantee: every column is scaled to -1 .. 1 by its public bounds and rounded to an integer
     of 2 / (2**bits - 1); products T_a T_b of Chebyshev polynomials of those, up to twice the
-    degree, and of the target with those up to the degree, are summed in whole numbers. So merging
+    degree, and of the target with those up to the degree, are summed in integers. So merging
     and removal are exact, and no row moves any sum by more than (2**bits - 1)**2, its unit.
     Parameters: bounds, a pair (low, high) with one number per column, target last: rows outside are
     moved to the nearest point inside, and `clipped` tells how many; degree, 1 for a linear and 2
     for a quadratic regression; bits, 8 to 18, of a number.
-    Weights are whole numbers; negative ones remove what was added, never more than all of it.
+    Weights are integers; negative ones remove what was added, never more than all of it.
 
     >>> seen = Moments(([0, 0], [1, 10])).update([[0.0, 1.0], [0.5, 5.0], [1.0, 9.0]])
     >>> seen.total, seen.matrix().round(3)[1]
@@ -128,8 +128,8 @@ class Moments(WeighedRelease[ReleasedMoments], Sketch):
     """
 
     bounds: Annotated[Pair, BOUNDS]
-    degree: Annotated[int, whole(1, 2)]
-    bits: Annotated[int, whole(8, 18)]
+    degree: Annotated[int, integer(1, 2)]
+    bits: Annotated[int, integer(8, 18)]
     total: int
     clipped: int
     heaviest: int
@@ -152,7 +152,7 @@ class Moments(WeighedRelease[ReleasedMoments], Sketch):
 
         Rows are read one by one: what is beyond the bounds is clipped to them, and a row that is
         not all numbers is left out, so that no row is refused or changes another.
-        Parameters: weights, whole numbers; clip, a public bound of their size that they are clipped
+        Parameters: weights, integers; clip, a public bound of their size that they are clipped
         to: each weight is then read by itself and none is refused, as a private release needs.
         """
         box = Box(*self.bounds)
@@ -189,9 +189,9 @@ class Moments(WeighedRelease[ReleasedMoments], Sketch):
         """The columns that each feature multiplies, twice the same one being T_2 of it."""
         return self._polynomials.features
 
-    def _release_plan(
-        self, terms: ReleaseTerms, weight: int, noise: str | None
-    ) -> ReleasePlan[ReleasedMoments]:
+    def _calibrated_release(
+        self, request: ReleaseRequest, weight: int, noise: str | None
+    ) -> CalibratedRelease[ReleasedMoments]:
         """A private copy with noise on every sum.
 
         Guarantee: (epsilon, delta)-private for one unit: an event of weight w moves every sum by at
@@ -212,9 +212,9 @@ class Moments(WeighedRelease[ReleasedMoments], Sketch):
         parts = {"_inputs": self._inputs, "_targets": self._targets}
         change = Fraction(self._most**2 * weight)
         plan = MomentPlan.of(
-            terms, {name: each.size for name, each in parts.items()}, change, noise
+            request, {name: each.size for name, each in parts.items()}, change, noise
         )
-        return plan.planned(ReleasedMoments, self.parameters, parts, terms, weight)
+        return plan.planned(ReleasedMoments, self.parameters, parts, request, weight)
 
     @property
     def _most(self) -> int:

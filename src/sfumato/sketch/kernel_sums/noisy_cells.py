@@ -1,4 +1,4 @@
-"""Cells with noise of one law and scale, for any change in whole numbers of bounded norms."""
+"""Cells with noise of one law and scale, for any change in integers of bounded norms."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,9 +11,9 @@ from sfumato.kernels.lanes import aligned
 from sfumato.privacy.accounting.calibration import gaussian_sigma, gaussian_sigma_l2
 from sfumato.privacy.accounting.losses import Concentrated, GaussianNoise, LaplaceNoise, Loss, Pure
 from sfumato.privacy.noise import discrete as noise
-from sfumato.privacy.noise.distribution import LAWS, NoiseLaw
+from sfumato.privacy.noise.distribution import LAWS, NoiseDistribution
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import Release, ReleasePlan, ReleaseTerms
+from sfumato.privacy.release import CalibratedRelease, Release, ReleaseRequest
 from sfumato.privacy.rounding import round_up
 
 __all__ = ["NoisyCells", "Reach", "planned_cells"]
@@ -24,7 +24,7 @@ NEXT_TO_NONE = Fraction(1, 64)  # such Laplace noise is 0 but for a chance of ex
 
 @dataclass(frozen=True)
 class Reach:
-    """How far one event moves all cells together, at most: whole numbers, for every event there is.
+    """How far one event moves all cells together, at most: integers, for every event there is.
 
     l1 and l2_squared: of the change that one event of weight 1 makes where it is added.
     replaced_l1, replaced_l2_squared: of the change where it is exchanged for another event of a
@@ -65,8 +65,8 @@ class NoisyCells(Release, in_files=False):
     scale: Annotated[float, positive]
 
     @property
-    def _law(self) -> NoiseLaw:
-        return NoiseLaw(self.noise, self.scale)
+    def _distribution(self) -> NoiseDistribution:
+        return NoiseDistribution(self.noise, self.scale)
 
     def _check_parameters(self) -> None:
         if self.scale > noise.LARGEST:
@@ -80,11 +80,11 @@ def planned_cells(
     kind: type[R],
     parameters: dict[str, Any],
     arrays: dict[str, np.ndarray],
-    terms: ReleaseTerms,
+    request: ReleaseRequest,
     reach: Reach,
     wanted: str | None,
     what: str,
-) -> ReleasePlan[R]:
+) -> CalibratedRelease[R]:
     """The release of these whole-number arrays under these terms, with the noise that is wanted.
 
     Guarantee: for any change of the cells within the reach, `terms.contributions` times over, the
@@ -97,8 +97,8 @@ def planned_cells(
     Laplace: L1 / scale is the pure epsilon of any change. Gaussian: rho = L2**2 / (2 sigma**2)
     (Canonne, Kamath and Steinke 2020, theorem 14).
     """
-    law, scale, loss = _fitting(terms, reach, wanted)
-    terms.check_room(8 * sum(array.size for array in arrays.values()))
+    law, scale, loss = _fitting(request, reach, wanted)
+    request.check_room(8 * sum(array.size for array in arrays.values()))
 
     def noisy(source: Source) -> dict[str, np.ndarray]:
         return {name: _with_noise(array, law, scale, source) for name, array in arrays.items()}
@@ -108,7 +108,7 @@ def planned_cells(
         f"discrete {law} noise, {letter} {float(scale):.6g}, on each of {what}; an event weighs at "
         f"most {reach.weight}"
     )
-    return ReleasePlan(
+    return CalibratedRelease(
         kind, {**parameters, "noise": law, "scale": float(scale)}, loss, mechanism, noisy
     )
 
@@ -122,45 +122,47 @@ def _with_noise(array: np.ndarray, law: str, scale: Fraction, source: Source) ->
     return cells
 
 
-def _fitting(terms: ReleaseTerms, reach: Reach, wanted: str | None) -> tuple[str, Fraction, Loss]:
+def _fitting(
+    request: ReleaseRequest, reach: Reach, wanted: str | None
+) -> tuple[str, Fraction, Loss]:
     """The law, scale and cost of the noise of the smallest variance that keeps the terms."""
     if wanted is not None:
-        wanted = one_of(("laplace", "gaussian")).check(terms.owner, "noise", wanted)
-    if wanted == "gaussian" and not terms.delta:
-        raise ValueError(f"{terms.owner}: noise 'gaussian' needs a delta above 0.")
+        wanted = one_of(("laplace", "gaussian")).check(request.owner, "noise", wanted)
+    if wanted == "gaussian" and not request.delta:
+        raise ValueError(f"{request.owner}: noise 'gaussian' needs a delta above 0.")
     choices = []
     if wanted != "gaussian":
-        choices.append(_laplace(terms, reach))
-    if wanted == "gaussian" or (not wanted and terms.delta and choices[0][1] > NEXT_TO_NONE):
-        choices.append(_gaussian(terms, reach))
+        choices.append(_laplace(request, reach))
+    if wanted == "gaussian" or (not wanted and request.delta and choices[0][1] > NEXT_TO_NONE):
+        choices.append(_gaussian(request, reach))
     choices = [choice for choice in choices if choice[1] <= noise.LARGEST]
     if not choices:
         raise ValueError(
-            f"{terms.owner}: epsilon is {terms.epsilon!r}, for which the noise would not fit into "
-            "cells of 64 bits; raise it, or lower weight or contributions."
+            f"{request.owner}: epsilon is {request.epsilon!r}, for which the noise would not fit "
+            "into cells of 64 bits; raise it, or lower weight or contributions."
         )
-    return min(choices, key=lambda made: NoiseLaw(made[0], float(made[1])).variance)
+    return min(choices, key=lambda made: NoiseDistribution(made[0], float(made[1])).variance)
 
 
-def _laplace(terms: ReleaseTerms, reach: Reach) -> tuple[str, Fraction, Loss]:
-    l1, _ = reach.norms(terms.relation)
-    scale = Fraction(l1 * reach.weight * terms.contributions) / Fraction(terms.epsilon)
-    if reach.by_one(terms.relation):
-        loss: Loss = LaplaceNoise(scale, reach.weight, l1, relation=terms.relation)
+def _laplace(request: ReleaseRequest, reach: Reach) -> tuple[str, Fraction, Loss]:
+    l1, _ = reach.norms(request.relation)
+    scale = Fraction(l1 * reach.weight * request.contributions) / Fraction(request.epsilon)
+    if reach.by_one(request.relation):
+        loss: Loss = LaplaceNoise(scale, reach.weight, l1, relation=request.relation)
         # Which cells several events change is not known, so that their cost is that of a group.
-        loss = loss if terms.contributions == 1 else loss.group(terms.contributions)
+        loss = loss if request.contributions == 1 else loss.group(request.contributions)
     else:
-        loss = Pure(terms.epsilon, relation=terms.relation)
+        loss = Pure(request.epsilon, relation=request.relation)
     return "Laplace", scale, loss
 
 
-def _gaussian(terms: ReleaseTerms, reach: Reach) -> tuple[str, Fraction, Loss]:
-    l1, square = reach.norms(terms.relation)
-    times, weight = terms.contributions, reach.weight
-    if reach.by_one(terms.relation) and times == 1:
-        sigma = gaussian_sigma(terms.epsilon, terms.delta, change=weight, cells=l1)
-        return "Gaussian", sigma, GaussianNoise(sigma**2, weight, l1, relation=terms.relation)
+def _gaussian(request: ReleaseRequest, reach: Reach) -> tuple[str, Fraction, Loss]:
+    l1, square = reach.norms(request.relation)
+    times, weight = request.contributions, reach.weight
+    if reach.by_one(request.relation) and times == 1:
+        sigma = gaussian_sigma(request.epsilon, request.delta, change=weight, cells=l1)
+        return "Gaussian", sigma, GaussianNoise(sigma**2, weight, l1, relation=request.relation)
     square *= (weight * times) ** 2
-    sigma = gaussian_sigma_l2(terms.epsilon, terms.delta, norm_squared=square)
+    sigma = gaussian_sigma_l2(request.epsilon, request.delta, norm_squared=square)
     rho = round_up(Fraction(square) / (2 * sigma**2))
-    return "Gaussian", sigma, Concentrated(rho, relation=terms.relation)
+    return "Gaussian", sigma, Concentrated(rho, relation=request.relation)

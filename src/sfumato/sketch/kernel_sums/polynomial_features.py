@@ -1,4 +1,4 @@
-"""Products of Chebyshev polynomials in whole numbers: which sums a polynomial regression needs.
+"""Products of Chebyshev polynomials in integers: which sums a polynomial regression needs.
 
 A product is named by the columns it multiplies, in order: (0, 0, 3) is T_2(x_0) T_1(x_3). Every one
 is between -1 and 1 on the box, where 2**(power - 1) is the largest leading coefficient there is: no
@@ -23,7 +23,7 @@ from sfumato.privacy.accounting.losses import Concentrated, Loss, Pure
 from sfumato.privacy.noise import discrete as exact
 from sfumato.privacy.noise.cube import add_cube, cube_deviation
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import Release, ReleasePlan, ReleaseTerms
+from sfumato.privacy.release import CalibratedRelease, Release, ReleaseRequest
 from sfumato.privacy.rounding import round_up
 
 __all__ = ["CELLS", "NOISES", "MomentPlan", "Polynomials", "deviation"]
@@ -92,9 +92,9 @@ class Polynomials:
     def sums(
         self, steps: np.ndarray, weights: np.ndarray | None, most: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Sums over rows of inputs and targets, each product of two whole numbers up to `most`.
+        """Sums over rows of inputs and targets, each product of two integers up to `most`.
 
-        steps: whole numbers from -most to most, the target in the last column; exact in float64.
+        steps: integers from -most to most, the target in the last column; exact in float64.
         """
         made = self._evaluated(steps[:, :-1], most)
         target = steps[:, -1:]
@@ -121,10 +121,10 @@ class Polynomials:
 
         T_p T_q = (T_(p + q) + T_|p - q|) / 2 in each column.
         """
-        rows, columns, places, shares = self._expanded
+        rows, columns, positions, shares = self._expanded
         size = len(self.features)
         out = np.zeros((size + 1, size + 1))
-        np.add.at(out, (rows, columns), inputs[places] * shares)
+        np.add.at(out, (rows, columns), inputs[positions] * shares)
         out[:size, size] = targets[:-1]
         out[size, size] = (inputs[0] + targets[-1]) / 2
         return np.asarray(np.triu(out) + np.triu(out, 1).T)
@@ -164,7 +164,7 @@ def _halves(name: Product) -> tuple[Product, Product]:
 
 
 def _rounded(products: np.ndarray, most: int) -> np.ndarray:
-    """Products of two whole numbers up to `most`, as one such number; the same on any machine."""
+    """Products of two integers up to `most`, as one such number; the same on any machine."""
     return np.asarray(np.clip(np.rint(products / most), -most, most))
 
 
@@ -193,8 +193,8 @@ def _expanded(columns: int, degree: int) -> tuple[np.ndarray, ...]:
         for j, other in enumerate(made.features[i:], i)
         for name, share in _multiplied(one, other).items()
     ]
-    rows, across, places, shares = zip(*entries, strict=True)
-    whole = [np.array(each) for each in (rows, across, places)]
+    rows, across, positions, shares = zip(*entries, strict=True)
+    whole = [np.array(each) for each in (rows, across, positions)]
     return *whole, np.array(shares)
 
 
@@ -240,7 +240,7 @@ class MomentPlan:
 
     @classmethod
     def of(
-        cls, terms: ReleaseTerms, sizes: dict[str, int], change: Fraction, wanted: str | None
+        cls, terms: ReleaseRequest, sizes: dict[str, int], change: Fraction, wanted: str | None
     ) -> "MomentPlan":
         """The smaller noise, or the wanted one, for cells that one event all moves by `change`."""
         if wanted is not None:
@@ -265,9 +265,9 @@ class MomentPlan:
         kind: type[R],
         parameters: dict[str, Any],
         arrays: dict[str, np.ndarray],
-        terms: ReleaseTerms,
+        terms: ReleaseRequest,
         weight: int,
-    ) -> ReleasePlan[R]:
+    ) -> CalibratedRelease[R]:
         """The release of these parts under these terms."""
         terms.check_room(8 * sum(array.size for array in arrays.values()))
 
@@ -281,7 +281,7 @@ class MomentPlan:
             f"target; an event weighs at most {weight}"
         )
         told = {"noise": self.law, "scale": inputs, "target_scale": targets}
-        return ReleasePlan(kind, {**parameters, **told}, self.loss, mechanism, noisy)
+        return CalibratedRelease(kind, {**parameters, **told}, self.loss, mechanism, noisy)
 
     def _with_noise(self, name: str, array: np.ndarray, source: Source) -> np.ndarray:
         cells = aligned(array.shape, np.int64)
@@ -305,13 +305,13 @@ class MomentPlan:
         return deviation(self.law, float(self.scales[name]), sizes[name])
 
 
-def _cube(terms: ReleaseTerms, change: Fraction) -> MomentPlan:
+def _cube(terms: ReleaseRequest, change: Fraction) -> MomentPlan:
     epsilon = Fraction(terms.epsilon)
     scales = {name: change / (share * epsilon) for name, share in SHARES.items()}
     return MomentPlan("Cube", scales, Pure(terms.epsilon, relation=terms.relation))
 
 
-def _gaussian(terms: ReleaseTerms, sizes: dict[str, int], change: Fraction) -> MomentPlan:
+def _gaussian(terms: ReleaseRequest, sizes: dict[str, int], change: Fraction) -> MomentPlan:
     scales, rho = {}, Fraction(0)
     for name, share in SHARES.items():
         # Were it the only part, sigma would do at the norm that this share of rho leaves.

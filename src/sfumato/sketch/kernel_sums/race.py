@@ -9,13 +9,13 @@ from typing import Annotated, Any, Self, Unpack
 
 import numpy as np
 
-from sfumato.core.arrays import whole_weights
+from sfumato.core.arrays import integer_weights
 from sfumato.core.bounds import weighed_points
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Column, Matrix
-from sfumato.core.validation import between, fraction, positive, renamed_arguments, whole
+from sfumato.core.validation import between, fraction, integer, positive, renamed_arguments
 from sfumato.privacy.parameters import Privacy
-from sfumato.privacy.release import ReleaseOptions, ReleasePlan, ReleaseTerms
+from sfumato.privacy.release import CalibratedRelease, ReleaseOptions, ReleaseRequest
 from sfumato.sketch.base import Sketch, WeighedRelease, check_heaviest, heaviest
 from sfumato.sketch.kernel_sums.noisy_cells import NoisyCells, Reach, planned_cells
 from sfumato.sketch.kernel_sums.race_table import GROUPS, RaceTable, best_rows
@@ -48,7 +48,7 @@ class ReleasedRace(RaceTable, NoisyCells):
     Coleman and Shrivastava 2020, algorithms 1 and 2, without their rounding down.
     """
 
-    counts: Annotated[int, whole(0, 2**20)]
+    counts: Annotated[int, integer(0, 2**20)]
     _counts: np.ndarray
     _of = "Race"
 
@@ -64,7 +64,7 @@ class ReleasedRace(RaceTable, NoisyCells):
         own = scales / self.rows - share * shares
         others = (self._hashes.used - 1) * (share * shares) ** 2
         cells = float((own**2).sum() + others.sum()) + self.counts * (share * each) ** 2
-        return math.sqrt(cells * self._law.variance)
+        return math.sqrt(cells * self._distribution.variance)
 
     def error_bound(
         self,
@@ -87,7 +87,9 @@ class ReleasedRace(RaceTable, NoisyCells):
         miss = 1 - fraction.check("ReleasedRace", "confidence", confidence)
         unsure = self._size_error / math.sqrt(SIZE * miss)  # Chebyshev
         most = max(self.size() + unsure, 0.0)
-        return self._bound((1 - SIZE) * miss, most, unsure, self._law, spread, combine, groups)
+        return self._bound(
+            (1 - SIZE) * miss, most, unsure, self._distribution, spread, combine, groups
+        )
 
     @cached_property
     def _size(self) -> float:
@@ -97,7 +99,7 @@ class ReleasedRace(RaceTable, NoisyCells):
 
     @property
     def _size_error(self) -> float:
-        return math.sqrt(self._size_shares()[1] * self._law.variance)
+        return math.sqrt(self._size_shares()[1] * self._distribution.variance)
 
     @property
     def _used(self) -> np.ndarray:
@@ -138,7 +140,7 @@ class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
     of `sfumato.sketch.lsh` with its public bounds: points outside are moved to the nearest point
     inside, and `clipped` tells how many; seed, of all hashes; strata, "stratified" rows (each of
     the same law, spread evenly: smaller errors, no proved bound) or "independent" ones.
-    Weights are whole numbers; negative ones remove what was added, never more than all of it.
+    Weights are integers; negative ones remove what was added, never more than all of it.
 
     >>> from sfumato.sketch.lsh import Euclidean
     >>> family = Euclidean(bandwidth=2.0, bounds=(0, 10), dimension=2)
@@ -190,10 +192,12 @@ class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
         """
         owner = "Race.suggest_rows"
         spread = between(0, 1, above=True).check(owner, "density", density)
-        spread *= whole(1).check(owner, "points", points)
+        spread *= integer(1).check(owner, "points", points)
         epsilon = positive.check(owner, "epsilon", epsilon)
         delta = between(0, 1).check(owner, "delta", delta)
-        return best_rows(spread, epsilon, delta, whole(1, 2**20).check(owner, "max_rows", max_rows))
+        return best_rows(
+            spread, epsilon, delta, integer(1, 2**20).check(owner, "max_rows", max_rows)
+        )
 
     def update(
         self, points: Any, weights: Column | None = None, *, clip: int | None = None
@@ -203,7 +207,7 @@ class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
         Rows are read one by one: what is beyond the bounds is clipped to them, a row that is not
         all numbers is left out, and a set that is no list is empty, so that no row is refused or
         changes another.
-        Parameters: weights, whole numbers; clip, a public bound of their size that they are clipped
+        Parameters: weights, integers; clip, a public bound of their size that they are clipped
         to: each weight is then read by itself and none is refused, as a private release needs.
         """
         weighted = None
@@ -211,12 +215,12 @@ class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
             points, weighted = weighed_points("Race", points, self.kernel.dimension, weights, clip)
         read = self.kernel.read("Race", points)
         if not self.kernel.dimension:
-            weighted = whole_weights("Race", weights, read.size, low=LIGHTEST, clip=clip)
+            weighted = integer_weights("Race", weights, read.size, low=LIGHTEST, clip=clip)
         sizes = None if weighted is None else np.abs(weighted)
         added = read.size if weighted is None else int(weighted.sum())
         mass = read.size if sizes is None else int(sizes.sum())
         # No cell exceeds the mass, so guarding the mass keeps every cell from wrapping.
-        self._grow(whole(0).check("Race", "mass", self.mass + mass))
+        self._grow(integer(0).check("Race", "mass", self.mass + mass))
         self.heaviest = max(self.heaviest, heaviest(sizes, read.size))
         self._hashes.tally(read, weighted, self._table)
         self.total += added
@@ -282,22 +286,22 @@ class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
 
         Coleman and Shrivastava 2020, lemma 3.1 and theorem 3.2.
         """
-        plan = partial(self._release_plan, moved=moved)
+        plan = partial(self._calibrated_release, moved=moved)
         return self._released(plan, epsilon, delta, weight, noise, options)
 
-    def _release_plan(
-        self, terms: ReleaseTerms, weight: int, noise: str | None, moved: int | None = None
-    ) -> ReleasePlan[ReleasedRace]:
+    def _calibrated_release(
+        self, request: ReleaseRequest, weight: int, noise: str | None, moved: int | None = None
+    ) -> CalibratedRelease[ReleasedRace]:
         """Noise for what a point changes, or so many points that one unit moves."""
         touched = self.rows + (counts := self._count_cells())
         both = touched + self.rows
         reach = Reach(touched, touched, both, both, ones=True, weight=weight)
         if moved is not None:
-            reach = _moved(whole(1, 2**20).check("Race", "moved", moved), self.rows, both, weight)
+            reach = _moved(integer(1, 2**20).check("Race", "moved", moved), self.rows, both, weight)
         arrays = {"_table": self._table, "_counts": np.full(counts, self.total, np.int64)}
         parameters = {**self.parameters, "counts": counts}
         what = f"{self.rows} x {self.width} counters and {counts} counts of all points"
-        return planned_cells(ReleasedRace, parameters, arrays, terms, reach, noise, what)
+        return planned_cells(ReleasedRace, parameters, arrays, request, reach, noise, what)
 
     def _count_cells(self) -> int:
         """How many cells count the points: none where row sums are as good, from public numbers."""
@@ -315,7 +319,7 @@ class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
         self.mass = mass
 
     def _join(self, other: Self) -> None:
-        mass = whole(0).check("Race", "mass", self.mass + other.mass)
+        mass = integer(0).check("Race", "mass", self.mass + other.mass)
         self._grow(mass)
         self.heaviest = max(self.heaviest, other.heaviest)
         self._table += other._table

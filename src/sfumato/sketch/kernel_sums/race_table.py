@@ -15,11 +15,11 @@ import numpy as np
 from sfumato.core.hashing import hash_column
 from sfumato.core.storage import Stored
 from sfumato.core.typing import Matrix
-from sfumato.core.validation import one_of, optional, positive, whole
+from sfumato.core.validation import integer, one_of, optional, positive
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.sketch import kernel_sums as race
 from sfumato.privacy.accounting.calibration import gaussian_sigma
-from sfumato.privacy.noise.distribution import NoiseLaw
+from sfumato.privacy.noise.distribution import NoiseDistribution
 from sfumato.sketch.base import SEED
 from sfumato.sketch.concentration import row_miss
 from sfumato.sketch.frequency.noisy_table import narrowest
@@ -46,7 +46,7 @@ def theorem_bound(spread: float, rows: int, noise_variance: float, miss: float) 
     """The published bound: sqrt((spread**2 + variance of a cell's noise) / R * 32 log(1 / miss)).
 
     Laplace noise of scale R / epsilon has variance 2 R**2 / epsilon**2 (theorem 3.4), Gaussian
-    noise sigma**2. It takes 8 log(1 / miss) groups, a whole number that must divide R. It is loose:
+    noise sigma**2. It takes 8 log(1 / miss) groups, an integer that must divide R. It is loose:
     a cell's variance is at most spread**2 - f**2, not spread**2, and Hoeffding's inequality stands
     where `median_bound` takes the binomial law.
     """
@@ -184,7 +184,7 @@ def _slices(size: int, step: int) -> Iterator[slice]:
 
 COMBINE = one_of(("mean", "median"))
 GROUPS = 9  # whose median is about the best one from a confidence of 0.99 to 0.9999
-MOST_GROUPS = whole(1, 999)
+MOST_GROUPS = integer(1, 999)
 MOST_ENTRIES = 2**26  # of all hash functions: 512 MiB
 MOST_CELLS = 2**33
 
@@ -192,8 +192,8 @@ MOST_CELLS = 2**33
 class RaceTable(Stored, in_files=False):
     """Rows of cells, one hash function each; a sketch's hold counts, a release's noisy ones."""
 
-    rows: Annotated[int, whole(1, 2**20)]
-    width: Annotated[int, whole(2, 2**31)]
+    rows: Annotated[int, integer(1, 2**20)]
+    width: Annotated[int, integer(2, 2**31)]
     kernel: Annotated[Family, FAMILY]
     seed: Annotated[int, SEED]
     strata: Annotated[str, STRATA]
@@ -255,7 +255,7 @@ class RaceTable(Stored, in_files=False):
         miss: float,
         most: float,
         unsure: float,
-        law: NoiseLaw | None,
+        law: NoiseDistribution | None,
         spread: float | None,
         combine: str,
         groups: int,
@@ -286,7 +286,7 @@ class RaceTable(Stored, in_files=False):
             return median_bound(spread**2 + grow**2 * variance, self.rows, count, miss) + unsure
 
         def reach(chance: float) -> float:
-            return grow * law.mean_reach(self.rows, chance) if law else 0.0
+            return grow * law.mean_tail_bound(self.rows, chance) if law else 0.0
 
         return mean_bound(spread, grow * most, self.rows, reach, miss) + unsure
 

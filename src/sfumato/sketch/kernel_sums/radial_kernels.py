@@ -68,11 +68,11 @@ def frequencies(kind: str, rows: int, dimension: int, seed: int, stratified: boo
     Each row has exactly the kernel's spectral law; `stratified` ones are spread evenly together.
     """
     strata = "stratified" if stratified else "independent"
-    directions, places = normal_rows(rows, dimension, seed, strata)
+    directions, positions = normal_rows(rows, dimension, seed, strata)
     if kind == "gaussian":
         return directions
-    places = np.maximum(places, 2.0**-54)
-    lengths = _fejer_quantile(places) if kind == "p-stable" else _inverse_normal_size(places)
+    positions = np.maximum(positions, 2.0**-54)
+    lengths = _fejer_quantile(positions) if kind == "p-stable" else _inverse_normal_size(positions)
     return np.asarray(directions * lengths[:, None])
 
 
@@ -119,8 +119,8 @@ def _cosine_sums(dimension: int, ratio: np.ndarray) -> np.ndarray:
 def _cauchy_slices(dimension: int, ratio: np.ndarray) -> np.ndarray:
     """E of the cosine slices at t / |Z|, between the points of a table in log t."""
     with np.errstate(divide="ignore"):
-        places = np.clip(np.log(ratio * math.sqrt(dimension)), *SPAN)
-    return np.asarray(_cauchy_table(dimension)(places))
+        positions = np.clip(np.log(ratio * math.sqrt(dimension)), *SPAN)
+    return np.asarray(_cauchy_table(dimension)(positions))
 
 
 @cache
@@ -131,29 +131,29 @@ def _cauchy_table(dimension: int) -> Any:
     step = min(0.02, 0.4 / math.sqrt(dimension))
     sizes = np.arange(*SIZES, step)
     weights = math.sqrt(2 / math.pi) * step * np.exp(sizes - np.exp(2 * sizes) / 2)
-    places = np.arange(SPAN[0] - step, SPAN[1] + 2 * step, step)
-    wide = places[0] - sizes[-1] + step * np.arange(places.size + sizes.size - 1)
+    positions = np.arange(SPAN[0] - step, SPAN[1] + 2 * step, step)
+    wide = positions[0] - sizes[-1] + step * np.arange(positions.size + sizes.size - 1)
     slices = _cosine_slices(dimension, np.exp(np.minimum(wide, LARGEST)) / math.sqrt(dimension))
-    return CubicSpline(places, np.convolve(slices, weights, mode="valid"))
+    return CubicSpline(positions, np.convolve(slices, weights, mode="valid"))
 
 
-def _fejer_quantile(places: np.ndarray) -> np.ndarray:
+def _fejer_quantile(positions: np.ndarray) -> np.ndarray:
     """Quantiles of |u| where u has density (1 - cos u) / (pi u**2), the triangle's transform.
 
     By halving: the chance of |u| <= v is (Si(v) - (1 - cos v) / v) 2 / pi.
     """
     from scipy.special import sici
 
-    low, high = np.zeros(places.size), np.full(places.size, 2.0**60)
+    low, high = np.zeros(positions.size), np.full(positions.size, 2.0**60)
     for _ in range(120):
         middle = (low + high) / 2
-        below = 2 / math.pi * (sici(middle)[0] - 2 * np.sin(middle / 2) ** 2 / middle) < places
+        below = 2 / math.pi * (sici(middle)[0] - 2 * np.sin(middle / 2) ** 2 / middle) < positions
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return np.asarray((low + high) / 2)
 
 
-def _inverse_normal_size(places: np.ndarray) -> np.ndarray:
+def _inverse_normal_size(positions: np.ndarray) -> np.ndarray:
     """Quantiles of 1 / |Z|, Z standard normal."""
     from scipy.special import ndtri
 
-    return np.asarray(-1 / ndtri(places / 2))
+    return np.asarray(-1 / ndtri(positions / 2))

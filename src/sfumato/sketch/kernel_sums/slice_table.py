@@ -14,7 +14,7 @@ import numpy as np
 from sfumato.core.bounds import BOUNDS, Box, Pair, points
 from sfumato.core.storage import Stored
 from sfumato.core.typing import Matrix
-from sfumato.core.validation import between, optional, positive, whole
+from sfumato.core.validation import between, integer, optional, positive
 from sfumato.kernels.sketch import kernel_sums as slices
 from sfumato.sketch.base import SEED
 from sfumato.sketch.kernel_sums.radial_kernels import KERNEL, slice_profile
@@ -23,7 +23,7 @@ from sfumato.sketch.kernel_sums.stratified_sampling import STRATA, unit_rows
 __all__ = ["UNIT", "BinnedDirections", "SliceAnswers", "bins_fit", "usual_resolution"]
 
 UNIT = 16  # whole shares of a point that two neighbouring bins divide among them
-EXACT = 53  # bits of whole numbers that float64 holds
+EXACT = 53  # bits of integers that float64 holds
 POSITIONS = 2**18  # at a time: 2 MiB
 POINTS = 4096  # at a time
 
@@ -88,7 +88,7 @@ class SliceAnswers(Stored, in_files=False):
 
     bandwidth: Annotated[float, positive]
     bounds: Annotated[Pair, BOUNDS]
-    rows: Annotated[int, whole(1, 2**20)]
+    rows: Annotated[int, integer(1, 2**20)]
     kernel: Annotated[str, KERNEL]
     resolution: Annotated[float | None, optional(between(0.1, 1024))]
     seed: Annotated[int, SEED]

@@ -11,9 +11,9 @@ import numpy as np
 
 from sfumato.core.bounds import Box
 from sfumato.core.storage import Cells
-from sfumato.core.validation import DELTA, fraction, positive, renamed_arguments, whole
+from sfumato.core.validation import DELTA, fraction, integer, positive, renamed_arguments
 from sfumato.kernels.sketch import kernel_sums as slices
-from sfumato.privacy.release import ReleasePlan, ReleaseTerms
+from sfumato.privacy.release import CalibratedRelease, ReleaseRequest
 from sfumato.sketch.base import WeighedRelease
 from sfumato.sketch.kernel_sums.base import WeighedPoints
 from sfumato.sketch.kernel_sums.noisy_cells import NoisyCells, Reach, planned_cells
@@ -59,7 +59,7 @@ class ReleasedKernelSlices(SliceAnswers, NoisyCells):
         """
         weights = self._weights(*self._asked(kernel, bandwidth))
         squares = float((weights**2).sum()) / len(weights) * self.rows
-        return math.sqrt(self._law.variance * squares) / UNIT
+        return math.sqrt(self._distribution.variance * squares) / UNIT
 
     @cached_property
     def _size(self) -> float:
@@ -86,7 +86,7 @@ class KernelSlices(WeighedRelease[ReleasedKernelSlices], WeighedPoints, SliceAns
     Guarantee: over seeds, the mean of an estimate is the sum of kernel(|x - q| / bandwidth), but
     for what bins of finite width smooth away: k(|z|) is the mean over directions of a function of
     the projection of z alone, with which each histogram is folded. A point adds to two neighbouring
-    bins of every line whole numbers that sum to 16, the same on every machine: sketches merge bit
+    bins of every line integers that sum to 16, the same on every machine: sketches merge bit
     for bit. At a query on top of a heavy single place a fifth of what that place adds may be
     smoothed away; a higher resolution leaves less.
     Parameters: bandwidth, in the unit of the points; bounds, (low, high), each a number or one for
@@ -150,24 +150,26 @@ class KernelSlices(WeighedRelease[ReleasedKernelSlices], WeighedPoints, SliceAns
         205
         """
         owner = "KernelSlices.suggest_rows"
-        usual = fraction.check(owner, "density", density) * whole(1).check(owner, "points", points)
+        usual = fraction.check(owner, "density", density) * integer(1).check(
+            owner, "points", points
+        )
         heard = usual * positive.check(owner, "epsilon", epsilon)
-        max_rows = whole(1, 2**20).check(owner, "max_rows", max_rows)
+        max_rows = integer(1, 2**20).check(owner, "max_rows", max_rows)
         if DELTA.check(owner, "delta", delta):
             return max_rows
-        if whole(1).check(owner, "dimension", dimension) <= 3:
+        if integer(1).check(owner, "dimension", dimension) <= 3:
             best = (4 * heard) ** (2 / 3)
         else:
             best = heard / math.sqrt(8)
         return int(max(1, min(max_rows, round(best))))
 
-    def _release_plan(
-        self, terms: ReleaseTerms, weight: int, noise: str | None
-    ) -> ReleasePlan[ReleasedKernelSlices]:
+    def _calibrated_release(
+        self, request: ReleaseRequest, weight: int, noise: str | None
+    ) -> CalibratedRelease[ReleasedKernelSlices]:
         """A private copy with noise on every bin, and on one cell that counts the points.
 
         Guarantee: (epsilon, delta)-private for one unit: a point of weight w adds to each of R
-        lines two non-negative whole numbers that sum to exactly 16 w, and c w to the count. So L1 =
+        lines two non-negative integers that sum to exactly 16 w, and c w to the count. So L1 =
         (16 R + c) w; and as squares of such numbers sum to no more than the square of their sum,
         L2**2 <= (256 R + c**2) w**2. A point exchanged for another moves 16 w off and 16 w onto a
         line, and leaves the count to one of both: L1 <= (32 R + c) w, L2**2 <= (512 R + c**2) w**2.
@@ -194,7 +196,7 @@ class KernelSlices(WeighedRelease[ReleasedKernelSlices], WeighedPoints, SliceAns
         arrays = {"_table": self._table, "_count": np.array([count * self.total])}
         what = f"{self.rows} x {self._lines.width} bins and a count"
         return planned_cells(
-            ReleasedKernelSlices, self.parameters, arrays, terms, reach, noise, what
+            ReleasedKernelSlices, self.parameters, arrays, request, reach, noise, what
         )
 
     @property

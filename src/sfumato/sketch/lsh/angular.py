@@ -9,13 +9,13 @@ import numpy as np
 
 from sfumato.core.arrays import rows as rows_of
 from sfumato.core.typing import Matrix
-from sfumato.core.validation import checked, whole
+from sfumato.core.validation import checked, integer
 from sfumato.sketch.kernel_sums.stratified_sampling import normal_rows
 from sfumato.sketch.lsh.base import Draw, Family, Points, children
 
 __all__ = ["Angular"]
 
-EXACT = 53  # bits of the whole numbers that a float holds
+EXACT = 53  # bits of the integers that a float holds
 LARGEST = 4  # bits before the point of a direction's numbers; beyond 16 with p < 1e-56
 
 
@@ -43,7 +43,7 @@ class Angular(Family):
     name = "angular"
 
     def __post_init__(self) -> None:
-        checked(self, {"bits": whole(1, 32), "dimension": whole(1, 2**20)})
+        checked(self, {"bits": integer(1, 32), "dimension": integer(1, 2**20)})
 
     @property
     def entries(self) -> int:
@@ -86,7 +86,7 @@ class Angular(Family):
 
 @lru_cache(2)  # a table asks for a few rows at a time
 def drawn_directions(family: Angular, draw: Draw) -> np.ndarray:
-    """Whole numbers for each bit, row and coordinate."""
+    """Integers for each bit, row and coordinate."""
     out = np.empty((family.bits, draw.rows, family.dimension))
     for bit, child in enumerate(children(family.bits, draw)):
         normal, _ = normal_rows(child.rows, family.dimension, child.seed, child.strata)

@@ -13,7 +13,7 @@ import numpy as np
 
 from sfumato.core.hashing import hash_column
 from sfumato.core.typing import Matrix
-from sfumato.core.validation import between, checked, whole
+from sfumato.core.validation import between, checked, integer
 from sfumato.sketch.lsh.base import (
     PART,
     Draw,
@@ -126,7 +126,7 @@ class PowerKernel(_Product):
     name = "power"
 
     def __post_init__(self) -> None:
-        checked(self, {"a": PART, "times": whole(1, 64)})
+        checked(self, {"a": PART, "times": integer(1, 64)})
 
     @property
     def entries(self) -> int:
@@ -294,7 +294,7 @@ def _weighted(terms: Any) -> tuple[tuple[float, Family], ...]:
 
 
 def _shared_out(owner: str, rows: int, sizes: Sequence[float]) -> list[int]:
-    """So many rows for each term, one at least, as near to proportion as whole numbers are."""
+    """So many rows for each term, one at least, as near to proportion as integers are."""
     if rows < len(sizes):
         raise ValueError(f"{owner}: rows must be at least {len(sizes)}, one for each term.")
     total, shared, before = math.fsum(sizes), [], 0

@@ -10,7 +10,7 @@ from sfumato.core.arrays import LARGEST, rows
 from sfumato.core.bounds import Box, Pair
 from sfumato.core.bounds import points as read_points
 from sfumato.core.typing import Matrix
-from sfumato.core.validation import checked, positive, whole
+from sfumato.core.validation import checked, integer, positive
 from sfumato.sketch.kernel_sums.stratified_sampling import normal_rows
 from sfumato.sketch.lsh.base import Draw, Family, Points
 from sfumato.sketch.projection.directions import dense, directions
@@ -19,7 +19,7 @@ from sfumato.sketch.similarity.row_codes import DIMENSION
 
 __all__ = ["Euclidean"]
 
-EXACT = 53  # bits of whole numbers that float64 holds
+EXACT = 53  # bits of integers that float64 holds
 FINE = 8  # bits of a bucket's width, at least
 FARTHEST = {2: 2.0**3, 1: 2.0**20}  # entries of lines; those of Cauchy pass it once in 2**20
 
@@ -54,7 +54,7 @@ class Euclidean(Family):
     name = "euclidean"
 
     def __post_init__(self) -> None:
-        checked(self, {"bandwidth": positive, "p": whole(1, 2), "dimension": DIMENSION})
+        checked(self, {"bandwidth": positive, "p": integer(1, 2), "dimension": DIMENSION})
         box = Box.of("Euclidean", self.bounds, self.dimension or None)
         object.__setattr__(self, "bounds", box.bounds)
         object.__setattr__(self, "dimension", box.dimension)

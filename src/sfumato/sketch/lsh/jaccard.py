@@ -8,7 +8,7 @@ import numpy as np
 from sfumato.core.hashing import hash_column
 from sfumato.core.ids import plain_numbers
 from sfumato.core.typing import Column, Matrix
-from sfumato.core.validation import checked, whole
+from sfumato.core.validation import checked, integer
 from sfumato.kernels.sketch import minhash as set_codes
 from sfumato.kernels.sketch.minhash import ROWS
 from sfumato.sketch.lsh.base import Draw, Family, Points
@@ -40,7 +40,7 @@ class Jaccard(Family):
     name = "jaccard/2"  # in files: a member has one hash, whatever its type
 
     def __post_init__(self) -> None:
-        checked(self, {"hashes": whole(1, 64)})
+        checked(self, {"hashes": integer(1, 64)})
 
     @property
     def dimension(self) -> int:

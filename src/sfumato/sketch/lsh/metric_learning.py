@@ -6,7 +6,7 @@ import numpy as np
 
 from sfumato.core.arrays import rows
 from sfumato.core.typing import Column
-from sfumato.core.validation import positive, whole
+from sfumato.core.validation import integer, positive
 from sfumato.sketch.lsh.euclidean import Euclidean
 
 __all__ = ["separating", "whitened"]
@@ -65,7 +65,7 @@ def separating(
     classes, members = _classes(labels, len(points))
     most = min(points.shape[1], len(classes) - 1)
     count = most if directions is None else directions
-    count = whole(1, points.shape[1]).check("separating", "directions", count)
+    count = integer(1, points.shape[1]).check("separating", "directions", count)
     ridge = positive.check("separating", "ridge", ridge)
     means = np.stack([points[members == each].mean(axis=0) for each in range(len(classes))])
     root = _unspread(points - means[members], ridge)

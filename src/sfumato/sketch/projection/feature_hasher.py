@@ -9,7 +9,7 @@ from sfumato.core.arrays import real_weights
 from sfumato.core.hashing import BLOCK
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Column
-from sfumato.core.validation import fraction, whole
+from sfumato.core.validation import fraction, integer
 from sfumato.kernels.sketch import counters
 from sfumato.kernels.sketch.projections import place
 from sfumato.sketch.base import FLOAT_SUMS, SEED, KeyedSketch, LinearSketch
@@ -37,7 +37,7 @@ class FeatureHasher(LinearSketch, KeyedSketch):
     Weinberger, Dasgupta, Langford, Smola and Attenberg 2009; thesis 2.3.2.5.
     """
 
-    width: Annotated[int, whole(1, 2**28)]
+    width: Annotated[int, integer(1, 2**28)]
     seed: Annotated[int, SEED]
     keys: str
     version = 2  # a key has one hash, whatever its type

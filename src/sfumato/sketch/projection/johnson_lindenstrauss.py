@@ -13,7 +13,7 @@ from sfumato.core.arrays import rows as checked
 from sfumato.core.hashing import KeyColumn, hash_column
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Column
-from sfumato.core.validation import fraction, one_of, whole
+from sfumato.core.validation import fraction, integer, one_of
 from sfumato.kernels.sketch import codes as codebooks
 from sfumato.kernels.sketch import projections as hadamard
 from sfumato.kernels.sketch.codes import PANEL
@@ -71,7 +71,7 @@ class FastMap:
 def positions(owner: str, column: KeyColumn, dimension: int) -> np.ndarray:
     """Keys that are coordinates from 0 to dimension - 1, as they are."""
     if column.kind == "text" or any(piece.missing is not None for piece in column.pieces):
-        raise TypeError(f"{owner}: keys must be coordinates for kind 'hadamard', whole numbers.")
+        raise TypeError(f"{owner}: keys must be coordinates for kind 'hadamard', integers.")
     pieces = [_plain(piece.values) for piece in column.pieces]
     keys = np.concatenate(pieces) if pieces else np.empty(0, np.int64)
     outside = (keys < 0) | (keys >= dimension)
@@ -120,10 +120,10 @@ class JohnsonLindenstrauss(LinearSketch, KeyedSketch):
     Nelson 2014; thesis, Lemma 2.3.1.
     """
 
-    dimensions: Annotated[int, whole(1, MOST)]
+    dimensions: Annotated[int, integer(1, MOST)]
     kind: Annotated[str, one_of(KINDS)]
-    nonzeros: Annotated[int, whole(1, 64)]
-    input_dimension: Annotated[int, whole(0, 2**24)]
+    nonzeros: Annotated[int, integer(1, 64)]
+    input_dimension: Annotated[int, integer(0, 2**24)]
     seed: Annotated[int, SEED]
     keys: str
     version = 2  # a key has one hash, whatever its type
@@ -159,7 +159,7 @@ class JohnsonLindenstrauss(LinearSketch, KeyedSketch):
         less than their squares, so this is Lemma 2.3.1 with its constant.
         """
         error = fraction.check("JohnsonLindenstrauss", "error", error)
-        points = whole(2).check("JohnsonLindenstrauss", "points", points)
+        points = integer(2).check("JohnsonLindenstrauss", "points", points)
         miss = 1 - fraction.check("JohnsonLindenstrauss", "confidence", confidence)
         miss *= 2 / (points * (points - 1))
         # One of the largest size checks the parameters; dimensions come in steps of its blocks.
@@ -199,7 +199,7 @@ class JohnsonLindenstrauss(LinearSketch, KeyedSketch):
             matrix = checked("JohnsonLindenstrauss", rows, self.input_dimension)
             return self._fast_map().transform(matrix) * self._scale
         matrix = checked("JohnsonLindenstrauss", rows)
-        whole(0, LONGEST).check("JohnsonLindenstrauss", "columns of rows", matrix.shape[1])
+        integer(0, LONGEST).check("JohnsonLindenstrauss", "columns of rows", matrix.shape[1])
         return self._sums(matrix, hash_column(range(matrix.shape[1]), self.seed)) * self._scale
 
     def error_bound(self, confidence: float = 0.99) -> float:

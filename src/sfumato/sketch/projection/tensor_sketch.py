@@ -8,7 +8,7 @@ import numpy as np
 from sfumato.core.arrays import rows as checked
 from sfumato.core.hashing import hash_column
 from sfumato.core.storage import Cells
-from sfumato.core.validation import fraction, positive, whole
+from sfumato.core.validation import fraction, integer, positive
 from sfumato.kernels.sketch.projections import scatter
 from sfumato.sketch.base import HEAVIEST, SEED, LinearSketch
 
@@ -36,9 +36,9 @@ class TensorSketch(LinearSketch):
     Pham and Pagh 2013; for sums of tensors Avron, Nguyen and Woodruff 2014.
     """
 
-    width: Annotated[int, whole(1, 2**24)]
-    dimension: Annotated[int, whole(1, 2**24)]
-    degree: Annotated[int, whole(1, 8)]
+    width: Annotated[int, integer(1, 2**24)]
+    dimension: Annotated[int, integer(1, 2**24)]
+    degree: Annotated[int, integer(1, 8)]
     seed: Annotated[int, SEED]
     _scalars = {"mass": 0.0}
     _no_release = (
@@ -63,7 +63,7 @@ class TensorSketch(LinearSketch):
         """The smallest width whose error bound is `error`."""
         error = positive.check("TensorSketch", "error", error)
         miss = 1 - fraction.check("TensorSketch", "confidence", confidence)
-        degree = whole(1, 8).check("TensorSketch", "degree", degree)
+        degree = integer(1, 8).check("TensorSketch", "degree", degree)
         width = max(1, math.ceil((3**degree - 1) / (error**2 * miss) - 1e-9))
         return cls(width, dimension=dimension, degree=degree, seed=seed)
 

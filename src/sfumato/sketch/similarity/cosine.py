@@ -12,7 +12,7 @@ import numpy as np
 
 from sfumato.core.arrays import LARGEST, private_points
 from sfumato.core.storage import Cells
-from sfumato.core.validation import fraction, one_of, positive, whole
+from sfumato.core.validation import fraction, integer, one_of, positive
 from sfumato.kernels.sketch import codes as kernels
 from sfumato.kernels.sketch.projections import project_whole
 from sfumato.privacy.accounting.calibration import gaussian_sigma_l2
@@ -20,7 +20,7 @@ from sfumato.privacy.accounting.losses import Concentrated
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.parameters import Privacy, asked_for
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import Release, ReleaseOptions, ReleasePlan, ReleaseTerms
+from sfumato.privacy.release import CalibratedRelease, Release, ReleaseOptions, ReleaseRequest
 from sfumato.privacy.rounding import UP
 from sfumato.sketch.base import SEED
 from sfumato.sketch.projection.directions import dense
@@ -30,7 +30,7 @@ __all__ = ["CosineSketch", "ReleasedCosineSketch", "plan", "rows_terms", "sensit
 
 SCALE = 2**12  # directions are rounded to a multiple of its inverse
 GRAM = 2048  # columns up to which the inner products of all pairs are computed
-STEPS = whole(1, 2**20)  # in a bound
+STEPS = integer(1, 2**20)  # in a bound
 UNITS = ("item of a profile", "user")
 COVERS = "all codes; that there are so many rows, in this order, is public"
 
@@ -44,7 +44,7 @@ class ReleasedCosineSketch(Release):
     Where the norms are public they can be given, and the estimate is free of that. The noise grows
     with the root of the number of bits, so that few bits, about (r / noise of one bit)**2, do best.
     Parameters: bits, dimension and seed of the sketch; bound and step of the numbers of a row;
-    sigma, of the noise on the projections in whole numbers.
+    sigma, of the noise on the projections in integers.
 
     >>> from sfumato.sketch import CosineSketch
     >>> sketch = CosineSketch(1024, dimension=2)
@@ -54,8 +54,8 @@ class ReleasedCosineSketch(Release):
     Charikar 2002; for Gaussian directions the noise is one more coordinate of each row.
     """
 
-    bits: Annotated[int, whole(1, 2**16)]
-    dimension: Annotated[int, whole(1, 2**20)]
+    bits: Annotated[int, integer(1, 2**16)]
+    dimension: Annotated[int, integer(1, 2**20)]
     seed: Annotated[int, SEED]
     bound: Annotated[float, positive]
     step: Annotated[float, positive]
@@ -147,17 +147,17 @@ class ReleasedCosineSketch(Release):
 
 def rows_terms(
     owner: str, epsilon: float | Privacy | None, delta: float, options: ReleaseOptions
-) -> ReleaseTerms:
+) -> ReleaseRequest:
     """The terms of a release of rows, whose unit is one number of a row or a whole row."""
     epsilon, delta, options = asked_for(owner, epsilon, delta, options)
     given = {"contributions": 1, **options}
     if options.get("ledger") is None:
         given = {"unit": UNITS[0], **given}
-    terms = ReleaseTerms.of(owner, epsilon, delta, cast(ReleaseOptions, given))
+    request = ReleaseRequest.of(owner, epsilon, delta, cast(ReleaseOptions, given))
     fraction.check(owner, "delta", delta)
-    if terms.unit not in UNITS:
-        raise ValueError(f"{owner}: unit must be one of {UNITS} for rows, not {terms.unit!r}.")
-    return terms
+    if request.unit not in UNITS:
+        raise ValueError(f"{owner}: unit must be one of {UNITS} for rows, not {request.unit!r}.")
+    return request
 
 
 def plan(
@@ -166,29 +166,29 @@ def plan(
     shape: dict[str, Any],
     bound: float,
     step: float | None,
-    terms: ReleaseTerms,
-) -> ReleasePlan[ReleasedCosineSketch]:
-    """The release of these rows: whole numbers times whole numbers, plus noise, and their signs."""
-    bound = positive.check(terms.owner, "bound", bound)
-    step = positive.check(terms.owner, "step", bound / 256 if step is None else step)
-    steps = STEPS.check(terms.owner, "bound / step", Fraction(bound) // Fraction(step))
+    request: ReleaseRequest,
+) -> CalibratedRelease[ReleasedCosineSketch]:
+    """The release of these rows: integers times integers, plus noise, and their signs."""
+    bound = positive.check(request.owner, "bound", bound)
+    step = positive.check(request.owner, "step", bound / 256 if step is None else step)
+    steps = STEPS.check(request.owner, "bound / step", Fraction(bound) // Fraction(step))
     directions = np.rint(normals.T * SCALE).astype(np.int32)
-    norm_squared = sensitivity(directions, terms.unit) * (steps * terms.events) ** 2
-    sigma = gaussian_sigma_l2(terms.epsilon, terms.delta, norm_squared=norm_squared)
+    norm_squared = sensitivity(directions, request.unit) * (steps * request.events) ** 2
+    sigma = gaussian_sigma_l2(request.epsilon, request.delta, norm_squared=norm_squared)
     if sigma > noise.LARGEST:
         raise ValueError(
-            f"{terms.owner}: the noise would be too large for 64 bits; raise epsilon or step."
+            f"{request.owner}: the noise would be too large for 64 bits; raise epsilon or step."
         )
-    terms.check_room(8 * len(rows) * -(-shape["bits"] // 64))
+    request.check_room(8 * len(rows) * -(-shape["bits"] // 64))
     rho = float(Fraction(norm_squared) / (2 * sigma**2)) * UP
 
     def codes(source: Source) -> dict[str, np.ndarray]:
         return {"_codes": _codes(rows, step, steps, directions, sigma, source)}
 
-    return ReleasePlan(
+    return CalibratedRelease(
         ReleasedCosineSketch,
         {**shape, "bound": bound, "step": step, "sigma": float(sigma)},
-        Concentrated(rho, relation=terms.relation),
+        Concentrated(rho, relation=request.relation),
         f"signs of projections with discrete Gaussian noise, sigma {float(sigma):g}",
         codes,
         covers=COVERS,
@@ -207,7 +207,7 @@ def sensitivity(directions: np.ndarray, unit: str) -> int:
         return max(int(squares.max()), 1)
     if len(directions) > GRAM:
         return int((np.ceil(np.sqrt(squares)) + 1).astype(np.int64).sum()) ** 2
-    # Whole numbers below 2**53, whose sums and products float64 holds exactly in any order.
+    # Integers below 2**53, whose sums and products float64 holds exactly in any order.
     exact = directions.astype(np.float64)
     rows: list[int] = np.abs(exact @ exact.T).astype(np.int64).sum(axis=1).tolist()
     return max(sum(rows), 1)
@@ -226,7 +226,7 @@ def _codes(
     at_once, limit = max(1, ROWS // bits), (steps + 1) * step
     for start in range(0, len(rows), at_once):
         part = rows[start : start + at_once]
-        # However the quotient was rounded, what is projected is a whole number within the steps.
+        # However the quotient was rounded, what is projected is an integer within the steps.
         numbers = np.trunc(np.clip(part, -limit, limit) / step).astype(np.int64)
         numbers = np.clip(numbers, -steps, steps)
         cells = np.empty((len(part), bits), np.int64)
@@ -272,7 +272,7 @@ class CosineSketch(CodeTable):
     Charikar 2002; thesis (2.16) to (2.19) and (5.9); super-bits: Ji, Li, Yan, Zhang and Tian 2012.
     """
 
-    bits: Annotated[int, whole(1, 2**16)]
+    bits: Annotated[int, integer(1, 2**16)]
     dimension: Annotated[int, DIMENSION]
     directions: Annotated[str, one_of(KINDS)]
     seed: Annotated[int, SEED]
@@ -369,7 +369,7 @@ class CosineSketch(CodeTable):
         The sketch lends its parameters and is not changed; its directions are "random" and its
         dimension is given when it is built. Guarantee: (epsilon, delta)-private for one unit, with
         a public seed. Numbers are cut to -bound..bound and rounded toward 0 to a multiple of the
-        step; directions are rounded to 2**-12; so projections are whole numbers, which get discrete
+        step; directions are rounded to 2**-12; so projections are integers, which get discrete
         Gaussian noise for their exact L2 sensitivity, see `released_cosine.sensitivity` (Canonne,
         Kamath and Steinke 2020, theorem 14); the signs are computed from those alone. The unit is
         "item of a profile" (unless the ledger says otherwise), one number of a row that is 0 or
@@ -387,7 +387,7 @@ class CosineSketch(CodeTable):
 
         Thesis 3.2 (noise on projections): Kenthapadi, Korolova, Mironov and Mishra 2013.
         """
-        terms = rows_terms("CosineSketch", epsilon, delta, options)
+        request = rows_terms("CosineSketch", epsilon, delta, options)
         normals = self._released_normals()
         matrix = private_points("CosineSketch", rows, self.dimension)
         if matrix.shape[1] != self.dimension:
@@ -397,7 +397,7 @@ class CosineSketch(CodeTable):
             )
         matrix = np.clip(np.where(np.isnan(matrix), 0, matrix), -LARGEST, LARGEST)
         shape = dict(bits=self.bits, dimension=self.dimension, seed=self.seed)
-        return plan(matrix, normals, shape, bound, step, terms).publish(terms)
+        return plan(matrix, normals, shape, bound, step, request).publish(request)
 
     def _released_normals(self) -> np.ndarray:
         """The directions; ValueError where there is no proof for them, or they are not known."""

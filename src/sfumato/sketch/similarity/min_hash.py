@@ -10,13 +10,13 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from sfumato.core.typing import Column
-from sfumato.core.validation import fraction, whole
+from sfumato.core.validation import fraction, integer
 from sfumato.kernels.hash import key_of
 from sfumato.kernels.sketch import minhash as kernels
 from sfumato.kernels.sketch import minhash as rows
 from sfumato.kernels.sketch.minhash import EMPTY
 from sfumato.privacy.parameters import Privacy
-from sfumato.privacy.release import ReleaseOptions, ReleaseTerms
+from sfumato.privacy.release import ReleaseOptions, ReleaseRequest
 from sfumato.sketch.similarity.packed_minima import WHOLE, PackedMinima, coefficients
 from sfumato.sketch.similarity.released_min_hash import CODE_BITS, ReleasedMinHash, plan
 from sfumato.sketch.similarity.token_sets import as_sets, runs
@@ -32,7 +32,7 @@ def evidence(kind: str, minima: np.ndarray) -> tuple[int, float]:
     if exposure == 0 or kind == "one-permutation":
         return events, exposure
     # The last event ends the search, so it does not count: this makes the estimate unbiased.
-    return whole(2).check("MinHash", "permutations to estimate a size from", events) - 1, exposure
+    return integer(2).check("MinHash", "permutations to estimate a size from", events) - 1, exposure
 
 
 def limits(kind: str, minima: np.ndarray, confidence: float) -> tuple[float, float]:
@@ -50,16 +50,16 @@ def limits(kind: str, minima: np.ndarray, confidence: float) -> tuple[float, flo
 def _search(kind: str, minima: np.ndarray) -> tuple[int, float]:
     full = minima != EMPTY
     events = int(np.count_nonzero(full))
-    places = (minima.astype(np.float64) + 0.5) / RANGE
+    positions = (minima.astype(np.float64) + 0.5) / RANGE
     if events == 0 or (kind == "k-minimum" and events < minima.size):
         return events, 0.0
     if kind == "permutations":
-        return events, float(-np.log1p(-places).sum())
+        return events, float(-np.log1p(-positions).sum())
     if kind == "one-permutation":
-        return events, float(np.where(full, places, 1.0).mean())
+        return events, float(np.where(full, positions, 1.0).mean())
     # Equal hashes are kept once, so that values lie thinner than keys: by log1p(-m) / -m.
-    thin = min(minima.size / places[-1] / RANGE, 1 - 1 / RANGE)
-    return events, float(places[-1] * thin / -np.log1p(-thin))
+    thin = min(minima.size / positions[-1] / RANGE, 1 - 1 / RANGE)
+    return events, float(positions[-1] * thin / -np.log1p(-thin))
 
 
 UNRELEASED = {
@@ -250,12 +250,12 @@ class MinHash(PackedMinima):
                 f"MinHash: cannot be released, kind is {self.kind!r} and {UNRELEASED[self.kind]}; "
                 "use kind='one-permutation'."
             )
-        terms = ReleaseTerms.of("MinHash", epsilon, delta, options)
-        cells = min(terms.events, self.permutations)  # bins that one unit changes, at most
+        request = ReleaseRequest.of("MinHash", epsilon, delta, options)
+        cells = min(request.events, self.permutations)  # bins that one unit changes, at most
         if bits is None:
-            bits = min(1 if terms.epsilon / cells < TWO_BITS else 2, self.bits)
+            bits = min(1 if request.epsilon / cells < TWO_BITS else 2, self.bits)
         bits = CODE_BITS.check("MinHash", "bits", bits)
-        return plan(self._codes(bits), bits, self.seed, terms, cells).publish(terms)
+        return plan(self._codes(bits), bits, self.seed, request, cells).publish(request)
 
     def _codes(self, bits: int) -> np.ndarray:
         """So many bits of each minimum, 2**bits where there is none."""

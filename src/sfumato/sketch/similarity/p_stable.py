@@ -7,7 +7,7 @@ import numpy as np
 
 from sfumato.core.hashing import hash_column
 from sfumato.core.storage import Cells
-from sfumato.core.validation import fraction, positive, whole
+from sfumato.core.validation import fraction, integer, positive
 from sfumato.kernels.sketch import codes as buckets
 from sfumato.sketch.base import SEED
 from sfumato.sketch.similarity.row_codes import DIMENSION, CodeTable
@@ -41,8 +41,8 @@ class PStableSketch(CodeTable):
 
     width: Annotated[float, positive]
     dimension: Annotated[int, DIMENSION]
-    hashes: Annotated[int, whole(1, 2**16)]
-    p: Annotated[int, whole(1, 2)]
+    hashes: Annotated[int, integer(1, 2**16)]
+    p: Annotated[int, integer(1, 2)]
     seed: Annotated[int, SEED]
     _measure = "hashes"
     _no_release = (

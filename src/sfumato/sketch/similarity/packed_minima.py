@@ -7,7 +7,7 @@ import numpy as np
 
 from sfumato.core.hashing import hash_column
 from sfumato.core.storage import Cells
-from sfumato.core.validation import one_of, whole
+from sfumato.core.validation import integer, one_of
 from sfumato.kernels.sketch.minhash import EMPTY, STEP, cut
 from sfumato.sketch.base import EXACT, SEED, KeyedSketch, Merging, Sketch, refused
 
@@ -20,10 +20,10 @@ REFUSED = "{} bits do not tell which of two minima is lower; merge whole ones, t
 class PackedMinima(KeyedSketch, in_files=False):
     """The state of MinHash. `held` says what of it there is: "minima", or only "bits" of them."""
 
-    permutations: Annotated[int, whole(1, 2**16)]
+    permutations: Annotated[int, integer(1, 2**16)]
     seed: Annotated[int, SEED]
     kind: Annotated[str, one_of(("permutations", "one-permutation", "k-minimum"))]
-    bits: Annotated[int, whole(1, WHOLE)]
+    bits: Annotated[int, integer(1, WHOLE)]
     keys: str
     held: str
     _minima: np.ndarray
@@ -153,8 +153,8 @@ def coefficients(permutations: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _pack(values: np.ndarray, bits: int) -> np.ndarray:
     """The low bits of every value, one value after the other, in as few bytes as they fill."""
-    places = np.arange(bits, dtype=np.uint32)
-    return np.packbits((values[:, np.newaxis].astype(np.uint32) >> places & 1).astype(np.uint8))
+    positions = np.arange(bits, dtype=np.uint32)
+    return np.packbits((values[:, np.newaxis].astype(np.uint32) >> positions & 1).astype(np.uint8))
 
 
 def _unpack(packed: np.ndarray, size: int, bits: int) -> np.ndarray:

@@ -7,9 +7,9 @@ from typing import Annotated, Self
 import numpy as np
 
 from sfumato.core.storage import Cells
-from sfumato.core.validation import fraction, whole
+from sfumato.core.validation import fraction, integer
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import ReleasePlan, ReleaseTerms
+from sfumato.privacy.release import CalibratedRelease, ReleaseRequest
 from sfumato.sketch.base import SEED
 from sfumato.sketch.response_release import (
     Answered,
@@ -21,8 +21,8 @@ from sfumato.sketch.response_release import (
 
 __all__ = ["BINS", "CODE_BITS", "ReleasedMinHash", "plan"]
 
-BINS = whole(1, 2**16)
-CODE_BITS = whole(1, 7)  # of a minimum; with "empty" a code fits a byte
+BINS = integer(1, 2**16)
+CODE_BITS = integer(1, 7)  # of a minimum; with "empty" a code fits a byte
 
 
 class ReleasedMinHash(Answered):
@@ -88,9 +88,9 @@ class ReleasedMinHash(Answered):
 
     def size_bounds(self, confidence: float = 0.99) -> tuple[float, float]:
         """Numbers of keys between which the true one lies, with about this probability."""
-        return limits(self._law, self._told(), confidence, type(self).__name__)
+        return limits(self._distribution, self._told(), confidence, type(self).__name__)
 
-    def _law(self, n: float) -> tuple[float, float]:
+    def _distribution(self, n: float) -> tuple[float, float]:
         """Mean and deviation, at most, of the share of bins that are told to be full."""
         full = -math.expm1(n * self._log_missed)
         mean = 2**self.bits * self._wrong + self._kept * full
@@ -134,19 +134,19 @@ class ReleasedMinHash(Answered):
 
 
 def plan(
-    codes: np.ndarray, bits: int, seed: int, terms: ReleaseTerms, cells: int
-) -> ReleasePlan[ReleasedMinHash]:
+    codes: np.ndarray, bits: int, seed: int, request: ReleaseRequest, cells: int
+) -> CalibratedRelease[ReleasedMinHash]:
     """The release of one code a bin, when a unit changes so many of them (cells), at most.
 
     An answer tells the symbol of a bin by a factor of exp(epsilon / cells) at most.
     """
     symbols = 2**bits + 1
-    answer = symbols_answered(terms, symbols, cells)
+    answer = symbols_answered(request, symbols, cells)
 
     def answered(source: Source) -> dict[str, np.ndarray]:
         return {"_codes": answer.run(codes, source=source).astype(np.uint8)}
 
-    return ReleasePlan(
+    return CalibratedRelease(
         ReleasedMinHash,
         dict(permutations=codes.size, seed=seed, bits=bits),
         answer.loss(),

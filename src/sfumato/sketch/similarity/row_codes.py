@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sfumato.core.arrays import rows as checked
-from sfumato.core.validation import whole
+from sfumato.core.validation import integer
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.sketch.codes import PANEL
 from sfumato.sketch.base import Merging, Sketch, refused
@@ -17,8 +17,8 @@ __all__ = ["DIMENSION", "ROWS", "CodeTable", "side_by_side"]
 Compare = Callable[[np.ndarray, np.ndarray, np.ndarray], object]
 
 ROWS = 2**18  # projected numbers at a time: 2 MiB
-DIMENSION = whole(0, 2**20)
-COLUMNS = whole(1, DIMENSION.high)
+DIMENSION = integer(0, 2**20)
+COLUMNS = integer(1, DIMENSION.high)
 
 
 class CodeTable(Sketch, in_files=False):

@@ -37,7 +37,7 @@ def checked_offsets(owner: str, offsets: Any, size: int, what: str) -> np.ndarra
     ends = np.asarray(offsets)
     if ends.ndim != 1 or ends.size == 0 or ends.dtype.kind not in "iu":
         raise TypeError(
-            f"{owner}: offsets must be one column of whole numbers, one more than there are sets, "
+            f"{owner}: offsets must be one column of integers, one more than there are sets, "
             f"not {ends.dtype} of shape {ends.shape}."
         )
     if ends[0] != 0 or ends[-1] != size:
@@ -161,7 +161,7 @@ def sets_of(owner: str, data: Any) -> Sets:
     Parameters: owner, whom errors name; data, a pair (offsets, members) as a tuple, where set i
     holds members offsets[i] to offsets[i + 1]; or the rows of a SciPy sparse matrix, whose members
     are the columns that are not 0; or a column of lists: Arrow, pandas, polars or a list of lists.
-    Members are whole numbers or text.
+    Members are integers or text.
 
     >>> len(sets_of("example", [["a", "b"], [], ["b"]]))
     3
@@ -209,8 +209,8 @@ def _matrices(*columns: Sets) -> list[Any]:
     from scipy import sparse
 
     hashes = [hash_column(sets.members, 0) for sets in columns]
-    names, places = np.unique(np.concatenate(hashes), return_inverse=True)
-    parts = np.split(places, np.cumsum([each.size for each in hashes])[:-1])
+    names, positions = np.unique(np.concatenate(hashes), return_inverse=True)
+    parts = np.split(positions, np.cumsum([each.size for each in hashes])[:-1])
     matrices = []
     for sets, part in zip(columns, parts, strict=True):
         shape = len(sets), names.size

@@ -190,8 +190,10 @@ def _task(counts: Any, candidates: Any, other: bool) -> Task:
     twins = int((design.twins != asked).sum())
     if domain is not None:  # others of the domain have cells of their own, never these
         full = Design(scheme, domain)
-        places = {row.tobytes(): place for place, row in enumerate(np.sort(full.members, axis=2))}
-        asked = np.array([places[row.tobytes()] for row in np.sort(design.members, axis=2)])
+        positions = {
+            row.tobytes(): place for place, row in enumerate(np.sort(full.members, axis=2))
+        }
+        asked = np.array([positions[row.tobytes()] for row in np.sort(design.members, axis=2)])
         design, closed = full, True
     else:
         closed = not other

@@ -55,12 +55,12 @@ class Design:
     def __len__(self) -> int:
         return len(self.values)
 
-    def part(self, places: np.ndarray) -> "Design":
+    def part(self, positions: np.ndarray) -> "Design":
         """The design of some of the candidates."""
-        if places.size == len(self):
+        if positions.size == len(self):
             return self
-        values = [self.values[place] for place in places]
-        return Design(self.scheme, SimpleNamespace(values=values, members=self.members[places]))
+        values = [self.values[place] for place in positions]
+        return Design(self.scheme, SimpleNamespace(values=values, members=self.members[positions]))
 
     @cached_property
     def matrix(self) -> scipy.sparse.csc_matrix:
@@ -90,7 +90,7 @@ class Design:
 
         Parameters: rows, which rows count, as those of cohorts that have reports; all if None.
 
-        Pivoted Cholesky of the smaller Gram matrix, whose entries are whole numbers; from 4,096 up
+        Pivoted Cholesky of the smaller Gram matrix, whose entries are integers; from 4,096 up
         it would take longer than decoding, and the least of rows and candidates is returned.
         """
         columns = self.matrix if rows is None else self.matrix[rows]

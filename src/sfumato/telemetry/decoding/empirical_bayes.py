@@ -49,14 +49,14 @@ def crowded(cells: CellShares, matrix: scipy.sparse.csc_matrix) -> ShrunkFit:
     Donoho, Maleki and Montanari 2009; Bayati and Montanari 2011, theorem 1, on what the errors are.
     """
     rows, degrees = matrix.T.tocsr(), _degrees(cells)
-    shares, left, law, unsure = np.zeros(matrix.shape[1]), 1.0, _flat(), 1.0
+    shares, left, distribution, unsure = np.zeros(matrix.shape[1]), 1.0, _flat(), 1.0
     for step in range(STEPS):
         weights, told = _weights(cells, matrix, rows, shares, unsure)
         residual = _residual(cells, matrix, shares)
         pull = weights * residual
         free = shares + (rows @ pull - cells.uniform * pull.sum()) / told / left
         noise = max(float((pull * residual).sum()) / degrees, 1e-300) / left**2
-        mean, doubt, law = _shrunk(free, noise / told, law)
+        mean, doubt, distribution = _shrunk(free, noise / told, distribution)
         change = float((np.abs(mean - shares) * np.sqrt(told / noise)).max())
         if change < CLOSE:
             break
@@ -109,7 +109,7 @@ def _flat() -> np.ndarray:
 
 
 def _shrunk(
-    free: np.ndarray, variance: np.ndarray, law: np.ndarray
+    free: np.ndarray, variance: np.ndarray, distribution: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Means and variances of shares given estimates, under a law learned from all of them.
 
@@ -125,17 +125,17 @@ def _shrunk(
     fits[:, 0] = -0.5 * (free**2 / variance + np.log(variance))
     fits[:, 1:] = -0.5 * ((free[:, None] - centres) ** 2 / both + np.log(both))
     for _ in range(3):
-        chances = _chances(fits, law)
-        law = np.log((chances.sum(0) + 0.1) / (free.size + 0.1 * law.size))
-    chances = _chances(fits, law)[:, 1:]
+        chances = _chances(fits, distribution)
+        distribution = np.log((chances.sum(0) + 0.1) / (free.size + 0.1 * distribution.size))
+    chances = _chances(fits, distribution)[:, 1:]
     means = (free[:, None] * width + centres * noise) / both
     mean = (chances * means).sum(1)
     second = (chances * (means**2 + width * noise / both)).sum(1)
-    return np.maximum(mean, 0), np.maximum(second - mean**2, 0), law
+    return np.maximum(mean, 0), np.maximum(second - mean**2, 0), distribution
 
 
-def _chances(fits: np.ndarray, law: np.ndarray) -> np.ndarray:
-    joint = fits + law
+def _chances(fits: np.ndarray, distribution: np.ndarray) -> np.ndarray:
+    joint = fits + distribution
     joint -= joint.max(1, keepdims=True)
     np.exp(joint, out=joint)
     return np.asarray(joint / joint.sum(1, keepdims=True))

@@ -281,15 +281,15 @@ def chosen_by_lasso(matrix: Any, target: np.ndarray, penalty: float, *, level: b
 
 def _independent(matrix: Any, chosen: np.ndarray, other: bool) -> np.ndarray:
     """Of those chosen a part whose cells tell them apart, with rows to spare for the error."""
-    places = np.flatnonzero(chosen)
-    if places.size:
-        dense = _with_level(matrix[:, places].toarray(), other)
+    positions = np.flatnonzero(chosen)
+    if positions.size:
+        dense = _with_level(matrix[:, positions].toarray(), other)
         triangle, order = scipy.linalg.qr(dense, mode="r", pivoting=True)
         size = np.abs(np.diag(triangle))
         kept = order[: int((size > 1e-9 * size[0]).sum())]
-        places = places[kept[kept < places.size]][: max(matrix.shape[0] - 2, 0)]
+        positions = positions[kept[kept < positions.size]][: max(matrix.shape[0] - 2, 0)]
     out = np.zeros(chosen.size, bool)
-    out[places] = True
+    out[positions] = True
     return out
 
 

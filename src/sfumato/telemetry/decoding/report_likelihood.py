@@ -174,14 +174,14 @@ class Marks:
         self._flat = _without_candidate(odds, cohorts, payload)
 
     @cached_property
-    def _places(self) -> tuple[np.ndarray, np.ndarray]:
+    def _positions(self) -> tuple[np.ndarray, np.ndarray]:
         by_cohort = np.ascontiguousarray(self.members.transpose(1, 0, 2))
         k = len(self.odds.other) - 1
         room = min(k, self.values * by_cohort.shape[2])
         cells = np.zeros((len(by_cohort), room + 1), np.int32)
-        places = np.empty(by_cohort.shape, np.int32)
-        mixture.locate(by_cohort, np.zeros(k, np.int32), cells, places)
-        return cells, places
+        positions = np.empty(by_cohort.shape, np.int32)
+        mixture.locate(by_cohort, np.zeros(k, np.int32), cells, positions)
+        return cells, positions
 
     def _starts(self, rows: slice) -> np.ndarray:
         return np.searchsorted(self._cohorts[rows], np.arange(self.members.shape[1] + 1))
@@ -191,7 +191,7 @@ class Marks:
         mixture.expectations(
             self._payload,
             self._starts(slice(None)),
-            *self._places,
+            *self._positions,
             self.odds.base,
             self.odds.ratio,
             self._flat,
@@ -208,7 +208,7 @@ class Marks:
             mixture.deviations(
                 self._payload[rows],
                 self._starts(rows),
-                *self._places,
+                *self._positions,
                 self.odds.base,
                 self.odds.ratio,
                 self._flat[rows],
@@ -222,7 +222,7 @@ class Marks:
         chosen = _spaced(len(self.weights), rows)
         weights = self.weights[chosen] * (self.weights.sum() / self.weights[chosen].sum())
         part = Marks(self.odds, self.members, self._cohorts[chosen], self._payload[chosen], weights)
-        part.__dict__["_places"] = self._places
+        part.__dict__["_places"] = self._positions
         return part
 
 
@@ -351,11 +351,11 @@ class ReportLikelihoods:
         sent = self._reports.take(rows)
         out = np.empty((len(sent), self.columns))
         named = out[:, : self.columns - self.other]
-        law = (sent.cohorts, self._members, self._odds.base, self._powers, named)
+        distribution = (sent.cohorts, self._members, self._odds.base, self._powers, named)
         if self._scheme.kind == "symbol":
-            paired.of_symbols(symbols_of(sent), *law)
+            paired.of_symbols(symbols_of(sent), *distribution)
         else:
-            paired.of_bits(sent.payload, *law)
+            paired.of_bits(sent.payload, *distribution)
         if self.other:
             out[:, -1] = self._unnamed(sent)
         out /= out.max(axis=1, keepdims=True, initial=0)

@@ -111,22 +111,24 @@ def fit_p(model: LinearModel, fit: LeastSquaresFit, *, hashed: bool) -> np.ndarr
     """
     p_value = normal_p(fit.free, np.sqrt(fit.covariance.diagonal()))
     if hashed and not model.closed:
-        places = np.flatnonzero(p_value < LIKELY)
+        positions = np.flatnonzero(p_value < LIKELY)
         step = max(1, TOGETHER // fit.gradient.size)
-        for some in (places[start : start + step] for start in range(0, places.size, step)):
+        for some in (positions[start : start + step] for start in range(0, positions.size, step)):
             p_value[some] = np.maximum(p_value[some], normal_p(_without(model, fit, some), 1.0))
     return p_value
 
 
-def _without(model: LinearModel, fit: LeastSquaresFit, places: np.ndarray) -> np.ndarray:
+def _without(model: LinearModel, fit: LeastSquaresFit, positions: np.ndarray) -> np.ndarray:
     """How far out candidates are among random strings, each in the fit of the others."""
-    moved = fit.covariance[:, places] * (fit.free[places] / fit.covariance[places, places])
+    moved = fit.covariance[:, positions] * (
+        fit.free[positions] / fit.covariance[positions, positions]
+    )
     shift = model.blocks @ moved - model.cells.uniform * moved.sum(0)
     left = model.residual(fit.free)[:, :, None] + shift
     marked = model.blocks @ fit.shares
     z = [
         _out(model, fit.shares, marked, fit.extra, place, left[:, :, each])
-        for each, place in enumerate(places)
+        for each, place in enumerate(positions)
     ]
     return np.array(z)
 

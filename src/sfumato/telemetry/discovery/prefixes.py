@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato.core.tables import described
 from sfumato.core.typing import Column
-from sfumato.core.validation import Limit, between, checked, fraction, positive, whole
+from sfumato.core.validation import Limit, between, checked, fraction, integer, positive
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.telemetry.discovery.screening import (
     DiscoveredStrings,
@@ -79,7 +79,7 @@ class PrefixDiscovery(_StringDiscovery[PrefixReports]):
     metric: str = field(default="", kw_only=True)
     LIMITS: ClassVar[dict[str, Limit]] = {
         "epsilon": positive,
-        "length": whole(2, 64),
+        "length": integer(2, 64),
         "whole_share": between(0, 1, above=True),
     }
 
@@ -152,7 +152,7 @@ class PrefixDiscovery(_StringDiscovery[PrefixReports]):
         length that are extended, 1 to 20,000. `notes` says where it left some out.
         """
         level = fraction.check("PrefixDiscovery", "level", level)
-        limit = whole(1, 20_000).check("PrefixDiscovery", "limit", limit)
+        limit = integer(1, 20_000).check("PrefixDiscovery", "limit", limit)
         grown, notes = extended([""], self.alphabet, self.lengths[0]), []
         for length, group in zip(self.lengths, reports.groups[:-1], strict=False):
             kept, left_out = _frequent(group, grown, limit)

@@ -14,11 +14,11 @@ from sfumato.core.file_format import (
     pack,
     packed_file,
     unreadable_version,
-    write_whole,
+    write_atomic,
 )
 from sfumato.core.storage import REGISTRIES, Cells
 from sfumato.core.typing import Bytes
-from sfumato.core.validation import flag, whole
+from sfumato.core.validation import flag, integer
 from sfumato.errors import DuplicateReportsError
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.telemetry import marks
@@ -37,7 +37,7 @@ from sfumato.telemetry.schemes.base import Scheme, read_scheme
 __all__ = ["Counts"]
 
 KIND, VERSION = "telemetry counts", 1
-REFUSED = whole(0)
+REFUSED = integer(0)
 LAYOUT = {
     "scheme": Cells(np.uint8, (-1,)),
     "cells": Cells(np.int64, (-1, -1)),
@@ -185,7 +185,7 @@ class Counts:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the counts to a file that is either complete or not there."""
-        write_whole(Path(path), self.to_bytes())
+        write_atomic(Path(path), self.to_bytes())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

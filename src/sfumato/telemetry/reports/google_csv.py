@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
-from sfumato.core.file_format import write_whole, written_whole
+from sfumato.core.file_format import write_atomic, written_whole
 from sfumato.errors import ParameterError
 from sfumato.privacy.random_source import SystemSource
 from sfumato.telemetry.reports.counts import Counts
@@ -78,7 +78,7 @@ def read_params_csv(
         bits, hashes, cohorts = (int(text) for text in texts[:3])
         p, q, f = (float(text) for text in texts[3:])
     except ValueError:
-        raise _wrong(path, line, "k, h and m must be whole numbers, p, q and f numbers") from None
+        raise _wrong(path, line, "k, h and m must be integers, p, q and f numbers") from None
     try:
         return (Rappor if own else GoogleRappor)(
             bits, hashes, cohorts, f=f, p=p, q=q, metric=metric
@@ -135,12 +135,12 @@ def read_map_csv(path: str | os.PathLike[str], scheme: GoogleRappor | Rappor) ->
     values: dict[str, np.ndarray] = {}
     size, columns = scheme.cohorts * scheme.cells, scheme.hashes * scheme.cohorts
     for line, row in _rows(path):
-        places = _numbers(path, line, row[1:], columns, "candidate")
-        if places.min() < 1 or places.max() > size:
+        positions = _numbers(path, line, row[1:], columns, "candidate")
+        if positions.min() < 1 or positions.max() > size:
             raise _wrong(path, line, f"a place must be from 1 to {size}, k times m")
-        values.setdefault(row[0], places)
-    places = np.array(list(values.values()), np.int64).reshape(len(values), columns)
-    return CandidateMap(list(values), _members(places - 1, scheme.cohorts, scheme.cells))
+        values.setdefault(row[0], positions)
+    positions = np.array(list(values.values()), np.int64).reshape(len(values), columns)
+    return CandidateMap(list(values), _members(positions - 1, scheme.cohorts, scheme.cells))
 
 
 def write_map_csv(
@@ -149,23 +149,23 @@ def write_map_csv(
     """Write each candidate with its places, as the published tool does: repeated ones as well."""
     cells = scheme.hashed if isinstance(scheme, GoogleRappor) else scheme.members
     values = list(candidates)
-    places = (
+    positions = (
         cells(values) + 1 + scheme.cells * np.arange(scheme.cohorts)[:, np.newaxis]
         if values
         else np.empty((0, 1, 1), np.int64)
     )
-    rows = places.reshape(len(values), -1).tolist()
+    rows = positions.reshape(len(values), -1).tolist()
     _write(path, ([value, *row] for value, row in zip(values, rows, strict=True)))
 
 
-def _members(places: np.ndarray, cohorts: int, cells: int) -> np.ndarray:
+def _members(positions: np.ndarray, cohorts: int, cells: int) -> np.ndarray:
     """Cells by cohort from places through all cohorts, in any order, repeated or not."""
-    places = np.sort(places, axis=1)
-    rows = places.shape[0]
-    fresh = np.ones(places.shape, bool)
-    fresh[:, 1:] = places[:, 1:] != places[:, :-1]
+    positions = np.sort(positions, axis=1)
+    rows = positions.shape[0]
+    fresh = np.ones(positions.shape, bool)
+    fresh[:, 1:] = positions[:, 1:] != positions[:, :-1]
     row, at = np.nonzero(fresh)
-    cohort, cell = np.divmod(places[row, at], cells)
+    cohort, cell = np.divmod(positions[row, at], cells)
     group = row * cohorts + cohort
     begin = np.searchsorted(group, group)  # groups are in order, so this is where each begins
     rank = np.arange(group.size) - begin
@@ -201,7 +201,7 @@ def _numbers(
     try:
         return np.array([int(text) for text in row], np.int64)
     except (ValueError, OverflowError):
-        raise _wrong(path, line, "all but the candidate must be whole numbers") from None
+        raise _wrong(path, line, "all but the candidate must be integers") from None
 
 
 def _wrong(path: str | os.PathLike[str], line: int, why: str) -> ValueError:
@@ -211,7 +211,7 @@ def _wrong(path: str | os.PathLike[str], line: int, why: str) -> ValueError:
 def _write(path: str | os.PathLike[str], rows: Any) -> None:
     out = io.StringIO(newline="")
     csv.writer(out).writerows(rows)
-    write_whole(Path(path), out.getvalue().encode())
+    write_atomic(Path(path), out.getvalue().encode())
 
 
 HEADERS = (("client", "user_id"), ("cohort",), ("bloom",), ("prr",), ("irr", "rappor"))

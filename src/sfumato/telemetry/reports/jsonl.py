@@ -17,7 +17,7 @@ from typing import IO, Any
 import numpy as np
 
 from sfumato.core.file_format import written_whole
-from sfumato.core.validation import whole
+from sfumato.core.validation import integer
 from sfumato.kernels.telemetry import report_lines
 from sfumato.telemetry.reports.reports import ID_BYTES, Reports
 from sfumato.telemetry.schemes.base import Scheme
@@ -120,7 +120,7 @@ def _cut_at_lines(chunks: Iterator[bytes], refused: dict[str, int]) -> Iterator[
 
 
 VERSION = 1
-ROWS = whole(1, 2**24)
+ROWS = integer(1, 2**24)
 BLOCK = 1 << 16  # reports that are made text at a time
 DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
 VALUES = np.full(256, 255, np.uint8)
@@ -256,7 +256,7 @@ def _parse(
 
 
 def _inserted(read: list[np.ndarray], others: list[tuple[int, int, bytes, bytes]]) -> list[Any]:
-    places, cohorts, payload, ids = zip(*others, strict=True)
+    positions, cohorts, payload, ids = zip(*others, strict=True)
     rows: list[Any] = [
         np.array(cohorts, np.int32),
         *(
@@ -264,7 +264,7 @@ def _inserted(read: list[np.ndarray], others: list[tuple[int, int, bytes, bytes]
             for each in (payload, ids)
         ),
     ]
-    at = np.array(places)
+    at = np.array(positions)
     return [np.insert(column, at, more, axis=0) for column, more in zip(read, rows, strict=True)]
 
 

@@ -21,7 +21,7 @@ class Reports:
     Guarantee: the columns have one length and cannot be written to; nothing but what a client sent
     is held. Whether a cohort or a payload fits the scheme is for `Counts` to say, which counts
     those that do not.
-    Parameters: scheme, whose parameters the clients ran; cohorts, whole numbers, one a report;
+    Parameters: scheme, whose parameters the clients ran; cohorts, integers, one a report;
     payload, uint8, a row a report: cell i is bit i & 7 of byte i >> 3, or a symbol is a 32-bit
     number, low byte first; ids, uint8, 16 bytes a report; refused, how many reports were left out
     before these columns were made, for each reason.
@@ -128,7 +128,7 @@ def added(refused: Iterable[Mapping[str, int]]) -> dict[str, int]:
 def _cohorts(cohorts: Any) -> np.ndarray:
     column = plain_numbers(cohorts)
     if column.ndim != 1 or (column.size and column.dtype.kind not in "iu"):
-        raise ValueError("Reports: cohorts must be one column of whole numbers.")
+        raise ValueError("Reports: cohorts must be one column of integers.")
     # What 32 bits cannot hold is no cohort of any scheme, and neither is -1.
     inside = (column >= 0) & (column < 2**31)
     return _fixed(np.where(inside, column, -1).astype(np.int32))

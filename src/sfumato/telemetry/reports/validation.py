@@ -74,10 +74,10 @@ class HashSet:
         run = np.sort(asked)
         if not (run[1:] == run[:-1]).any() and not self.holds(run).any():
             return np.ones(asked.size, bool), self._with(run)
-        run, places = np.unique(asked, return_index=True)
+        run, positions = np.unique(asked, return_index=True)
         new = ~self.holds(run)
         first = np.zeros(asked.size, bool)
-        first[places[new]] = True
+        first[positions[new]] = True
         return first, self._with(run[new])
 
     def common(self, other: "HashSet") -> int:

@@ -150,8 +150,8 @@ def domain_mark(categories: tuple[str, ...] | None, edges: tuple[float, ...] | N
 
 def category_cells(values: Values, categories: tuple[str, ...]) -> np.ndarray:
     """The cell of every distinct value, -1 for one that is none of the categories."""
-    places = {text.encode(): at for at, text in enumerate(categories)}
-    return np.array([places.get(text, -1) for text in values.texts()], np.int32)
+    positions = {text.encode(): at for at, text in enumerate(categories)}
+    return np.array([positions.get(text, -1) for text in values.texts()], np.int32)
 
 
 def check_categories(values: Values, categories: tuple[str, ...]) -> None:
@@ -210,7 +210,7 @@ class Categories:
     def values(self, column: Any) -> Values:
         """A column of values, each one of the categories or "(other)"; else refused by its row."""
         values = value_column(column)
-        found = [self._places.get(text, -1) for text in values.texts()]
+        found = [self._positions.get(text, -1) for text in values.texts()]
         unknown = np.flatnonzero(np.array(found, np.int64)[values.codes] < 0)
         if not unknown.size:
             return values
@@ -226,20 +226,20 @@ class Categories:
     def reported(self, column: Any) -> Values:
         """What clients report, each row by itself: what is no category counts as the last one."""
         values = reported_column(column)
-        return self._taken(values, [self._places.get(text, -1) for text in values.texts()])
+        return self._taken(values, [self._positions.get(text, -1) for text in values.texts()])
 
     def _taken(self, values: Values, found: list[int]) -> Values:
         """The values by the cells that were found for their texts, -1 for the last."""
-        cells = np.array(found, np.int64) % len(self._places)
+        cells = np.array(found, np.int64) % len(self._positions)
         kept, codes = np.unique(cells, return_inverse=True)
         return values_of([self.names[cell].encode() for cell in kept], codes[values.codes])
 
     def cells(self, values: Values) -> np.ndarray:
         """The cell of the value of every row, int32."""
-        found = [self._places[text] for text in values.texts()]
+        found = [self._positions[text] for text in values.texts()]
         cells: np.ndarray = np.array(found, np.int32)[values.codes]
         return cells
 
     @cached_property
-    def _places(self) -> dict[bytes, int]:
+    def _positions(self) -> dict[bytes, int]:
         return {name.encode(): at for at, name in enumerate(self.names)}

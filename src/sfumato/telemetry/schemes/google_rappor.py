@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sfumato.core.typing import Column
-from sfumato.core.validation import checked, whole
+from sfumato.core.validation import checked, integer
 from sfumato.errors import ParameterError
 from sfumato.kernels.telemetry import responses
 from sfumato.privacy.accounting.losses import Flips, Loss
@@ -61,7 +61,7 @@ class GoogleRappor(Scheme):
     p: float = field(default=0.0, kw_only=True)
     q: float = field(default=1.0, kw_only=True)
     name: ClassVar[str] = "published"
-    LIMITS: ClassVar[dict[str, Any]] = {**Rappor.LIMITS, "bits": whole(1, 32)}
+    LIMITS: ClassVar[dict[str, Any]] = {**Rappor.LIMITS, "bits": integer(1, 32)}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -173,11 +173,11 @@ class GoogleRappor(Scheme):
     def _column(self, cohorts: Any, rows: int) -> np.ndarray:
         """The cohort of every row, from one number or a column of them."""
         given = np.asarray(cohorts)
-        whole = given.dtype.kind in "iu" if given.size else True
-        whole = whole and given.shape in ((), (rows,))
-        if not whole or not ((given >= 0) & (given < self.cohorts)).all():
+        integer = given.dtype.kind in "iu" if given.size else True
+        integer = integer and given.shape in ((), (rows,))
+        if not integer or not ((given >= 0) & (given < self.cohorts)).all():
             raise ValueError(
-                f"GoogleRappor: cohorts must be a whole number from 0 to {self.cohorts - 1}, or a "
+                f"GoogleRappor: cohorts must be an integer from 0 to {self.cohorts - 1}, or a "
                 f"column of {rows} of them, one a value."
             )
         return np.full(rows, given, np.int32)
@@ -220,8 +220,8 @@ class _BloomKeyed:
         self._keys = midstates(secrets)
         low_first = np.zeros((len(bloom), 4), np.uint8)
         low_first[:, : bloom.shape[1]] = bloom
-        places = np.arange(0, 4 * len(bloom) + 1, 4)
-        self._messages = Values(low_first[:, ::-1].reshape(-1), places, np.arange(len(bloom)))
+        positions = np.arange(0, 4 * len(bloom) + 1, 4)
+        self._messages = Values(low_first[:, ::-1].reshape(-1), positions, np.arange(len(bloom)))
 
     def words(self, rows: np.ndarray, start: int, count: int) -> np.ndarray:
         inner, outer = self._keys

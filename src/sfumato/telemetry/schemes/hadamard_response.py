@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sfumato.core.typing import Column
-from sfumato.core.validation import checked, optional, power_of_two, whole
+from sfumato.core.validation import checked, integer, optional, power_of_two
 from sfumato.telemetry.schemes.base import SymbolScheme
 from sfumato.telemetry.schemes.cells import Categories
 from sfumato.telemetry.values import Values
@@ -46,7 +46,7 @@ class HadamardResponse(SymbolScheme):
     name: ClassVar[str] = "hadamard-response"
     LIMITS: ClassVar[dict[str, Any]] = {
         **SymbolScheme.LIMITS,
-        "blocks": optional(whole(1, 2**16)),
+        "blocks": optional(integer(1, 2**16)),
     }
 
     def __post_init__(self) -> None:
@@ -109,14 +109,14 @@ class HadamardResponse(SymbolScheme):
         found: np.ndarray = self._sets(self.known.cells(values.once()))[values.codes]
         return found
 
-    def _sets(self, places: np.ndarray) -> np.ndarray:
+    def _sets(self, positions: np.ndarray) -> np.ndarray:
         """The cells of category number `places` of each row: int32 (n, set_size).
 
         Cell y of a block is in the set of row r if r & y has an even number of ones: whatever the
         other bits of y, the one at the lowest one of r makes it even.
         """
-        self._fits(places.size)
-        row, block = np.divmod(places.astype(np.int32), np.int32(self.blocks))
+        self._fits(positions.size)
+        row, block = np.divmod(positions.astype(np.int32), np.int32(self.blocks))
         row = (row + 1)[:, np.newaxis]  # row 0 is positive everywhere
         lowest = row & (~row + 1)
         rest = np.arange(self.set_size, dtype=np.int32)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sfumato.core.typing import Column
-from sfumato.core.validation import checked, optional, whole
+from sfumato.core.validation import checked, integer, optional
 from sfumato.telemetry.schemes.base import SymbolScheme
 from sfumato.telemetry.schemes.cells import hashed_members, own_hashed_members
 from sfumato.telemetry.values import Values
@@ -47,8 +47,8 @@ class LocalHashing(SymbolScheme):
     name: ClassVar[str] = "local-hashing"
     LIMITS: ClassVar[dict[str, Any]] = {
         **SymbolScheme.LIMITS,
-        "cohorts": whole(1, 2**16),
-        "cells": optional(whole(2, 2**16)),
+        "cohorts": integer(1, 2**16),
+        "cells": optional(integer(2, 2**16)),
     }
 
     def __post_init__(self) -> None:
@@ -76,7 +76,7 @@ class LocalHashing(SymbolScheme):
 
 
 def _best_cells(epsilon: float) -> int:
-    """The whole number of cells g with the least (e + g - 1)**2 / (g - 1), e = exp(epsilon)."""
+    """The integer of cells g with the least (e + g - 1)**2 / (g - 1), e = exp(epsilon)."""
     odds = math.exp(min(epsilon, 11.0))  # so that no more than 65536 cells are asked for
     around = {max(2, math.floor(odds) + 1), max(2, math.ceil(odds) + 1)}
     return min(around, key=lambda cells: (odds + cells - 1) ** 2 / (cells - 1))

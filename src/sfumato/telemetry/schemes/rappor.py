@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sfumato.core.typing import Column
-from sfumato.core.validation import between, checked, positive, whole
+from sfumato.core.validation import between, checked, integer, positive
 from sfumato.errors import ParameterError
 from sfumato.kernels.telemetry import responses
 from sfumato.privacy.accounting.losses import Flips, Loss
@@ -124,9 +124,9 @@ class _Share(between):
 
 SHARE = _Share(0, math.nextafter(1, 2))
 LIMITS: dict[str, Any] = {
-    "bits": whole(1, 2**16),
-    "hashes": whole(1, 16),
-    "cohorts": whole(1, 2**16),
+    "bits": integer(1, 2**16),
+    "hashes": integer(1, 16),
+    "cohorts": integer(1, 2**16),
     "f": between(0, 1),
     "p": SHARE,
     "q": SHARE,
@@ -286,8 +286,8 @@ class Rappor(Scheme):
         cells = category_cells(values, self.categories)
         texts = [t if at >= 0 else NO_VALUE for t, at in zip(values.texts(), cells, strict=True)]
         once = {text: at for at, text in enumerate(dict.fromkeys(texts))}
-        places = np.array([once[text] for text in texts], np.int64)
-        return values_of(list(once), places[values.codes])
+        positions = np.array([once[text] for text in texts], np.int64)
+        return values_of(list(once), positions[values.codes])
 
     def members(self, values: Column) -> np.ndarray:
         held = self.values(values)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sfumato.core.typing import Column
-from sfumato.core.validation import checked, optional, positive, whole
+from sfumato.core.validation import checked, integer, optional, positive
 from sfumato.kernels.telemetry import responses as subsets
 from sfumato.privacy.accounting.losses import Flips, Loss
 from sfumato.telemetry.keyed_randomness import Stream
@@ -37,7 +37,7 @@ class SubsetSelection(Scheme):
     With known categories, no scheme has a smaller worst error as n grows (Ye and Barg). Hashed to
     many cells, the count of a rare value is off as by local hashing at its best, by
     2 exp(epsilon / 2) / (exp(epsilon) - 1) sqrt(n), but at any epsilon, since chosen / cells need
-    not be one over a whole number; and its cohorts (cells - 1) free counts need fewer cohorts, so
+    not be one over an integer; and its cohorts (cells - 1) free counts need fewer cohorts, so
     fewer hashes to decode. The price is cells / 8 bytes a report instead of four.
     Parameters: epsilon, above 0; categories, 2 to 65536 texts with a cell each (cohorts is then 1),
     or cells, 2 to 65536, and cohorts, 1 to 65536, for values that are hashed (256 and 64 if left
@@ -63,9 +63,9 @@ class SubsetSelection(Scheme):
     kind: ClassVar[str] = "subset"
     LIMITS: ClassVar[dict[str, Any]] = {
         "epsilon": positive,
-        "cells": optional(whole(2, 2**16)),
-        "cohorts": optional(whole(1, 2**16)),
-        "chosen": optional(whole(1, 2**16 - 1)),
+        "cells": optional(integer(2, 2**16)),
+        "cohorts": optional(integer(1, 2**16)),
+        "chosen": optional(integer(1, 2**16 - 1)),
     }
 
     def __post_init__(self) -> None:

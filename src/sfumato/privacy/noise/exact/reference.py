@@ -1,6 +1,6 @@
 """The reference samplers: integers, rational numbers and random bits, one sample at a time.
 
-Every decision is exact: no float occurs, and a probability that is not a whole number of 2**-64
+Every decision is exact: no float occurs, and a probability that is not an integer of 2**-64
 takes as many bits as it needs. Canonne, Kamath and Steinke 2020, algorithms 1 to 3.
 """
 
@@ -85,5 +85,5 @@ def gaussian(variance: Fraction, bits: Bits) -> int:
 
 
 def _root(value: Fraction) -> int:
-    """The largest whole number whose square is not above the value."""
+    """The largest integer whose square is not above the value."""
     return math.isqrt(value.numerator // value.denominator)

@@ -1,4 +1,4 @@
-"""The laws behind the noise as whole numbers: certain digits of every cumulative probability.
+"""The laws behind the noise as integers: certain digits of every cumulative probability.
 
 A law numbers its outcomes from 0. `floors(bits)` lists floor(2**bits CDF(k)) for each outcome k,
 the last being the first outcome with CDF(k) > 1 - 2**-bits. The digits are certain: they come from
@@ -14,12 +14,12 @@ from itertools import count
 
 from sfumato.privacy.noise.exact.reference import Bits
 
-__all__ = ["Digit", "HalfGaussian", "Law", "SignedDigit", "SizeOfLaplace", "exp_bounds"]
+__all__ = ["Digit", "Distribution", "HalfGaussian", "SignedDigit", "SizeOfLaplace", "exp_bounds"]
 
 Bounds = tuple[int, int]
 
 
-class Law:
+class Distribution:
     """A law on 0, 1, 2, ...; `_masses(digits)` bounds its unnormalised masses times 2**digits."""
 
     def _masses(self, digits: int) -> Iterator[Bounds]:
@@ -79,7 +79,7 @@ class Law:
 
 
 @dataclass(frozen=True)
-class SizeOfLaplace(Law):
+class SizeOfLaplace(Distribution):
     """|k| for k with mass exp(-rate |k|): every outcome but 0 counts twice."""
 
     rate: Fraction
@@ -93,7 +93,7 @@ class SizeOfLaplace(Law):
 
 
 @dataclass(frozen=True)
-class Digit(Law):
+class Digit(Distribution):
     """k with mass exp(-rate k), below `base` if that is not 0: a digit of such a number.
 
     If k = base q + r has mass exp(-rate k) on 0, 1, ..., then q and r are independent.
@@ -113,11 +113,11 @@ class Digit(Law):
 
 
 @dataclass(frozen=True)
-class SignedDigit(Law):
+class SignedDigit(Distribution):
     """2 r + s: the lowest digit r of a number k as in `Digit`, and a sign s.
 
     With P(s = 1) = x / (1 + x), x = exp(-rate), the number k or, where s is 1, -1 - k has mass
-    proportional to exp(-rate |number|) on all whole numbers.
+    proportional to exp(-rate |number|) on all integers.
     """
 
     rate: Fraction
@@ -137,7 +137,7 @@ class SignedDigit(Law):
 
 
 @dataclass(frozen=True)
-class HalfGaussian(Law):
+class HalfGaussian(Distribution):
     """k with mass exp(-k**2 / (2 variance)) on 0, 1, ...; if `both`, that of |k| on all numbers."""
 
     variance: Fraction
@@ -159,7 +159,7 @@ class HalfGaussian(Law):
 
 
 def exp_bounds(x: Fraction, digits: int) -> Bounds:
-    """Whole numbers around 2**digits exp(-x), x >= 0, as near as a few units."""
+    """Integers around 2**digits exp(-x), x >= 0, as near as a few units."""
     if x > digits:
         return 0, 1
     halvings = max(0, x.numerator.bit_length() - x.denominator.bit_length() + 9)

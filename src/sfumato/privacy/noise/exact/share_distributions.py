@@ -1,4 +1,4 @@
-"""The laws behind a share of discrete Laplace noise, as whole numbers with certain digits.
+"""The laws behind a share of discrete Laplace noise, as integers with certain digits.
 
 With x = exp(-1 / scale), the noise has the generating function (1 - x)**2 / ((1 - x z)(1 - x / z)).
 Its n-th root is exp(mu (L(z) + L(1 / z) - 2) / 2) for mu = (2 / n) log(1 / (1 - x)) and
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sfumato.privacy.noise.exact.laws import Bounds, Law, exp_bounds
+from sfumato.privacy.noise.exact.distributions import Bounds, Distribution, exp_bounds
 
 __all__ = ["LEADING", "NumberOfTerms", "SizeStrips", "strip"]
 
@@ -18,7 +18,7 @@ LEADING = 8  # bits that the numbers of a strip have in common, after their high
 
 
 @dataclass(frozen=True)
-class NumberOfTerms(Law):
+class NumberOfTerms(Distribution):
     """k with mass mu**k / k!, where mu = (2 / shares) log(1 / (1 - exp(-rate)))."""
 
     rate: Fraction
@@ -46,7 +46,7 @@ class NumberOfTerms(Law):
 
 
 @dataclass(frozen=True)
-class SizeStrips(Law):
+class SizeStrips(Distribution):
     """Strips of sizes: that of outcome i begins at `strip(i)` and weighs width x**first / first.
 
     Every number of a strip thus weighs as much as its first, the heaviest; x = exp(-rate).
@@ -83,7 +83,7 @@ def strip(outcome: int) -> tuple[int, int]:
 
 
 def minus_log_bounds(number: int, digits: int) -> Bounds:
-    """Whole numbers around -log(number / 2**digits) 2**digits, for a number from 1 to 2**digits.
+    """Integers around -log(number / 2**digits) 2**digits, for a number from 1 to 2**digits.
 
     With number = z 2**(bits - 1), 1 <= z < 2: log z = 2 artanh((z - 1) / (z + 1)), and log 2 is
     2 artanh(1 / 3).

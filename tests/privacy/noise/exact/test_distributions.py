@@ -5,7 +5,7 @@ from fractions import Fraction
 import mpmath as mp
 import pytest
 
-from sfumato.privacy.noise.exact.laws import (
+from sfumato.privacy.noise.exact.distributions import (
     Digit,
     HalfGaussian,
     SignedDigit,
