@@ -39,11 +39,39 @@ class _AnyParameterError(SfumatoError):
 
     @classmethod
     def of(cls, owner: str, parameter: str, problem: str) -> Self:
-        """The error whose sentence is ``owner: parameter problem``."""
+        """The error whose sentence is ``owner: parameter problem``.
+
+        Parameters
+        ----------
+        owner : str
+            TODO.
+        parameter : str
+            TODO.
+        problem : str
+            TODO.
+
+        Returns
+        -------
+        Self
+            The error whose sentence is ``owner: parameter problem``.
+        """
         return cls(f"{owner}: {parameter} {problem}", owner=owner, parameter=parameter)
 
     def renamed(self, owner: str, parameter: str | None = None) -> Self:
-        """The same error as one of another owner, and under another name of the parameter."""
+        """The same error as one of another owner, and under another name of the parameter.
+
+        Parameters
+        ----------
+        owner : str
+            TODO.
+        parameter : str or None, default=None
+            TODO.
+
+        Returns
+        -------
+        Self
+            The same error as one of another owner, and under another name of the parameter.
+        """
         named = self.parameter if parameter is None else parameter
         lead = f"{self.owner}: {self.parameter} "
         if not str(self).startswith(lead):
@@ -77,7 +105,17 @@ class ParameterError(_AnyParameterError, ValueError):
 
 
 class ParameterTypeError(_AnyParameterError, TypeError):
-    """A parameter is of a type that it cannot have; see `ParameterError` for the attributes."""
+    """A parameter is of a type that it cannot have; see `ParameterError` for the attributes.
+
+    Parameters
+    ----------
+    sentence : str, default=""
+        TODO.
+    owner : str, default=""
+        TODO.
+    parameter : str, default=""
+        TODO.
+    """
 
 
 class NullValueError(SfumatoError, ValueError):

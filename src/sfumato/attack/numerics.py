@@ -75,6 +75,18 @@ def within(owner: str, name: str, values: Any, low: float, high: float = math.in
 def binary_entropy(chance: Any) -> np.ndarray:
     """(3.17): the entropy of a coin, in nats; 0 where it is certain.
 
+    Parameters
+    ----------
+    chance : object
+        TODO.
+
+    Returns
+    -------
+    ndarray
+        TODO.
+
+    Examples
+    --------
     >>> binary_entropy([0, 0.5, 1]).round(4)
     array([0.    , 0.6931, 0.    ])
     """
@@ -87,6 +99,20 @@ def binary_entropy(chance: Any) -> np.ndarray:
 def binary_divergence(chance: Any, other: Any) -> np.ndarray:
     """The divergence of a coin from another, in nats; infinite where the other rules it out.
 
+    Parameters
+    ----------
+    chance : object
+        TODO.
+    other : object
+        TODO.
+
+    Returns
+    -------
+    ndarray
+        The divergence of a coin from another, in nats; infinite where the other rules it out.
+
+    Examples
+    --------
     >>> binary_divergence(0.5, [0.5, 0.25, 1]).round(4)
     array([0.    , 0.1438,    inf])
     """

@@ -18,6 +18,18 @@ WHOLE_FLOAT = re.compile(rb"(0|-?[1-9][0-9]{0,19})\.0")
 def canonical_key(value: Any) -> bytes | None:
     """The text that stands for one key of any type; None where the key is missing.
 
+    Parameters
+    ----------
+    value : object
+        TODO.
+
+    Returns
+    -------
+    bytes or None
+        The text that stands for one key of any type; None where the key is missing.
+
+    Examples
+    --------
     >>> canonical_key(7.0), canonical_key("7.0"), canonical_key(True), canonical_key(float("nan"))
     (b'7', b'7', b'true', None)
     """
@@ -49,7 +61,18 @@ def _canonical(value: Any) -> bytes | None:
 
 
 def plain_rows(chunk: pa.Array) -> list[Any]:
-    """Dates, times, truth values and decimals as Python has them."""
+    """Dates, times, truth values and decimals as Python has them.
+
+    Parameters
+    ----------
+    chunk : Array
+        TODO.
+
+    Returns
+    -------
+    list
+        TODO.
+    """
     if pa.types.is_timestamp(chunk.type):
         unit = "us" if chunk.type.unit == "ns" else chunk.type.unit
         chunk = chunk.cast(pa.timestamp(unit, chunk.type.tz and "UTC"), safe=False)

@@ -99,7 +99,20 @@ class KeyColumn:
         return described(self, size=self.size, kind=self.kind)
 
     def blocks(self, seed: int, rows: int = BLOCK) -> Iterator[tuple[int, np.ndarray]]:
-        """Pairs of a start row and the hashes from there on; the array is reused by the next."""
+        """Pairs of a start row and the hashes from there on; the array is reused by the next.
+
+        Parameters
+        ----------
+        seed : int
+            TODO.
+        rows : int, default=65536
+            TODO.
+
+        Yields
+        ------
+        tuple[int, np.ndarray]
+            TODO.
+        """
         seed = SEED.check("hash", "seed", seed)
         buffer = np.empty(min(rows, self.size), np.uint64)
         begin = 0
@@ -111,11 +124,28 @@ class KeyColumn:
             begin += piece.size
 
     def take(self, rows: np.ndarray) -> list[Any]:
-        """The keys at these rows: plain integers, the bytes of texts, None where missing."""
+        """The keys at these rows: plain integers, the bytes of texts, None where missing.
+
+        Parameters
+        ----------
+        rows : ndarray
+            TODO.
+
+        Returns
+        -------
+        list
+            The keys at these rows: plain integers, the bytes of texts, None where missing.
+        """
         return [self._at(int(row)) for row in rows]
 
     def names(self) -> pa.Array:
-        """Something for every key that is equal where keys are, and null where one is missing."""
+        """Something for every key that is equal where keys are, and null where one is missing.
+
+        Returns
+        -------
+        Array
+            TODO.
+        """
         if not self.pieces:
             return pa.array([], pa.int64())
         if all(piece.simple for piece in self.pieces):

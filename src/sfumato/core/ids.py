@@ -42,6 +42,20 @@ def as_ids(values: Any, name: str) -> np.ndarray | pa.ChunkedArray:
 
     Raises TypeError or ValueError that names the column and the place, never the value.
 
+    Parameters
+    ----------
+    values : object
+        TODO.
+    name : str
+        TODO.
+
+    Returns
+    -------
+    ndarray or ChunkedArray
+        A column of ids, or one id, as int64 or as Arrow texts; both are what `hash_column` takes.
+
+    Examples
+    --------
     >>> as_ids(7, "users")
     array([7])
     """

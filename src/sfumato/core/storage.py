@@ -77,7 +77,13 @@ class Stored:
         return sum(int(array.nbytes) for array in self._arrays().values())
 
     def to_bytes(self) -> bytes:
-        """The sketch as bytes with magic, version, parameters, cells and checksum."""
+        """The sketch as bytes with magic, version, parameters, cells and checksum.
+
+        Returns
+        -------
+        bytes
+            The sketch as bytes with magic, version, parameters, cells and checksum.
+        """
         header = {
             "kind": type(self).__name__,
             "version": self.version,
@@ -88,7 +94,18 @@ class Stored:
 
     @classmethod
     def from_bytes(cls, data: Bytes) -> Self:
-        """The sketch in these bytes; SketchFormatError when they are not a whole, intact one."""
+        """The sketch in these bytes; SketchFormatError when they are not a whole, intact one.
+
+        Parameters
+        ----------
+        data : bytes_like
+            TODO.
+
+        Returns
+        -------
+        Self
+            The sketch in these bytes; SketchFormatError when they are not a whole, intact one.
+        """
         return read(data, cls, Stored.KINDS.get, _restored, "make it anew from its data")
 
     @classmethod
@@ -97,7 +114,13 @@ class Stored:
         return False
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the sketch to a file that is either complete or not there."""
+        """Write the sketch to a file that is either complete or not there.
+
+        Parameters
+        ----------
+        path : path_like
+            TODO.
+        """
         file_format.write_atomic(Path(path), self.to_bytes())
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -221,6 +244,18 @@ def _restored(kind: type[Any], packed: Packed) -> Any:
 def load(source: Any) -> Any:
     """Any sketch or release, from its bytes or from a file's path.
 
+    Parameters
+    ----------
+    source : object
+        TODO.
+
+    Returns
+    -------
+    object
+        TODO.
+
+    Examples
+    --------
     >>> from sfumato.sketch import CountMin
     >>> load(CountMin(64).update([1, 1, 2]).to_bytes()).estimate([1])
     array([2])

@@ -27,12 +27,35 @@ _HeldIds: TypeAlias = np.ndarray | Any  # int64, or an Arrow dictionary of texts
 
 
 def item_seed(seed: int) -> int:
-    """The seed that items are hashed with where users are hashed with this one: 7 is not 7."""
+    """The seed that items are hashed with where users are hashed with this one: 7 is not 7.
+
+    Parameters
+    ----------
+    seed : int
+        TODO.
+
+    Returns
+    -------
+    int
+        The seed that items are hashed with where users are hashed with this one: 7 is not 7.
+    """
     return seed ^ ITEM_SEED
 
 
 class Coded(NamedTuple):
-    """_HeldIds as places in a list of those that occur, in the order of their first appearance."""
+    """_HeldIds as places in a list of those that occur, in the order of their first appearance.
+
+    Parameters
+    ----------
+    user_codes : ndarray
+        TODO.
+    item_codes : ndarray
+        TODO.
+    user_ids : ndarray
+        TODO.
+    item_ids : ndarray
+        TODO.
+    """
 
     user_codes: np.ndarray
     item_codes: np.ndarray
@@ -47,18 +70,32 @@ class Coded(NamedTuple):
 class Interactions(Page, Table):
     """Ratings that users gave to items, one a row, with or without the times.
 
-    Guarantee: columns of one length; ratings are finite; ids are integers below 2**63 or texts. The
-    columns are read-only and what was given is not copied where its type fits. May be empty: a
+    Parameters
+    ----------
+    users : array_like or scalar
+        Integers or texts as NumPy, Arrow, pandas, polars or a list.
+    items : array_like or scalar
+        Integers or texts as NumPy, Arrow, pandas, polars or a list.
+    ratings : array_like
+        Numbers.
+    times : array_like or None, default=None
+        Numbers or dates (which become seconds since 1970), or None.
+    invalid : str, default="refuse"
+        "refuse" to raise for a row without user, item or finite rating and for ids of two types,
+        "drop" to leave out a row that has not all three; it reads no times.
+
+    Notes
+    -----
+    **Guarantee.** Columns of one length; ratings are finite; ids are integers below 2**63 or texts.
+    The columns are read-only and what was given is not copied where its type fits. May be empty: a
     model says so when it needs rows. With invalid="drop", which is for what will be private, every
     row is read by itself: whatever one holds, the others stay as they are without it, and nothing
     is raised. 7, "7", 7.0 and "7.0" are then one id. What was dropped is in `report`, for the
     curator: it tells of raw data and is no part of a release. What is printed, also in a notebook,
     has no rows; `to_pandas`, `to_polars` and `to_arrow` give them: user, item, rating, time.
-    Parameters: users, items, integers or texts as NumPy, Arrow, pandas, polars or a list; ratings,
-    numbers; times, numbers or dates (which become seconds since 1970), or None; invalid, "refuse"
-    to raise for a row without user, item or finite rating and for ids of two types, "drop" to leave
-    out a row that has not all three; it reads no times.
 
+    Examples
+    --------
     >>> seen = Interactions(users=[7, 7, 8], items=["tea", "milk", "tea"], ratings=[5, 3, 4])
     >>> seen
     Interactions(rows=3, users=2, items=2, times=False)
@@ -176,7 +213,18 @@ class Interactions(Page, Table):
     __hash__ = None  # type: ignore[assignment]
 
     def filter(self, rows: Any) -> "Interactions":
-        """The rows where a mask is true, or those at these places, in that order."""
+        """The rows where a mask is true, or those at these places, in that order.
+
+        Parameters
+        ----------
+        rows : object
+            TODO.
+
+        Returns
+        -------
+        Interactions
+            The rows where a mask is true, or those at these places, in that order.
+        """
         keep = np.asarray(rows)
         if keep.dtype == bool:
             if keep.shape != (len(self),):
@@ -193,12 +241,29 @@ class Interactions(Page, Table):
         return self._of(*ids, self.ratings[keep], times, self.invalid)
 
     def hashed(self, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """The 64-bit hashes of users and of items; the same id hashes differently as each."""
+        """The 64-bit hashes of users and of items; the same id hashes differently as each.
+
+        Parameters
+        ----------
+        seed : int, default=0
+            TODO.
+
+        Returns
+        -------
+        tuple
+            The 64-bit hashes of users and of items; the same id hashes differently as each.
+        """
         users = hash_column(self._users, seed, name="users")
         return users, hash_column(self._items, item_seed(seed), name="items")
 
     def coded(self) -> Coded:
-        """Users and items as numbers from 0 on, with the ids that the numbers stand for."""
+        """Users and items as numbers from 0 on, with the ids that the numbers stand for.
+
+        Returns
+        -------
+        Coded
+            TODO.
+        """
         if "coded" not in self._cache:
             users, user_ids = _codes(self._users)
             items, item_ids = _codes(self._items)
@@ -210,6 +275,16 @@ class Interactions(Page, Table):
         """The rows of both, these first; both need times, or none, and ids of one type.
 
         Where both were made with invalid="drop" their types do not matter.
+
+        Parameters
+        ----------
+        other : Interactions
+            TODO.
+
+        Returns
+        -------
+        Interactions
+            The rows of both, these first; both need times, or none, and ids of one type.
         """
         if (self.times is None) != (other.times is None):
             raise ValueError("Interactions: cannot merge, only one of the two has times.")
@@ -236,13 +311,28 @@ class Interactions(Page, Table):
     def split(self, *sizes: float, random_state: RandomState = 0) -> tuple["Interactions", ...]:
         """Parts of random rows without overlap, of these shares; each keeps the order of rows.
 
-        Parameters: sizes, above 0, together at most 1 (what is left over is in no part);
-        random_state, an int, a numpy Generator or None.
+        Parameters
+        ----------
+        *sizes : float
+            Above 0, together at most 1 (what is left over is in no part).
+        random_state : int, Generator or None, default=0
+            An int, a numpy Generator or None.
+
+        Returns
+        -------
+        tuple
+            TODO.
         """
         return tuple(map(self.filter, splits.random_rows(len(self), sizes, random_state)))
 
     def by_row(self) -> "Interactions":
-        """The same rows as invalid="drop" reads them, which is how private paths take any rows."""
+        """The same rows as invalid="drop" reads them, which is how private paths take any rows.
+
+        Returns
+        -------
+        Interactions
+            The same rows as invalid="drop" reads them, which is how private paths take any rows.
+        """
         if self.invalid == "drop":
             return self
         if "by_row" not in self._cache:
@@ -260,10 +350,27 @@ class Interactions(Page, Table):
     ) -> ReadingReport:
         """What a private model with these public lists and bounds leaves out of the rows and clips.
 
-        Guarantee: it counts raw rows exactly, for the curator alone; no private path asks it.
-        Parameters: users and items, public columns of ids, None for any; bounds, lowest and highest
-        rating, None for any.
+        Parameters
+        ----------
+        users : array_like, scalar or None, default=None
+            Public columns of ids, None for any.
+        items : array_like, scalar or None, default=None
+            Public columns of ids, None for any.
+        bounds : tuple or None, default=None
+            Lowest and highest rating, None for any.
 
+        Returns
+        -------
+        ReadingReport
+            What a private model with these public lists and bounds leaves out of the rows and
+            clips.
+
+        Notes
+        -----
+        **Guarantee.** It counts raw rows exactly, for the curator alone; no private path asks it.
+
+        Examples
+        --------
         >>> had = Interactions([7, 8, 9], ["tea", "tea", "rum"], [5, 9, 1])
         >>> print(had.outside(users=[7, 8], bounds=(1, 5)))
         3 rows read, 2 kept; 1 skipped: the user is not listed; 1 ratings clipped to the bounds.

@@ -45,11 +45,28 @@ def split_by_user(
 ) -> tuple["Interactions", "Interactions"]:
     """Train and test with rows of every user in both, as far as they have enough.
 
-    Guarantee: nobody loses all rows to the test: who has no more than `leave` stays in train.
-    Parameters: leave, rows of each user for the test, an integer from 1; or a share of them
-    below 1, rounded down; latest, take the latest rows, by time, in place of random ones;
-    random_state, an int, a numpy Generator or None.
+    Parameters
+    ----------
+    interactions : Interactions
+        TODO.
+    leave : float, default=1
+        Rows of each user for the test, an integer from 1; or a share of them below 1, rounded down.
+    latest : bool, default=False
+        Take the latest rows, by time, in place of random ones.
+    random_state : int, Generator or None, default=0
+        An int, a numpy Generator or None.
 
+    Returns
+    -------
+    tuple
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** Nobody loses all rows to the test: who has no more than `leave` stays in train.
+
+    Examples
+    --------
     >>> from sfumato.data import Interactions
     >>> seen = Interactions([1, 1, 1, 2], [1, 2, 3, 1], [5, 4, 3, 2], times=[7, 9, 8, 7])
     >>> train, test = split_by_user(seen, 1, latest=True)
@@ -74,9 +91,23 @@ def split_by_time(
 ) -> tuple["Interactions", "Interactions"]:
     """Train and test so that no row of train is later than a row of test.
 
-    Parameters: share, of the rows, the latest, for the test; or at, the first moment of the test,
-    in the unit of `times`. Of rows of one time, those that come later are taken first.
+    Parameters
+    ----------
+    interactions : Interactions
+        TODO.
+    share : float or None, default=None
+        Of the rows, the latest, for the test; or at, the first moment of the test, in the unit of
+        `times`. Of rows of one time, those that come later are taken first.
+    at : float or None, default=None
+        TODO.
 
+    Returns
+    -------
+    tuple
+        TODO.
+
+    Examples
+    --------
     >>> from sfumato.data import Interactions
     >>> seen = Interactions([1, 1, 2], [1, 2, 3], [5, 4, 3], times=[30, 10, 20])
     >>> [part.times for part in split_by_time(seen, at=20)]
@@ -99,7 +130,19 @@ def folds(
 ) -> Iterator[tuple["Interactions", "Interactions"]]:
     """Pairs of train and test: every row is in one test, and all tests are as large within one row.
 
-    Parameters: n, of folds, from 2 up to the rows; random_state, an int, a numpy Generator or None.
+    Parameters
+    ----------
+    interactions : Interactions
+        TODO.
+    n : int, default=5
+        Of folds, from 2 up to the rows.
+    random_state : int, Generator or None, default=0
+        An int, a numpy Generator or None.
+
+    Returns
+    -------
+    iterator
+        TODO.
     """
     n = integer(2, max(2, len(interactions))).check("folds", "n", n)
     order = check_random_state("folds", random_state).permutation(len(interactions))
@@ -112,6 +155,20 @@ def without_rare(test: "Interactions", train: "Interactions", least: int = 10) -
     """The rows of test whose user and item both occur `least` times or more in train.
 
     How often is counted in train, so that no row of test decides whether it is itself judged.
+
+    Parameters
+    ----------
+    test : Interactions
+        TODO.
+    train : Interactions
+        TODO.
+    least : int, default=10
+        TODO.
+
+    Returns
+    -------
+    Interactions
+        The rows of test whose user and item both occur `least` times or more in train.
     """
     least = integer(0).check("without_rare", "least", least)
     keep = np.ones(len(test), bool)

@@ -105,18 +105,47 @@ def generate_world(
 ) -> "World":
     """A world whose truth is known: mean, biases, factors, so also the best possible error.
 
-    Guarantee: the same parameters give the same world, in batches of any size; nobody rates an item
-    twice; rows come in the order of their times, users mixed. Ratings are made when they are read:
-    a world takes memory for its users and items alone.
-    Parameters: users, items, ratings, how many, no user rating more than half of the items;
-    factors, of the truth; bounds, lowest and highest rating; step, of the grid of ratings, or None
-    for any number;
-    noise, standard deviation of a rating around the truth, by default 0.87 stars where bounds are 1
-    and 5; skew, how many times as often as the average the most popular item is rated, from 1 (all
-    alike); activity, spread of the logarithm of ratings a user; choices, items that a user looks at
-    to rate the one they like best; random_state, an int, a numpy Generator or None; texts, whether
-    items get words by their factors.
+    Parameters
+    ----------
+    users : int, default=6040
+        How many, no user rating more than half of the items.
+    items : int, default=3706
+        How many, no user rating more than half of the items.
+    ratings : int, default=1000000
+        How many, no user rating more than half of the items.
+    factors : int, default=8
+        Of the truth.
+    bounds : tuple, default=(1, 5)
+        Lowest and highest rating.
+    step : float or None, default=1
+        Of the grid of ratings, or None for any number.
+    noise : float or None, default=None
+        Standard deviation of a rating around the truth, by default 0.87 stars where bounds are 1
+        and 5.
+    skew : float, default=12
+        How many times as often as the average the most popular item is rated, from 1 (all alike).
+    activity : float, default=1
+        Spread of the logarithm of ratings a user.
+    choices : int, default=2
+        Items that a user looks at to rate the one they like best.
+    random_state : int, Generator or None, default=0
+        An int, a numpy Generator or None.
+    texts : bool, default=False
+        Whether items get words by their factors.
 
+    Returns
+    -------
+    World
+        A world whose truth is known: mean, biases, factors, so also the best possible error.
+
+    Notes
+    -----
+    **Guarantee.** The same parameters give the same world, in batches of any size; nobody rates an
+    item twice; rows come in the order of their times, users mixed. Ratings are made when they are
+    read: a world takes memory for its users and items alone.
+
+    Examples
+    --------
     >>> world = generate_world(users=50, items=40, ratings=600, random_state=1)
     >>> world.interactions
     Interactions(rows=600, users=50, items=40, times=True)
@@ -149,6 +178,25 @@ class World:
     score is `mean` + the product of the factors + both biases, before it is cut to `bounds`.
     `texts` are words of the items, or None. `interactions` holds all rows; `batches` makes them one
     batch after the other.
+
+    Parameters
+    ----------
+    mean : float
+        TODO.
+    noise : float
+        TODO.
+    bounds : tuple
+        TODO.
+    step : float or None
+        TODO.
+    user_factors : ndarray
+        TODO.
+    item_factors : ndarray
+        TODO.
+    texts : ndarray or None
+        TODO.
+    _draw : dict
+        TODO.
     """
 
     mean: float
@@ -173,7 +221,18 @@ class World:
         return self._rows(0, len(self))
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[Interactions]:
-        """The same rows in batches of so many, each made when it is asked for."""
+        """The same rows in batches of so many, each made when it is asked for.
+
+        Parameters
+        ----------
+        rows : int, default=65536
+            TODO.
+
+        Yields
+        ------
+        Interactions
+            The same rows in batches of so many, each made when it is asked for.
+        """
         rows = integer(1).check("World", "rows", rows)
         for first in range(0, len(self), rows):
             yield self._rows(first, min(rows, len(self) - first))
@@ -181,7 +240,17 @@ class World:
     def expected(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
         """The mean of all ratings that each pair could get: no prediction has a smaller error.
 
-        Parameters: users and items, columns of one length.
+        Parameters
+        ----------
+        users : ndarray
+            Columns of one length.
+        items : ndarray
+            Columns of one length.
+
+        Returns
+        -------
+        ndarray
+            The mean of all ratings that each pair could get: no prediction has a smaller error.
         """
         who = _inside(users, len(self.user_factors), "users")
         what = _inside(items, len(self.item_factors), "items")

@@ -51,36 +51,87 @@ class _Contamination:
 class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
     """Unsupervised anomaly detection from histograms of slices, private when epsilon is given.
 
-    Guarantee: with epsilon, the estimator keeps nothing but one release, so that the whole object,
-    its file, its scores and its threshold are (epsilon, delta)-private as `statement_` says.
-    Without, it keeps a table that merges bit for bit.
-
     What `score_samples` tells: minus the root mean square, over slices, of the surprise (the
     negative log of a cell's share of the points, in nats) past the slice's entropy; the lower, the
     stranger. Slices are all columns, with half of the weight, and `projections` sums of two
     columns; cells that hold less than their noise count as that.
 
     The threshold: contamination is the share of the points that is past it, by the points' scores;
-    with epsilon, by a noisy histogram of them, which takes a tenth of the budget. "auto", not
-    with epsilon, is 3.2 (the root of 10) times the root mean square score, so that at most a tenth
-    is past it (Markov); the table alone tells it, and so `merge` and `partial_fit` are possible.
-
-    Parameters: contamination, above 0 up to 0.5, or "auto"; projections, from 0; bins, cells of a
-    histogram, from 2; epsilon, delta, bounds, ledger, dataset, unit, relation, contributions,
-    release_id, privacy, random_state as in `SketchDensity`; bounds may be wide, if only they are
-    public.
+    with epsilon, by a noisy histogram of them, which takes a tenth of the budget. "auto", not with
+    epsilon, is 3.2 (the root of 10) times the root mean square score, so that at most a tenth is
+    past it (Markov); the table alone tells it, and so `merge` and `partial_fit` are possible.
 
     Learned: release_ and statement_ with epsilon, else sketch_ and clipped_; offset_, bounds_,
     n_features_in_.
 
+    Parameters
+    ----------
+    contamination : object, default=0.1
+        Above 0 up to 0.5, or "auto".
+    projections : int, default=32
+        From 0.
+    bins : int, default=64
+        Cells of a histogram, from 2.
+    epsilon : float or None, default=None
+        Random_state as in `SketchDensity`; bounds may be wide, if only they are public.
+    delta : float, default=0.0
+        Random_state as in `SketchDensity`; bounds may be wide, if only they are public.
+    bounds : object, default=None
+        Random_state as in `SketchDensity`; bounds may be wide, if only they are public.
+    ledger : object, default=None
+        Random_state as in `SketchDensity`; bounds may be wide, if only they are public.
+    dataset : str or None, default=None
+        Random_state as in `SketchDensity`; bounds may be wide, if only they are public.
+    unit : str or None, default=None
+        Random_state as in `SketchDensity`; bounds may be wide, if only they are public.
+    relation : str or None, default=None
+        Random_state as in `SketchDensity`; bounds may be wide, if only they are public.
+    contributions : int or None, default=None
+        Random_state as in `SketchDensity`; bounds may be wide, if only they are public.
+    release_id : str or None, default=None
+        Random_state as in `SketchDensity`; bounds may be wide, if only they are public.
+    privacy : Privacy or None, default=None
+        Random_state as in `SketchDensity`; bounds may be wide, if only they are public.
+    random_state : object, default=None
+        TODO.
+
+    Attributes
+    ----------
+    backend_ : str
+        TODO.
+    bounds_ : Pair
+        TODO.
+    clipped_ : int
+        TODO.
+    n_features_in_ : int
+        TODO.
+    offset_ : float
+        TODO.
+    release_ : Any
+        TODO.
+    sketch_ : Any
+        TODO.
+    statement_ : Any
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** With epsilon, the estimator keeps nothing but one release, so that the whole
+    object, its file, its scores and its threshold are (epsilon, delta)-private as `statement_`
+    says. Without, it keeps a table that merges bit for bit.
+
+    References
+    ----------
+    .. [1] After LODA: Pevny 2016.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> usual = rng.normal(size=(20_000, 4))
     >>> told = SketchAnomalyDetector(epsilon=2, bounds=(-10, 10), contamination=0.01).fit(usual)
     >>> told.predict([[0, 0, 0, 0], [9, -9, 9, 9]]).tolist()
     [1, -1]
-
-    After LODA: Pevny 2016.
     """
 
     LIMITS: dict[str, Limit] = {  # type: ignore[misc]
@@ -118,8 +169,22 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
     def fit(self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None) -> Self:
         """Learn from points, one a row; with epsilon, release the table and forget it.
 
-        y is not used; sample_weight, integers, only without epsilon. With epsilon a row with a
-        cell that is no number is dropped, one outside the bounds clipped, and none is refused.
+        y is not used; sample_weight, integers, only without epsilon. With epsilon a row with a cell
+        that is no number is dropped, one outside the bounds clipped, and none is refused.
+
+        Parameters
+        ----------
+        X : array_like
+            TODO.
+        y : array_like or None, default=None
+            TODO.
+        sample_weight : array_like or None, default=None
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
         """
         plain = self._check()
         points, weights = self._training_rows(X, sample_weight, plain)
@@ -148,21 +213,67 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
         return super().partial_fit(X, y, sample_weight)
 
     def score_samples(self, X: Matrix) -> np.ndarray:
-        """Minus the surprise of every point: the lower, the stranger."""
+        """Minus the surprise of every point: the lower, the stranger.
+
+        Parameters
+        ----------
+        X : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
+        """
         inside = self._told.box.clip(self._queries(X))[0]
         return np.asarray(-self._surprise.scores(inside))
 
     def decision_function(self, X: Matrix) -> np.ndarray:
-        """The score less the threshold: below 0 for anomalies."""
+        """The score less the threshold: below 0 for anomalies.
+
+        Parameters
+        ----------
+        X : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The score less the threshold: below 0 for anomalies.
+        """
         return np.asarray(self.score_samples(X) - self.offset_)
 
     def predict(self, X: Matrix) -> np.ndarray:
-        """-1 for anomalies, 1 for all others."""
+        """-1 for anomalies, 1 for all others.
+
+        Parameters
+        ----------
+        X : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
+        """
         return np.where(self.decision_function(X) < 0, -1, 1)
 
     @classmethod
     def from_release(cls, release: Release, **parameters: Any) -> Self:
-        """The detector that answers from a release of another, at no further cost."""
+        """The detector that answers from a release of another, at no further cost.
+
+        Parameters
+        ----------
+        release : Release
+            TODO.
+        **parameters : object
+            TODO.
+
+        Returns
+        -------
+        Self
+            The detector that answers from a release of another, at no further cost.
+        """
         if not isinstance(release, ReleasedSliceTable):
             kind = type(release).__name__
             raise TypeError(f"{cls.__name__}: from_release takes a release of one, not {kind}.")

@@ -457,22 +457,56 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
         self.backend_ = one_of(READ).check("file", "backend", state["backend"])
 
     def to_bytes(self) -> bytes:
-        """The estimator as bytes with a checksum; a private one holds its releases only."""
+        """The estimator as bytes with a checksum; a private one holds its releases only.
+
+        Returns
+        -------
+        bytes
+            The estimator as bytes with a checksum; a private one holds its releases only.
+        """
         self._check_fitted()
         return serialization.to_bytes(self)
 
     @classmethod
     def from_bytes(cls, data: Bytes) -> Self:
-        """The estimator in these bytes; SketchFormatError when they are not a whole, intact one."""
+        """The estimator in these bytes; SketchFormatError when they are not a whole, intact one.
+
+        Parameters
+        ----------
+        data : bytes_like
+            TODO.
+
+        Returns
+        -------
+        Self
+            The estimator in these bytes; SketchFormatError when they are not a whole, intact one.
+        """
         return serialization.read(data, cls)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the estimator to a file that is either complete or not there."""
+        """Write the estimator to a file that is either complete or not there.
+
+        Parameters
+        ----------
+        path : path_like
+            TODO.
+        """
         serialization.write_atomic(Path(path), self.to_bytes())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The estimator in a file; SketchFormatError when it is not a whole, intact one."""
+        """The estimator in a file; SketchFormatError when it is not a whole, intact one.
+
+        Parameters
+        ----------
+        path : path_like
+            TODO.
+
+        Returns
+        -------
+        Self
+            The estimator in a file; SketchFormatError when it is not a whole, intact one.
+        """
         return cls.from_bytes(packed_file(path))
 
 

@@ -30,8 +30,17 @@ SHARED = "all releases together, for a unit that may be in the data of every par
 class CombinedRelease:
     """Releases of several parties, asked as one; made by `combine`.
 
-    Guarantee: every answer is the sum of theirs, so that the mean of an estimate is the kernel sum
-    over the points of all; the variances of their noises add. It holds the releases and nothing
+    Parameters
+    ----------
+    releases : sequence
+        TODO.
+    statement : PrivacyStatement
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** Every answer is the sum of theirs, so that the mean of an estimate is the kernel
+    sum over the points of all; the variances of their noises add. It holds the releases and nothing
     else, and costs nothing beyond them.
     """
 
@@ -51,24 +60,70 @@ class CombinedRelease:
     def estimate(self, queries: Matrix, **asked: Any) -> np.ndarray:
         """The sum of kernels between every query and the points of all parties.
 
-        Parameters: queries, and what else the releases may be asked, as another bandwidth.
+        Parameters
+        ----------
+        queries : array_like
+            And what else the releases may be asked, as another bandwidth.
+        **asked : object
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The sum of kernels between every query and the points of all parties.
         """
         return np.asarray(sum(each.estimate(queries, **asked) for each in self.releases))
 
     def mean(self, queries: Matrix, **asked: Any) -> np.ndarray:
-        """The mean of the kernel over all points: `estimate` over `size`."""
+        """The mean of the kernel over all points: `estimate` over `size`.
+
+        Parameters
+        ----------
+        queries : array_like
+            TODO.
+        **asked : object
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The mean of the kernel over all points: `estimate` over `size`.
+        """
         return np.asarray(self.estimate(queries, **asked) / (self.size() or math.nan))
 
     def size(self) -> float:
-        """The number of points of all parties, or their weight."""
+        """The number of points of all parties, or their weight.
+
+        Returns
+        -------
+        float
+            The number of points of all parties, or their weight.
+        """
         return float(sum(each.size() for each in self.releases))
 
     def noise_error(self) -> float:
-        """The standard deviation of the noise of an estimate: noises of parties are independent."""
+        """The standard deviation of the noise of an estimate: noises of parties are independent.
+
+        Returns
+        -------
+        float
+            The standard deviation of the noise of an estimate: noises of parties are independent.
+        """
         return math.hypot(*(each.noise_error() for each in self.releases))
 
     def error_bound(self, confidence: float = 0.99) -> float:
-        """What an estimate may be off by: the sum of all bounds, each at its part of the chance."""
+        """What an estimate may be off by: the sum of all bounds, each at its part of the chance.
+
+        Parameters
+        ----------
+        confidence : float, default=0.99
+            TODO.
+
+        Returns
+        -------
+        float
+            What an estimate may be off by: the sum of all bounds, each at its part of the chance.
+        """
         miss = 1 - fraction.check("CombinedRelease", "confidence", confidence)
         each = 1 - miss / len(self.releases)
         return float(sum(release.error_bound(each) for release in self.releases))
@@ -84,19 +139,37 @@ class CombinedRelease:
 def combine(releases: Sequence[Release], *, disjoint: bool = False) -> CombinedRelease:
     """The releases of parties that each added all of the noise, as one that answers for all.
 
-    Guarantee: nothing but the releases is used, so that each party's promise stands as it is. For a
-    unit in the data of several parties, epsilons and deltas add up, and the statement says so.
-    Parameters: releases, of one kind and of the same public parameters (noise and scale may
-    differ), unit and relation; disjoint, True where it is known that no unit is in the data of two
-    parties: the statement then names the largest epsilon and this assumption.
+    Parameters
+    ----------
+    releases : sequence
+        Of one kind and of the same public parameters (noise and scale may differ), unit and
+        relation.
+    disjoint : bool, default=False
+        True where it is known that no unit is in the data of two parties: the statement then names
+        the largest epsilon and this assumption.
 
+    Returns
+    -------
+    CombinedRelease
+        The releases of parties that each added all of the noise, as one that answers for all.
+
+    Notes
+    -----
+    **Guarantee.** Nothing but the releases is used, so that each party's promise stands as it is.
+    For a unit in the data of several parties, epsilons and deltas add up, and the statement says
+    so.
+
+    References
+    ----------
+    .. [1] Parallel composition: McSherry 2009, theorem 4.
+
+    Examples
+    --------
     >>> from sfumato.sketch import KernelFourier
     >>> parts = [[[1.0], [2.0]], [[2.0], [3.0]]]
     >>> told = [KernelFourier(1.0, (0, 9)).update(part).release(epsilon=0.5) for part in parts]
     >>> combine(told).statement.epsilon, combine(told, disjoint=True).statement.epsilon
     (1.0, 0.5)
-
-    Parallel composition: McSherry 2009, theorem 4.
     """
     flag.check("combine", "disjoint", disjoint)
     releases = list(releases)

@@ -98,11 +98,25 @@ def grid_values(
 ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
     """The values of a density at the centres of even cells, and the centres along each axis.
 
-    Parameters: source, an estimator with a `density`, a kernel-sum sketch or its release, over one
-    or two columns; low and high, of the picture, each a number or one per column (None: those of
-    the public box); shape, how many cells along each axis, one number or one per column. The first
-    axis of the values is the first column.
+    Parameters
+    ----------
+    source : object
+        An estimator with a `density`, a kernel-sum sketch or its release, over one or two columns.
+    low : object, default=None
+        Of the picture, each a number or one per column (None: those of the public box).
+    high : object, default=None
+        Of the picture, each a number or one per column (None: those of the public box).
+    shape : object, default=64
+        How many cells along each axis, one number or one per column. The first axis of the values
+        is the first column.
 
+    Returns
+    -------
+    tuple
+        The values of a density at the centres of even cells, and the centres along each axis.
+
+    Examples
+    --------
     >>> from sfumato.density import SketchDensity
     >>> model = SketchDensity(bandwidth=0.2, kernel="gaussian", bounds=(0, 1)).fit([[0.5, 0.5]] * 9)
     >>> values, (across, up) = grid_values(model, shape=(2, 5))

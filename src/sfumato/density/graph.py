@@ -65,11 +65,24 @@ def neighbourhoods(
 ) -> Neighbourhoods:
     """One list of neighbours for every node that has one; repeated edges change no list as a set.
 
-    Parameters: edges, two columns source and target: a matrix or table of two columns, or a pair
-    of columns as a tuple; nodes are integers or text. directed: the list of a node holds the
-    targets of its edges; otherwise both ends of an edge are in each other's list. self_loops: True
-    keeps a node in its own list where an edge says so, False drops such edges.
+    Parameters
+    ----------
+    edges : array_like
+        Two columns source and target: a matrix or table of two columns, or a pair of columns as a
+        tuple; nodes are integers or text.
+    directed : bool, default=True
+        The list of a node holds the targets of its edges; otherwise both ends of an edge are in
+        each other's list.
+    self_loops : bool, default=False
+        True keeps a node in its own list where an edge says so, False drops such edges.
 
+    Returns
+    -------
+    Neighbourhoods
+        One list of neighbours for every node that has one; repeated edges change no list as a set.
+
+    Examples
+    --------
     >>> lists = neighbourhoods([[1, 2], [1, 3], [2, 3], [4, 4]])
     >>> lists.nodes.tolist(), lists.offsets.tolist(), lists.members.tolist()
     ([1, 2], [0, 2, 3], [2, 3, 3])
@@ -248,12 +261,66 @@ class NodeDensity(KernelEstimator):
 
     Learned: release_ and statement_ with epsilon, else sketch_.
 
+    Parameters
+    ----------
+    hashes : int, default=1
+        TODO.
+    rows : int or None, default=None
+        TODO.
+    width : int, default=32768
+        TODO.
+    expected_sum : float, default=64.0
+        TODO.
+    directed : bool, default=True
+        TODO.
+    self_loops : bool, default=False
+        TODO.
+    epsilon : float or None, default=None
+        TODO.
+    delta : float, default=0.0
+        TODO.
+    unit : str, default="adjacency list"
+        TODO.
+    relation : str or None, default=None
+        TODO.
+    ledger : object, default=None
+        TODO.
+    dataset : str or None, default=None
+        TODO.
+    release_id : str or None, default=None
+        TODO.
+    privacy : Privacy or None, default=None
+        TODO.
+    random_state : object, default=None
+        TODO.
+
+    Attributes
+    ----------
+    backend_ : str
+        TODO.
+    bounds_ : Pair
+        TODO.
+    clipped_ : int
+        TODO.
+    n_features_in_ : int
+        TODO.
+    release_ : Any
+        TODO.
+    sketch_ : Any
+        TODO.
+    statement_ : Any
+        TODO.
+
+    References
+    ----------
+    .. [1] Coleman and Shrivastava 2021, section 6, whose statement is the first of the three.
+
+    Examples
+    --------
     >>> edges = [[1, 2], [1, 3], [4, 2], [4, 3], [5, 6]]
     >>> told = NodeDensity(rows=500, width=1000).fit(edges)
     >>> told.estimate([[2, 3], [6]]).round(1).tolist()
     [2.0, 1.0]
-
-    Coleman and Shrivastava 2021, section 6, whose statement is the first of the three.
     """
 
     LIMITS: ClassVar[dict[str, Limit]] = {
@@ -293,6 +360,18 @@ class NodeDensity(KernelEstimator):
 
         All edges of a graph come in one call, since a list that came in parts would count as many.
         y is not used.
+
+        Parameters
+        ----------
+        edges : object
+            TODO.
+        y : object, default=None
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
         """
         plain = self._check()
         read = neighbourhoods if plain["epsilon"] is None else private_neighbourhoods
@@ -319,7 +398,18 @@ class NodeDensity(KernelEstimator):
         return {"rows": len(known), "dropped": int((~known).sum()), "clipped": 0}
 
     def merge(self, other: Self) -> Self:
-        """Take in the lists of other nodes. Not with epsilon: merge sketches, then release."""
+        """Take in the lists of other nodes. Not with epsilon: merge sketches, then release.
+
+        Parameters
+        ----------
+        other : Self
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         if type(other) is not type(self):
             raise TypeError(f"{self._owner}: cannot merge with {type(other).__name__}.")
         for one in (self, other):
@@ -334,7 +424,20 @@ class NodeDensity(KernelEstimator):
 
     @classmethod
     def from_release(cls, release: ReleasedRace, **parameters: Any) -> Self:
-        """The estimator that answers from a release of lists, at no further cost."""
+        """The estimator that answers from a release of lists, at no further cost.
+
+        Parameters
+        ----------
+        release : ReleasedRace
+            TODO.
+        **parameters : object
+            TODO.
+
+        Returns
+        -------
+        Self
+            The estimator that answers from a release of lists, at no further cost.
+        """
         if not isinstance(release, ReleasedRace) or not isinstance(release.kernel, Jaccard):
             raise TypeError(f"{cls.__name__}: from_release takes a released Race of Jaccard.")
         told = release.statement
@@ -354,15 +457,47 @@ class NodeDensity(KernelEstimator):
 
         lists: `neighbourhoods`, a pair (offsets, members), a column of lists, or the rows of a
         SciPy sparse matrix; members as the edges name them.
+
+        Parameters
+        ----------
+        lists : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The sum of similarities to all lists, for each given one; with epsilon of either sign.
         """
         return np.asarray(self._told.estimate(_sets(lists)))
 
     def density(self, lists: Matrix) -> np.ndarray:
-        """The mean similarity to all lists: `estimate` over the (noisy) number of lists."""
+        """The mean similarity to all lists: `estimate` over the (noisy) number of lists.
+
+        Parameters
+        ----------
+        lists : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The mean similarity to all lists: `estimate` over the (noisy) number of lists.
+        """
         return np.asarray(self._told.mean(_sets(lists)))
 
     def score_samples(self, lists: Matrix) -> np.ndarray:
-        """The logarithm of `density`, which counts as at least what its noise could hide."""
+        """The logarithm of `density`, which counts as at least what its noise could hide.
+
+        Parameters
+        ----------
+        lists : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The logarithm of `density`, which counts as at least what its noise could hide.
+        """
         told = self._told
         noise = told.noise_error() if isinstance(told, ReleasedRace) else 0.0
         least = max(noise / max(told.size(), 1.0), 2.0**-52)

@@ -41,26 +41,46 @@ def find_modes(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The modes of an estimator's density or of a release, the highest first: places and values.
 
-    Guarantee: of any two modes told, the lower one stands above the lowest of fifteen values
+    Parameters
+    ----------
+    source : object
+        An estimator with a `density`, a kernel-sum sketch or its release.
+    n : int or None, default=None
+        The most to tell (None: all).
+    bounds : object, default=None
+        Where to look (None: all of the public box).
+    threshold : float, default=6.0
+        From 0 up.
+    random_state : int, Generator or None, default=None
+        Of the places where the climbs begin.
+
+    Returns
+    -------
+    tuple
+        The modes of an estimator's density or of a release, the highest first: places and values.
+
+    Notes
+    -----
+    **Guarantee.** Of any two modes told, the lower one stands above the lowest of fifteen values
     between them, and every one above the median of the box, by `threshold` standard deviations of
     the noise, half as many of the error of hashing, and a fiftieth of its value; so noise alone
     rarely makes one: measured, none of 60 releases of a single point had one elsewhere (2 to 6
-    dimensions, epsilon 1).
-    Two modes are more than a bandwidth apart. A mode within half a bandwidth of the public box's
-    sides brings a UserWarning, unless it is known that no row was clipped. Only answers are used,
-    so that the modes of a private estimator cost nothing further.
-    Parameters: source, an estimator with a `density`, a kernel-sum sketch or its release; n,
-    the most to tell (None: all); bounds, where to look (None: all of the public box); threshold,
-    from 0 up; random_state, of the places where the climbs begin.
+    dimensions, epsilon 1). Two modes are more than a bandwidth apart. A mode within half a
+    bandwidth of the public box's sides brings a UserWarning, unless it is known that no row was
+    clipped. Only answers are used, so that the modes of a private estimator cost nothing further.
 
+    References
+    ----------
+    .. [1] Pattern search: Hooke and Jeeves 1961.
+
+    Examples
+    --------
     >>> from sfumato.density import SketchDensity
     >>> points = np.random.default_rng(0).normal([[-2.0], [2.0]], 0.3, (2, 5000)).reshape(-1, 1)
     >>> model = SketchDensity(bandwidth=0.5, kernel="gaussian").fit(points)
     >>> places, values = find_modes(model, random_state=0)
     >>> sorted(round(float(place), 1) for place in places[:, 0])
     [-2.0, 2.0]
-
-    Pattern search: Hooke and Jeeves 1961.
     """
     owner = "find_modes"
     n = optional(integer(1)).check(owner, "n", n)

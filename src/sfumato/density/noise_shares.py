@@ -41,10 +41,26 @@ class NoisyShare:
 
     It answers nothing and promises nothing. It can only be added to the shares of other parties,
     modulo 2**64; `sum_shares` makes a release of the sum.
-    Parameters: terms, agreed on by all; members, the parties whose shares are in it; kind and
-    parameters of the release that the sum will be, and promise, what the statement of that will
-    say; insecure, True if the noise came from a seed; masked, True while masks of a secure sum are
-    on the cells.
+
+    Parameters
+    ----------
+    terms : dict
+        Agreed on by all.
+    kind : str
+        TODO.
+    parameters : dict
+        TODO.
+    promise : dict
+        What the statement of that will say.
+    members : tuple
+        The parties whose shares are in it; kind and parameters of the release that the sum will
+        be,.
+    insecure : bool
+        True if the noise came from a seed.
+    cells : dict
+        TODO.
+    masked : bool, default=False
+        True while masks of a secure sum are on the cells.
     """
 
     terms: dict[str, Any]
@@ -87,12 +103,31 @@ class NoisyShare:
         )
 
     def moved(self, by: dict[str, np.ndarray], *, masked: bool) -> Self:
-        """The share with something added to its cells, modulo 2**64."""
+        """The share with something added to its cells, modulo 2**64.
+
+        Parameters
+        ----------
+        by : dict
+            TODO.
+        masked : bool
+            TODO.
+
+        Returns
+        -------
+        Self
+            The share with something added to its cells, modulo 2**64.
+        """
         cells = {name: array + by[name] for name, array in self.cells.items()}
         return replace(self, cells=cells, masked=masked)
 
     def to_bytes(self) -> bytes:
-        """The share as bytes, for the channel to the secure sum."""
+        """The share as bytes, for the channel to the secure sum.
+
+        Returns
+        -------
+        bytes
+            The share as bytes, for the channel to the secure sum.
+        """
         state = {name: getattr(self, name) for name in FIELDS}
         header = {
             "kind": "NoisyShare",
@@ -104,7 +139,18 @@ class NoisyShare:
 
     @classmethod
     def from_bytes(cls, data: Bytes) -> Self:
-        """The share in these bytes; SketchFormatError when they are not a whole, intact one."""
+        """The share in these bytes; SketchFormatError when they are not a whole, intact one.
+
+        Parameters
+        ----------
+        data : bytes_like
+            TODO.
+
+        Returns
+        -------
+        Self
+            The share in these bytes; SketchFormatError when they are not a whole, intact one.
+        """
         packed = Packed(data)
         if packed.kind != "NoisyShare" or packed.version != cls.version:
             raise SketchFormatError(f"NoisyShare: the bytes hold a {packed.kind!r}.")
@@ -131,25 +177,51 @@ SPARE = 1e-8  # of epsilon and delta, for the gap between Gaussian shares and Ga
 class NoiseSharing:
     """What all parties agree on before any of them draws noise; all of it is public.
 
-    Guarantee: what a secure sum of the shares reveals is (epsilon, delta)-private towards anybody
-    who also knows everything of up to `colluders` parties, even if up to `dropouts` parties send
-    nothing: the shares of the others, parties - dropouts - colluders at least, sum to all of the
-    noise. Parties are trusted to follow the protocol. More noise than needed is the price: with all
-    shares, parties / (parties - dropouts - colluders) times its variance.
-    Parameters: parties, up to 2**20; epsilon above 0; delta from 0 to 1; dropouts and colluders,
-    from 0, fewer than the parties together; weight, unit, relation and contributions as for a
-    release, a unit's events in the data of all parties together. At delta 0 the noise is discrete
-    Laplace, whose shares are exact; else possibly Gaussian, whose shares are as good as exact
-    (`gaussian_gap`), which is accounted for.
+    Parameters
+    ----------
+    parties : int
+        Up to 2**20; epsilon above 0; delta from 0 to 1.
+    epsilon : float
+        TODO.
+    delta : float, default=0.0
+        TODO.
+    dropouts : int, default=0
+        From 0, fewer than the parties together.
+    colluders : int, default=0
+        From 0, fewer than the parties together.
+    weight : int, default=1
+        Relation and contributions as for a release, a unit's events in the data of all parties
+        together. At delta 0 the noise is discrete Laplace, whose shares are exact; else possibly
+        Gaussian, whose shares are as good as exact (`gaussian_gap`), which is accounted for.
+    unit : str, default="event"
+        Relation and contributions as for a release, a unit's events in the data of all parties
+        together. At delta 0 the noise is discrete Laplace, whose shares are exact; else possibly
+        Gaussian, whose shares are as good as exact (`gaussian_gap`), which is accounted for.
+    relation : str, default="add/remove"
+        TODO.
+    contributions : int or None, default=None
+        TODO.
 
+    Notes
+    -----
+    **Guarantee.** What a secure sum of the shares reveals is (epsilon, delta)-private towards
+    anybody who also knows everything of up to `colluders` parties, even if up to `dropouts` parties
+    send nothing: the shares of the others, parties - dropouts - colluders at least, sum to all of
+    the noise. Parties are trusted to follow the protocol. More noise than needed is the price: with
+    all shares, parties / (parties - dropouts - colluders) times its variance.
+
+    References
+    ----------
+    .. [1] Goryczka and Xiong 2017; secure summation: Bonawitz et al. 2017.
+
+    Examples
+    --------
     >>> from sfumato.sketch import KernelFourier
     >>> terms = NoiseSharing(parties=3, epsilon=1.0, dropouts=1)
     >>> sketches = [KernelFourier(1.0, (0, 9)).update([[each]]) for each in (1.0, 2.0, 3.0)]
     >>> shares = [terms.share(sketch, party) for party, sketch in enumerate(sketches)]
     >>> sum_shares(shares[:2]).statement.epsilon  # the third dropped out
     1.0
-
-    Goryczka and Xiong 2017; secure summation: Bonawitz et al. 2017.
     """
 
     parties: int
@@ -199,10 +271,26 @@ class NoiseSharing:
     ) -> NoisyShare:
         """What one party puts into the secure sum: its sketch with a share of the noise.
 
-        Parameters: sketch, of the parameters that all parties use; party, from 0; ledger and
-        dataset: who pays epsilon, before noise is drawn; release_id, a name that makes a retry
-        return the same share, for which the ledger keeps it: guard that like the data, since a
-        share is not private; source, of the noise, for tests only.
+        Parameters
+        ----------
+        sketch : object
+            Of the parameters that all parties use.
+        party : int
+            From 0.
+        ledger : object, default=None
+            Who pays epsilon, before noise is drawn.
+        dataset : str or None, default=None
+            Who pays epsilon, before noise is drawn.
+        release_id : str or None, default=None
+            A name that makes a retry return the same share, for which the ledger keeps it: guard
+            that like the data, since a share is not private.
+        source : Source or None, default=None
+            Of the noise, for tests only.
+
+        Returns
+        -------
+        NoisyShare
+            What one party puts into the secure sum: its sketch with a share of the noise.
         """
         party = integer(0, self.parties - 1).check("NoiseSharing", "party", party)
         options = dict(ledger=ledger, dataset=dataset, release_id=release_id, **self._whose())
@@ -228,11 +316,29 @@ class NoiseSharing:
         return share
 
     def to_dict(self) -> dict[str, Any]:
-        """The terms as plain JSON values."""
+        """The terms as plain JSON values.
+
+        Returns
+        -------
+        dict
+            The terms as plain JSON values.
+        """
         return asdict(self)
 
     @classmethod
     def from_dict(cls, told: dict[str, Any]) -> Self:
+        """TODO.
+
+        Parameters
+        ----------
+        told : dict
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         return cls(**told)
 
     def _whose(self) -> dict[str, Any]:
@@ -295,12 +401,23 @@ class _NoNoise(ShareSource):
 def sum_shares(shares: Sequence[NoisyShare]) -> Any:
     """The release that a sum of shares is: of all parties' data, with the noise of all shares.
 
-    Guarantee: as its statement says, which is that of the terms. The variance of the noise is that
-    of one whole noise times the shares over `whole_noise`; `scale` is that of noise of this
+    Parameters
+    ----------
+    shares : sequence
+        One for each party that sent one, or a sum of them; refused where more parties are missing
+        than `dropouts`, or where masks are still on.
+
+    Returns
+    -------
+    object
+        The release that a sum of shares is: of all parties' data, with the noise of all shares.
+
+    Notes
+    -----
+    **Guarantee.** As its statement says, which is that of the terms. The variance of the noise is
+    that of one whole noise times the shares over `whole_noise`; `scale` is that of noise of this
     variance V. For Laplace noise the moment generating function 1 / (1 - V (cosh t - 1)) is at no t
     below that of the sum, so that error bounds by Chebyshev and Chernoff hold.
-    Parameters: shares, one for each party that sent one, or a sum of them; refused where more
-    parties are missing than `dropouts`, or where masks are still on.
     """
     if not shares or not all(isinstance(each, NoisyShare) for each in shares):
         raise TypeError("sum_shares: shares must be NoisyShare, at least one.")

@@ -362,7 +362,18 @@ class PairwiseMasks:
         return described(self, parties=self.parties, threshold=self.threshold)
 
     def hide(self, share: NoisyShare) -> NoisyShare:
-        """One party's share under its masks: round 3."""
+        """One party's share under its masks: round 3.
+
+        Parameters
+        ----------
+        share : NoisyShare
+            TODO.
+
+        Returns
+        -------
+        NoisyShare
+            One party's share under its masks: round 3.
+        """
         _check_parties("PairwiseMasks", self.parties, share)
         party = share.members[0]
         inbox = {other: mail[party] for other, mail in self._mail.items() if other != party}

@@ -131,7 +131,18 @@ def holds_model(path: str | os.PathLike[str]) -> bool:
 
 
 def load(source: Any) -> Any:
-    """Any estimator of this room, from its bytes or from a file's path."""
+    """Any estimator of this room, from its bytes or from a file's path.
+
+    Parameters
+    ----------
+    source : object
+        TODO.
+
+    Returns
+    -------
+    object
+        TODO.
+    """
     from sfumato.density.base import KernelEstimator
 
     return KernelEstimator.from_bytes(packed_source(source))

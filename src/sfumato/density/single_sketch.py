@@ -32,8 +32,22 @@ class SingleSketch(KernelEstimator, in_files=False):
     def fit(self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None) -> Self:
         """Learn from points, one a row; with epsilon, release the sketch and forget it.
 
-        y is not used; sample_weight, integers, only without epsilon. With epsilon a row with a
-        cell that is no number is dropped, one outside the bounds clipped, and none is refused.
+        y is not used; sample_weight, integers, only without epsilon. With epsilon a row with a cell
+        that is no number is dropped, one outside the bounds clipped, and none is refused.
+
+        Parameters
+        ----------
+        X : array_like
+            TODO.
+        y : array_like or None, default=None
+            TODO.
+        sample_weight : array_like or None, default=None
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
         """
         plain = self._check()
         points, weights = self._training_rows(X, sample_weight, plain)
@@ -45,7 +59,22 @@ class SingleSketch(KernelEstimator, in_files=False):
     def partial_fit(
         self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None
     ) -> Self:
-        """Learn from further points; the bounds stay those of the first call. Not with epsilon."""
+        """Learn from further points; the bounds stay those of the first call. Not with epsilon.
+
+        Parameters
+        ----------
+        X : array_like
+            TODO.
+        y : array_like or None, default=None
+            TODO.
+        sample_weight : array_like or None, default=None
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         plain = self._check()
         self._refuse_private("partial_fit", plain)
         if not hasattr(self, "sketch_"):
@@ -56,7 +85,18 @@ class SingleSketch(KernelEstimator, in_files=False):
         return self
 
     def merge(self, other: Self) -> Self:
-        """Take in what another estimator of the same public numbers learned. Not with epsilon."""
+        """Take in what another estimator of the same public numbers learned. Not with epsilon.
+
+        Parameters
+        ----------
+        other : Self
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         if type(other) is not type(self):
             raise TypeError(f"{self._owner}: cannot merge with {type(other).__name__}.")
         for one in (self, other):
@@ -72,7 +112,20 @@ class SingleSketch(KernelEstimator, in_files=False):
 
     @classmethod
     def from_release(cls, release: Any, **parameters: Any) -> Self:
-        """The estimator that answers from a release, made here or elsewhere, at no further cost."""
+        """The estimator that answers from a release, made here or elsewhere, at no further cost.
+
+        Parameters
+        ----------
+        release : object
+            TODO.
+        **parameters : object
+            TODO.
+
+        Returns
+        -------
+        Self
+            The estimator that answers from a release, made here or elsewhere, at no further cost.
+        """
         if not isinstance(release, Release | CombinedRelease):
             kind = type(release).__name__
             raise TypeError(f"{cls.__name__}: from_release takes a release, not {kind}.")
@@ -139,13 +192,26 @@ class Streamed(SingleSketch, in_files=False):
     def fit_batches(self, batches: Iterable[Any]) -> Self:
         """Learn as `fit` does from all the batches together; bounds must be given.
 
-        Guarantee: the same model as `fit` on all rows, byte for byte without epsilon, and one
+        Parameters
+        ----------
+        batches : iterable
+            Each a table of points as `fit` takes it; those without rows are left out. With epsilon
+            no row is refused, as in `fit`, and bounds of one number per column make a release of
+            noise alone even where no batch comes.
+
+        Returns
+        -------
+        Self
+            The object itself.
+
+        Notes
+        -----
+        **Guarantee.** The same model as `fit` on all rows, byte for byte without epsilon, and one
         release for all batches with it: the budget is charged once, after the last of them, so that
         a batch which fails or is stopped costs nothing.
-        Parameters: batches, each a table of points as `fit` takes it; those without rows are left
-        out. With epsilon no row is refused, as in `fit`, and bounds of one number per column make
-        a release of noise alone even where no batch comes.
 
+        Examples
+        --------
         >>> from sfumato.density import SketchDensity
         >>> parts = ([[x], [x + 1.0]] for x in (0.0, 5.0))
         >>> SketchDensity(bounds=(0, 10)).fit_batches(parts).sketch_.total

@@ -26,7 +26,15 @@ Progress = Callable[[int, int | None], None]
 
 
 class Engine(Protocol):
-    """A module that runs work; `lacks` maps an option of `map_merge` to why it is not there."""
+    """A module that runs work; `lacks` maps an option of `map_merge` to why it is not there.
+
+    Parameters
+    ----------
+    *args : object
+        TODO.
+    **kwargs : object
+        TODO.
+    """
 
     @property
     def lacks(self) -> Mapping[str, str]: ...
@@ -44,7 +52,34 @@ class Engine(Protocol):
         progress: Progress | None = None,
         update: Callable[[S, pa.RecordBatch], Any] | None = None,
     ) -> S:
-        """The sketch of all rows of the source; see `sfumato.engine.local.map_merge`."""
+        """The sketch of all rows of the source; see `sfumato.engine.local.map_merge`.
+
+        Parameters
+        ----------
+        source : object
+            TODO.
+        make_sketch : callable
+            TODO.
+        column : str or None, default=None
+            TODO.
+        weights : str or None, default=None
+            TODO.
+        threads : int or None, default=None
+            TODO.
+        memory_limit : int or None, default=None
+            TODO.
+        batch_rows : int or None, default=None
+            TODO.
+        progress : callable or None, default=None
+            TODO.
+        update : callable or None, default=None
+            TODO.
+
+        Returns
+        -------
+        S
+            The sketch of all rows of the source; see `sfumato.engine.local.map_merge`.
+        """
         ...
 
 
@@ -220,20 +255,45 @@ def map_merge(
 ) -> S:
     """The sketch of all rows of a source, made by threads that each fill a sketch of their own.
 
-    Guarantee: an exactly merging sketch is the same bit for bit whatever the threads and the batch
-    size; a rounding one up to its stated tolerance. A sketch that refuses to merge is made on one
-    thread, in order. No thread is more than one batch ahead, so memory does not grow with the
+    Parameters
+    ----------
+    source : object
+        Whatever `read_batches` takes, or its result.
+    make_sketch : callable
+        Makes an empty sketch, always with the same parameters.
+    column : str or None, default=None
+        The keys.
+    weights : str or None, default=None
+        Their weights.
+    threads : int or None, default=None
+        Up to all cores.
+    memory_limit : int or None, default=None
+        Bytes for sketches (at the size they have when empty), batches (of rows of average size, and
+        in Parquet the largest page beside them) and readers, to which threads and batch_rows are
+        lowered, else it is refused.
+    batch_rows : int or None, default=None
+        Most rows of a batch.
+    progress : callable or None, default=None
+        Called here with rows done and rows of all or None, about ten times a second.
+    update : callable or None, default=None
+        Called with a sketch and a batch instead of `sketch.update(column, weights)`, for sketches
+        that need other columns (which `read_batches` then names).
+
+    Returns
+    -------
+    S
+        The sketch of all rows of a source, made by threads that each fill a sketch of their own.
+
+    Notes
+    -----
+    **Guarantee.** An exactly merging sketch is the same bit for bit whatever the threads and the
+    batch size; a rounding one up to its stated tolerance. A sketch that refuses to merge is made on
+    one thread, in order. No thread is more than one batch ahead, so memory does not grow with the
     source. An error in a thread stops all and is raised with a note that says where; Ctrl-C stops
     them after the batch at hand.
-    Parameters: source, whatever `read_batches` takes, or its result; make_sketch, makes an empty
-    sketch, always with the same parameters; column, the keys; weights, their weights; threads, up
-    to all cores; memory_limit, bytes for sketches (at the size they have when empty), batches (of
-    rows of average size, and in Parquet the largest page beside them) and readers, to which threads
-    and batch_rows are lowered, else it is refused; batch_rows, most
-    rows of a batch; progress, called here with rows done and rows of all or None, about ten times a
-    second; update, called with a sketch and a batch instead of `sketch.update(column, weights)`,
-    for sketches that need other columns (which `read_batches` then names).
 
+    Examples
+    --------
     >>> from sfumato.sketch import CountMin
     >>> views = {"item": ["tea", "milk", "tea"]}
     >>> map_merge(views, lambda: CountMin(1024), column="item", threads=2).estimate(["tea"])

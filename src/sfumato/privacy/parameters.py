@@ -136,7 +136,18 @@ class Privacy:
             )
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with these fields changed, which may spend what this one may."""
+        """A copy with these fields changed, which may spend what this one may.
+
+        Parameters
+        ----------
+        **changes : object
+            TODO.
+
+        Returns
+        -------
+        Self
+            A copy with these fields changed, which may spend what this one may.
+        """
         return replace(self, **changes)
 
     @property

@@ -27,6 +27,13 @@ class _Counter:
         self._stream = Cipher(algorithms.AES(key), modes.CTR(start)).encryptor()
 
     def fill(self, out: np.ndarray) -> None:
+        """TODO.
+
+        Parameters
+        ----------
+        out : ndarray
+            TODO.
+        """
         view = memoryview(out.view(np.uint8).reshape(-1))  # type: ignore[arg-type]
         self._stream.update_into(bytes(len(view)), view)
 
@@ -51,7 +58,13 @@ class SystemSource(_Counter):
 
 
 class InsecureSeededSource(_Counter):
-    """For tests only: the same seed gives the same bits, and every statement says that it did."""
+    """For tests only: the same seed gives the same bits, and every statement says that it did.
+
+    Parameters
+    ----------
+    seed : int
+        TODO.
+    """
 
     def __init__(self, seed: int) -> None:
         seed = integer(0, 2**64 - 1).check("InsecureSeededSource", "seed", seed)

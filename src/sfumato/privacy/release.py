@@ -91,7 +91,20 @@ class Release(Stored):
         raise AttributeError(f"{type(self).__name__}: a release cannot be changed.")
 
     def update(self, *args: Any, **options: Any) -> Any:
-        """Refused: a release is for good."""
+        """Refused: a release is for good.
+
+        Parameters
+        ----------
+        *args : object
+            TODO.
+        **options : object
+            TODO.
+
+        Returns
+        -------
+        object
+            TODO.
+        """
         raise TypeError(
             f"{type(self).__name__}: a release cannot be changed; update the {self._of} and "
             "release it again, which costs again."
@@ -100,7 +113,13 @@ class Release(Stored):
     merge = update
 
     def copy(self) -> Self:
-        """The release itself, since it cannot be changed."""
+        """The release itself, since it cannot be changed.
+
+        Returns
+        -------
+        Self
+            The release itself, since it cannot be changed.
+        """
         return self
 
     __copy__ = copy

@@ -36,11 +36,43 @@ class PrivacyStatement(Page):
     `loss`, its description that composes; epsilon and delta; proof, "proved" (of the code that
     runs) or "measured"; covers, what the promise is about; source, of the noise; dataset, ledger
     and release, the budget entry, or "unaccounted"; audit, what measured it, where the curator
-    wrote that down;
-    contributions, how many events a unit has at most, for which the curator vouches.
-    Nothing in it depends on private data. `warning` says where epsilon or delta is so large that
-    the promise is worth next to nothing; it follows from them and is not stored.
+    wrote that down; contributions, how many events a unit has at most, for which the curator
+    vouches. Nothing in it depends on private data. `warning` says where epsilon or delta is so
+    large that the promise is worth next to nothing; it follows from them and is not stored.
 
+    Parameters
+    ----------
+    unit : str
+        TODO.
+    relation : str
+        TODO.
+    mechanism : str
+        TODO.
+    epsilon : float
+        TODO.
+    delta : float, default=0.0
+        TODO.
+    loss : dict
+        TODO.
+    proof : str, default="proved"
+        TODO.
+    covers : str, default="the whole release"
+        TODO.
+    source : str, default="operating system"
+        TODO.
+    dataset : str, default=""
+        TODO.
+    ledger : str, default="unaccounted"
+        TODO.
+    release : str, default=""
+        TODO.
+    audit : str, default=""
+        TODO.
+    contributions : int, default=1
+        TODO.
+
+    Examples
+    --------
     >>> told = PrivacyStatement(
     ...     unit="event", relation="add/remove", mechanism="discrete Laplace, scale 2 on each cell",
     ...     epsilon=0.5, covers="the whole file", loss={})
@@ -102,21 +134,57 @@ class PrivacyStatement(Page):
         return weakness(self.epsilon, self.delta)
 
     def to_dict(self) -> dict[str, Any]:
-        """The statement as plain JSON values, as `SCHEMA` describes them."""
+        """The statement as plain JSON values, as `SCHEMA` describes them.
+
+        Returns
+        -------
+        dict
+            The statement as plain JSON values, as `SCHEMA` describes them.
+        """
         return asdict(self)
 
     def to_json(self) -> str:
+        """TODO.
+
+        Returns
+        -------
+        str
+            TODO.
+        """
         return json.dumps(self.to_dict(), allow_nan=False, sort_keys=True)
 
     @classmethod
     def from_dict(cls, told: dict[str, Any]) -> Self:
-        """The statement that was told; ValueError where a field is missing, strange or wrong."""
+        """The statement that was told; ValueError where a field is missing, strange or wrong.
+
+        Parameters
+        ----------
+        told : dict
+            TODO.
+
+        Returns
+        -------
+        Self
+            The statement that was told; ValueError where a field is missing, strange or wrong.
+        """
         if not isinstance(told, dict) or set(told) != set(_TYPES):
             raise ValueError("PrivacyStatement: the fields are not those of a statement.")
         return cls(**told)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
+        """TODO.
+
+        Parameters
+        ----------
+        text : str
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         return cls.from_dict(json.loads(text))
 
     @property

@@ -48,16 +48,27 @@ ABREAST = 64  # queries that share one reading of all rows
 class ReleasedBlip(ReleasedProfiles):
     """Bloom filters of profiles, every bit of which was flipped with a known probability, for good.
 
-    Made by `Blip.release`. Guarantee: epsilon-differential privacy with a public seed, as its
-    `statement` says; estimates are debiased, and their variances include the flips and the
-    collisions of hashes. `nearest` and `nearest_rows` rank by shrunk similarity, towards 0 by as
-    much as noise may have made it, since else small profiles, of which noise is most, would win;
-    they tell the debiased similarities, which therefore need not fall from the first to the last.
-    At epsilon 0 there is nothing to estimate: NaN.
-    Parameters: bits and hashes of a filter, seed of the hashes, epsilon as asked for; kind, of the
-    users' ids. `words` are the filters, a row each: 64 bits a word, lowest first, padded with zeros
-    to whole cache lines.
+    Made by `Blip.release`.
 
+    bits and hashes of a filter, seed of the hashes, epsilon as asked for; kind, of the users' ids.
+    `words` are the filters, a row each: 64 bits a word, lowest first, padded with zeros to whole
+    cache lines.
+
+    Notes
+    -----
+    **Guarantee.** Epsilon-differential privacy with a public seed, as its `statement` says;
+    estimates are debiased, and their variances include the flips and the collisions of hashes.
+    `nearest` and `nearest_rows` rank by shrunk similarity, towards 0 by as much as noise may have
+    made it, since else small profiles, of which noise is most, would win; they tell the debiased
+    similarities, which therefore need not fall from the first to the last. At epsilon 0 there is
+    nothing to estimate: NaN.
+
+    References
+    ----------
+    .. [1] Thesis (3.3) to (3.9); Alaggan, Gambs and Kermarrec 2012.
+
+    Examples
+    --------
     >>> from sfumato.data import Interactions
     >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
     >>> from sfumato.profile import Blip
@@ -65,8 +76,6 @@ class ReleasedBlip(ReleasedProfiles):
     >>> told = Blip(epsilon=60).release(had, users=[1, 2], source=InsecureSeededSource(1))
     >>> told.estimate_size().round(), told.similarity(metric="inner").round()[0]
     (array([199., 202.]), array([199., 105.]))
-
-    Thesis (3.3) to (3.9); Alaggan, Gambs and Kermarrec 2012.
     """
 
     bits: Annotated[int, BITS]
@@ -83,7 +92,18 @@ class ReleasedBlip(ReleasedProfiles):
         return answers_of(self.statement).probability if self.epsilon else Fraction(1, 2)
 
     def positions(self, items: Ids) -> np.ndarray:
-        """The bits that each item sets, (N, hashes) as uint32; two of an item may coincide."""
+        """The bits that each item sets, (N, hashes) as uint32; two of an item may coincide.
+
+        Parameters
+        ----------
+        items : array_like or scalar
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The bits that each item sets, (N, hashes) as uint32; two of an item may coincide.
+        """
         hashed = self._hashed(items)
         out = np.empty((hashed.size, self.hashes), np.uint32)
         filters.positions(hashed, self.bits, out)
@@ -92,12 +112,30 @@ class ReleasedBlip(ReleasedProfiles):
     def bit_shares(self, items: Ids, prior: Any) -> np.ndarray:
         """The chance of each bit to be set before the flips, by the popularity of these items.
 
-        Thesis 3.1.3. Parameters: items, a column; prior, the chance of each to be in a profile.
+        Thesis 3.1.3.
+
+        Parameters
+        ----------
+        items : array_like or scalar
+            A column.
+        prior : object
+            The chance of each to be in a profile.
+
+        Returns
+        -------
+        ndarray
+            The chance of each bit to be set before the flips, by the popularity of these items.
         """
         return occupancy.bit_shares(prior, self.positions(items), self.bits)
 
     def estimate_size(self) -> np.ndarray:
-        """How many items each profile has: (3.9) through (3.6); finite where a filter is full."""
+        """How many items each profile has: (3.9) through (3.6); finite where a filter is full.
+
+        Returns
+        -------
+        ndarray
+            How many items each profile has: (3.9) through (3.6); finite where a filter is full.
+        """
         return np.asarray(np.maximum(self._filters.sizes, 0.0))
 
     def size_bounds(self, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
@@ -105,6 +143,16 @@ class ReleasedBlip(ReleasedProfiles):
 
         The share of ones is nearly normal, with the variance of the flips and of the collisions.
         The upper one is infinite where more items would not fill the filter more.
+
+        Parameters
+        ----------
+        confidence : float, default=0.95
+            TODO.
+
+        Returns
+        -------
+        tuple
+            TODO.
         """
         return bounds(self._filters, confidence, type(self).__name__)
 
@@ -112,9 +160,21 @@ class ReleasedBlip(ReleasedProfiles):
         """For each row and item an estimate of 1 if it is in the profile and of 0 if not.
 
         The share of the item's own bits that are set, against that of all others; unbiased but for
-        the division by the share of others that are not set. NaN where that share is less than
-        1.96 of its standard errors (of flips and of hashes) above 0: such a filter is full or its
-        noise hides all, and the quotient would be of any size.
+        the division by the share of others that are not set. NaN where that share is less than 1.96
+        of its standard errors (of flips and of hashes) above 0: such a filter is full or its noise
+        hides all, and the quotient would be of any size.
+
+        Parameters
+        ----------
+        items : array_like or scalar
+            TODO.
+        rows : object, default=None
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
         """
         asked, (places, counts) = self._asked_rows(rows), occupancy.distinct(self.positions(items))
         hits = np.empty((asked.size, counts.size), np.int64)
@@ -219,15 +279,33 @@ FAINTEST = Fraction(GRID // 2 - 1, GRID)  # what a statement can tell that is ne
 class Blip(ProfileMechanism[ReleasedBlip]):
     """Profiles as Bloom filters with flipped bits, from which items in common can be estimated.
 
-    Guarantee: pure epsilon for one item more or less in one profile, with a public seed: it changes
-    at most `hashes` bits, and each is flipped with p = 1 / (1 + exp(epsilon / hashes)), a multiple
-    of 2**-32 rounded toward 1/2. A whole profile of c items, that is all of them removed, is hidden
-    only at min(c hashes, bits) epsilon / hashes, which the statement says too; exchanged for others
-    they are twice as many. With epsilon 0 every bit is a fair coin.
-    Parameters: bits, of a filter, and hashes, set per item (as many as `BloomFilter` takes);
-    epsilon, from 0 up, of one unit; seed, of the hashes; typical_size, public: the number of items
-    for which the statement tells the loss of a whole profile.
+    Parameters
+    ----------
+    epsilon : float
+        From 0 up, of one unit.
+    bits : int, default=5000
+        Of a filter,.
+    hashes : int, default=20
+        Set per item (as many as `BloomFilter` takes).
+    seed : int, default=0
+        Of the hashes.
+    typical_size : int, default=100
+        Public: the number of items for which the statement tells the loss of a whole profile.
 
+    Notes
+    -----
+    **Guarantee.** Pure epsilon for one item more or less in one profile, with a public seed: it
+    changes at most `hashes` bits, and each is flipped with p = 1 / (1 + exp(epsilon / hashes)), a
+    multiple of 2**-32 rounded toward 1/2. A whole profile of c items, that is all of them removed,
+    is hidden only at min(c hashes, bits) epsilon / hashes, which the statement says too; exchanged
+    for others they are twice as many. With epsilon 0 every bit is a fair coin.
+
+    References
+    ----------
+    .. [1] Thesis (3.3), (3.4); Alaggan, Gambs and Kermarrec 2012.
+
+    Examples
+    --------
     >>> from sfumato.data import Interactions
     >>> had = Interactions(["ann", "ann", "bob"], ["tea", "milk", "tea"], [1, 1, 1])
     >>> told = Blip(epsilon=8, typical_size=106).release(had, users=["ann", "bob"])
@@ -235,8 +313,6 @@ class Blip(ProfileMechanism[ReleasedBlip]):
     (array(['ann', 'bob'], dtype=object), (2, 80))
     >>> told.statement.mechanism[-69:]
     'epsilon 848 (2000 for any profile), which hides next to nothing of it'
-
-    Thesis (3.3), (3.4); Alaggan, Gambs and Kermarrec 2012.
     """
 
     LIMITS: ClassVar[dict[str, Limit]] = {
@@ -266,9 +342,24 @@ class Blip(ProfileMechanism[ReleasedBlip]):
     ) -> Self:
         """The filter that finds an item wrongly this often before the flips, in a full profile.
 
-        Parameters: items, of a typical profile; false_positive_rate, between 0 and 1. Bits by
-        (3.22), hashes by (3.20).
+        Parameters
+        ----------
+        items : int
+            Of a typical profile.
+        false_positive_rate : float
+            Between 0 and 1. Bits by (3.22), hashes by (3.20).
+        epsilon : float
+            TODO.
+        seed : int, default=0
+            TODO.
 
+        Returns
+        -------
+        Self
+            The filter that finds an item wrongly this often before the flips, in a full profile.
+
+        Examples
+        --------
         >>> Blip.sized(100, 0.01, epsilon=8)
         Blip(bits=959, hashes=7, epsilon=8.0, seed=0, typical_size=100)
         """

@@ -201,7 +201,18 @@ class CodewordProfiles(PairwiseProfiles, in_files=False):
         return self.sigma * self.scale
 
     def codewords(self, items: Ids) -> np.ndarray:
-        """The codeword of each item, a row of integers whose norm is at most `scale`."""
+        """The codeword of each item, a row of integers whose norm is at most `scale`.
+
+        Parameters
+        ----------
+        items : array_like or scalar
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The codeword of each item, a row of integers whose norm is at most `scale`.
+        """
         return codewords(self._hashed(items), self._length, self.scale)
 
     def _loss(self, items: int) -> float:

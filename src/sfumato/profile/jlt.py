@@ -37,15 +37,24 @@ NARROW = 2**26  # sigma below which 32 bits hold noise of any size that occurs
 class ReleasedJlt(CodewordProfiles):
     """Sums of the codewords of each profile, with Gaussian noise on every number, for good.
 
-    Made by `Jlt.release`. Guarantee: (epsilon, delta)-differential privacy with a public seed, as
-    its `statement` says. Sizes, items in common and memberships are unbiased over noise and
-    codebook; cosine and Jaccard divide them by sizes, which are not taken below their standard
-    error. Neighbours are ranked by the similarity of the noisy vectors, as dividing by small noisy
-    sizes would favour small profiles; the similarities told are those without noise.
-    Parameters: dimensions, scale (the norm of the longest codeword in the integers of
-    `vectors`), sigma (of the noise, in codewords, as of `Jlt`; `grid_sigma` in those whole
-    numbers), seed, kind of the users' ids. `vectors` holds a row for each user.
+    Made by `Jlt.release`.
 
+    Thesis (3.10), (3.11) without its factor L / (L - 1): the noise has a known mean, 0.
+
+    dimensions, scale (the norm of the longest codeword in the integers of `vectors`), sigma (of the
+    noise, in codewords, as of `Jlt`; `grid_sigma` in those whole numbers), seed, kind of the users'
+    ids. `vectors` holds a row for each user.
+
+    Notes
+    -----
+    **Guarantee.** (epsilon, delta)-differential privacy with a public seed, as its `statement`
+    says. Sizes, items in common and memberships are unbiased over noise and codebook; cosine and
+    Jaccard divide them by sizes, which are not taken below their standard error. Neighbours are
+    ranked by the similarity of the noisy vectors, as dividing by small noisy sizes would favour
+    small profiles; the similarities told are those without noise.
+
+    Examples
+    --------
     >>> from sfumato.data import Interactions
     >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
     >>> from sfumato.profile import Jlt
@@ -54,8 +63,6 @@ class ReleasedJlt(CodewordProfiles):
     >>> inner = told.similarity(metric="inner")[0, 1]
     >>> bool(abs(inner - 100) < 3 * told.similarity_variance(metric="inner")[0, 1] ** 0.5)
     True
-
-    Thesis (3.10), (3.11) without its factor L / (L - 1): the noise has a known mean, 0.
     """
 
     dimensions: Annotated[int, LENGTHS]
@@ -63,14 +70,32 @@ class ReleasedJlt(CodewordProfiles):
     _of = "Jlt"
 
     def estimate_size(self) -> np.ndarray:
-        """How many items each profile has: squares less those of the noise; it may be below 0."""
+        """How many items each profile has: squares less those of the noise; it may be below 0.
+
+        Returns
+        -------
+        ndarray
+            How many items each profile has: squares less those of the noise; it may be below 0.
+        """
         return self._energies - self._items_of_noise
 
     def size_bounds(self, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of items between which each true one lies, with about this probability.
 
-        A sum of squares is taken as chi-square, of as many degrees as dimensions, and its cube root
-        as normal (Wilson and Hilferty 1931).
+        Parameters
+        ----------
+        confidence : float, default=0.95
+            TODO.
+
+        Returns
+        -------
+        tuple
+            TODO.
+
+        References
+        ----------
+        .. [1] A sum of squares is taken as chi-square, of as many degrees as dimensions, and its
+           cube root as normal (Wilson and Hilferty 1931).
         """
         confidence = fraction.check(type(self).__name__, "confidence", confidence)
         part = 2 / (9 * self.dimensions)
@@ -86,6 +111,18 @@ class ReleasedJlt(CodewordProfiles):
         """For each row and item an estimate of 1 if it is in the profile and of 0 if not.
 
         Unbiased; its variance is sigma**2 of noise and size / dimensions of other items.
+
+        Parameters
+        ----------
+        items : array_like or scalar
+            TODO.
+        rows : object, default=None
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
         """
         words = self.codewords(items).astype(np.float64)
         lengths = np.maximum((words**2).sum(axis=1), 1.0)
@@ -162,24 +199,43 @@ def cells_of(sigma: float) -> Any:
 class Jlt(GaussianMechanism[ReleasedJlt]):
     """Profiles as noisy sums of random codewords, from which items in common can be estimated.
 
-    Guarantee: (epsilon, delta) for one item more or less in one profile, with a public seed: it
+    Parameters
+    ----------
+    dimensions : int, default=1000
+        Numbers of a vector, up to 65,536: the noise of each does not depend on how many there are,
+        so similarities are best at about items / sigma**2 of them, and single items show best in
+        many.
+    epsilon : float or None, default=None
+        Of one unit, or sigma, of the noise in codewords, as the thesis counts it (the statement
+        then tells the epsilon).
+    delta : float, default=1e-06
+        Between 0 and 1.
+    sigma : float or None, default=None
+        TODO.
+    seed : int, default=0
+        Of the codebook.
+    typical_size : int, default=100
+        Public: the number of items for which the statement tells the loss of a whole profile.
+
+    Notes
+    -----
+    **Guarantee.** (epsilon, delta) for one item more or less in one profile, with a public seed: it
     moves the sum by its codeword, whose squared norm in integers is at most scale**2 by
     construction, and the noise is discrete Gaussian. Repeated items count once.
-    Parameters: dimensions, numbers of a vector, up to 65,536: the noise of each does not depend on
-    how many there are, so similarities are best at about items / sigma**2 of them, and
-    single items show best in many; epsilon, of one unit, or sigma, of the noise in codewords, as
-    the thesis counts it (the statement then tells the epsilon); delta, between 0 and 1; seed, of
-    the codebook; typical_size, public: the number of items for which the statement tells the loss
-    of a whole profile.
 
+    References
+    ----------
+    .. [1] Kenthapadi, Korolova, Mironov and Mishra 2013; thesis 3.2; sigma by Canonne, Kamath and
+       Steinke 2020 instead of (3.10), which is about continuous noise and holds with high
+       probability only.
+
+    Examples
+    --------
     >>> from sfumato.data import Interactions
     >>> had = Interactions(["ann", "ann", "bob"], ["tea", "milk", "tea"], [1, 1, 1])
     >>> told = Jlt(dimensions=200, sigma=1).release(had, users=["ann", "bob"])
     >>> told.users_, told.vectors.shape, round(told.statement.epsilon, 2)
     (array(['ann', 'bob'], dtype=object), (2, 200), 5.22)
-
-    Kenthapadi, Korolova, Mironov and Mishra 2013; thesis 3.2; sigma by Canonne, Kamath and Steinke
-    2020 instead of (3.10), which is about continuous noise and holds with high probability only.
     """
 
     LIMITS: ClassVar[dict[str, Limit]] = {"dimensions": LENGTHS, **GaussianMechanism.LIMITS}

@@ -164,12 +164,34 @@ class ProfileMechanism(Generic[R]):
         return True
 
     def update(self, interactions: Interactions) -> Self:
-        """Add the items of these rows to the profiles of their users; ratings are not read."""
+        """Add the items of these rows to the profiles of their users; ratings are not read.
+
+        Parameters
+        ----------
+        interactions : Interactions
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         self._sets.update(_checked(type(self).__name__, interactions))
         return self
 
     def merge(self, other: Self) -> Self:
-        """Add the profiles that another one, of the same parameters, was fed."""
+        """Add the profiles that another one, of the same parameters, was fed.
+
+        Parameters
+        ----------
+        other : Self
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         name = type(self).__name__
         if type(other) is not type(self):
             raise TypeError(f"{name}: cannot merge with {type(other).__name__}.")
@@ -191,17 +213,32 @@ class ProfileMechanism(Generic[R]):
         """The profiles with noise, and a statement of what that hides.
 
         Releasing a profile again composes, and is charged again.
-        Guarantee: no row raises or warns; make interactions with invalid="drop".
-        Parameters: interactions, of which alone the profiles are then made, None for all that was
-        fed; users, a public column of ids, which must be given: exactly these users have a profile,
-        in this order, an empty one who has no items, and rows of anybody else are left out
-        (`Interactions.outside` counts them for the curator); options as of every release
-        (docs/privacy.md), where a `Privacy` has the epsilon and delta that this was built with.
-        unit is "item of a profile" or "user": of a user's profile the `contributions` items of the
-        least hashes are then encoded, and epsilon is about a profile against an empty one (the
-        statement tells that against any other as well), or against any other under relation
-        "replace". A retry with the release_id of a stored release returns it;
-        with another seed or other parameters or users it is refused.
+
+        Parameters
+        ----------
+        interactions : Interactions or None, default=None
+            Of which alone the profiles are then made, None for all that was fed.
+        users : array_like, scalar or None, default=None
+            A public column of ids, which must be given: exactly these users have a profile, in this
+            order, an empty one who has no items, and rows of anybody else are left out
+            (`Interactions.outside` counts them for the curator); options as of every release
+            (docs/privacy.md), where a `Privacy` has the epsilon and delta that this was built with.
+            unit is "item of a profile" or "user": of a user's profile the `contributions` items of
+            the least hashes are then encoded, and epsilon is about a profile against an empty one
+            (the statement tells that against any other as well), or against any other under
+            relation "replace". A retry with the release_id of a stored release returns it; with
+            another seed or other parameters or users it is refused.
+        **options : dict
+            TODO.
+
+        Returns
+        -------
+        R
+            The profiles with noise, and a statement of what that hides.
+
+        Notes
+        -----
+        **Guarantee.** No row raises or warns; make interactions with invalid="drop".
         """
         request = self._terms(options)
         sets = self._chosen(request, interactions, users)
@@ -223,8 +260,22 @@ class ProfileMechanism(Generic[R]):
         for a later batch is refused (8 bytes a user are kept for that). The charge stands before
         the first noise is drawn; a release_id that was charged before is refused, as noise was
         perhaps drawn for it.
-        Parameters: as of `release`; batches, divided by what is public of the users; users, a
-        public column for each batch, in step: rows of others in a batch are left out.
+
+        as of `release`;
+
+        Parameters
+        ----------
+        batches : iterable
+            Divided by what is public of the users.
+        users : iterable or None, default=None
+            A public column for each batch, in step: rows of others in a batch are left out.
+        **options : dict
+            TODO.
+
+        Returns
+        -------
+        iterator
+            A release for each batch, in the memory of one; a ledger is charged once, for all.
         """
         request = self._terms(options)
         if users is None:

@@ -131,13 +131,25 @@ class Compared:
 class ReleasedMinima(PairwiseProfiles):
     """A few bits of each bin's lowest item, or "empty", answered at random, for good.
 
-    Made by `Minima.release`. Guarantee: epsilon-differential privacy with a public seed, as its
-    `statement` says. Counts of bins that are full and alike are unbiased; sizes, similarities and
-    items in common are consistent functions of them. Neighbours are ranked by the answers as they
-    are, since undoing them would favour small profiles; the similarities told are undone.
-    Parameters: bins, code_bits of a symbol, seed, kind of the users' ids. `codes` holds a row of
-    answers for each user: a symbol, or 2**code_bits for an empty bin.
+    Made by `Minima.release`.
 
+    bins, code_bits of a symbol, seed, kind of the users' ids. `codes` holds a row of answers for
+    each user: a symbol, or 2**code_bits for an empty bin.
+
+    Notes
+    -----
+    **Guarantee.** Epsilon-differential privacy with a public seed, as its `statement` says. Counts
+    of bins that are full and alike are unbiased; sizes, similarities and items in common are
+    consistent functions of them. Neighbours are ranked by the answers as they are, since undoing
+    them would favour small profiles; the similarities told are undone.
+
+    References
+    ----------
+    .. [1] Li, Owen and Zhang 2012; Li and Koenig 2011; private: Li and Li 2023, before
+       densification.
+
+    Examples
+    --------
     >>> from sfumato.data import Interactions
     >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
     >>> from sfumato.profile import Minima
@@ -146,8 +158,6 @@ class ReleasedMinima(PairwiseProfiles):
     >>> inner = told.similarity(metric="inner")[0, 1]
     >>> bool(abs(inner - 100) < 3 * told.similarity_variance(metric="inner")[0, 1] ** 0.5)
     True
-
-    Li, Owen and Zhang 2012; Li and Koenig 2011; private: Li and Li 2023, before densification.
     """
 
     bins: Annotated[int, BINS]
@@ -163,27 +173,76 @@ class ReleasedMinima(PairwiseProfiles):
         return chance_of(answers_of(self.statement), 2**self.code_bits + 1)
 
     def positions(self, items: Ids) -> np.ndarray:
-        """The bin of each item."""
+        """The bin of each item.
+
+        Parameters
+        ----------
+        items : array_like or scalar
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The bin of each item.
+        """
         return self._placed(items)[0]
 
     places = renamed_method("places", "positions")
 
     def ranks(self, items: Ids) -> np.ndarray:
-        """The rank of each item: the lowest in a bin is the one whose symbol is answered for."""
+        """The rank of each item: the lowest in a bin is the one whose symbol is answered for.
+
+        Parameters
+        ----------
+        items : array_like or scalar
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The rank of each item: the lowest in a bin is the one whose symbol is answered for.
+        """
         return self._placed(items)[1]
 
     def symbols(self, items: Ids) -> np.ndarray:
-        """The symbol of each item."""
+        """The symbol of each item.
+
+        Parameters
+        ----------
+        items : array_like or scalar
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The symbol of each item.
+        """
         return self._placed(items)[2]
 
     def estimate_size(self) -> np.ndarray:
-        """How many items each profile has, from the share of full bins; it may be below 0."""
+        """How many items each profile has, from the share of full bins; it may be below 0.
+
+        Returns
+        -------
+        ndarray
+            How many items each profile has, from the share of full bins; it may be below 0.
+        """
         return self._distribution.items(self._full)
 
     def size_bounds(self, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of items between which each true one lies, with about this probability.
 
         The number of full bins, undone, is taken as normal; infinite where all bins may be full.
+
+        Parameters
+        ----------
+        confidence : float, default=0.95
+            TODO.
+
+        Returns
+        -------
+        tuple
+            TODO.
         """
         confidence = fraction.check(type(self).__name__, "confidence", confidence)
         spread = self._distribution.noise(self._full) + self._distribution.occupancy(
@@ -199,6 +258,18 @@ class ReleasedMinima(PairwiseProfiles):
 
         Right on average over the hashes of the other items, given their number: how often the
         item's symbol is that of its bin, if it is there and if it is not, follows from its rank.
+
+        Parameters
+        ----------
+        items : array_like or scalar
+            TODO.
+        rows : object, default=None
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
         """
         asked, (positions, ranks, symbols) = self._asked_rows(rows), self._placed(items)
         distribution, codes = self._distribution, 2**self.code_bits
@@ -359,23 +430,40 @@ ANSWERS = 2**22  # that are drawn at a time
 class Minima(ProfileMechanism[ReleasedMinima]):
     """Profiles as private one-permutation MinHash: the share of bins alike is their similarity.
 
-    Guarantee: pure epsilon for one item more or less in one profile, with a public seed: it changes
-    the lowest item of its own bin at most, and each bin's symbol is answered for by randomised
-    response. A whole profile of c items, that is all of them removed, is hidden only at
-    min(c, bins) epsilon; exchanged for others they are twice as many.
-    Parameters: bins, 2 to 65,536; code_bits, of a symbol, 1 to 7; epsilon above 0, of one unit;
-    seed, of the hashes; typical_size, public: the number of items for which the statement tells the
-    loss of a whole profile. For about 100 items a profile, generated and real, neighbours were
-    found best with 1 bit up to epsilon 4 (1 and 2 did alike at 8), and with 256 to 512 bins up to
-    epsilon 4, more at 8: in fewer bins items collide; more bins or symbols bring more noise.
+    Parameters
+    ----------
+    epsilon : float
+        TODO.
+    bins : int, default=512
+        2 to 65,536.
+    code_bits : int, default=1
+        Of a symbol, 1 to 7; epsilon above 0, of one unit.
+    seed : int, default=0
+        Of the hashes.
+    typical_size : int, default=100
+        Public: the number of items for which the statement tells the loss of a whole profile. For
+        about 100 items a profile, generated and real, neighbours were found best with 1 bit up to
+        epsilon 4 (1 and 2 did alike at 8), and with 256 to 512 bins up to epsilon 4, more at 8: in
+        fewer bins items collide; more bins or symbols bring more noise.
 
+    Notes
+    -----
+    **Guarantee.** Pure epsilon for one item more or less in one profile, with a public seed: it
+    changes the lowest item of its own bin at most, and each bin's symbol is answered for by
+    randomised response. A whole profile of c items, that is all of them removed, is hidden only at
+    min(c, bins) epsilon; exchanged for others they are twice as many.
+
+    References
+    ----------
+    .. [1] Li, Owen and Zhang 2012; Kairouz, Oh and Viswanath 2014.
+
+    Examples
+    --------
     >>> from sfumato.data import Interactions
     >>> had = Interactions(["ann", "ann", "bob"], ["tea", "milk", "tea"], [1, 1, 1])
     >>> told = Minima(bins=64, epsilon=4).release(had, users=["ann", "bob"])
     >>> told.codes.shape, told.statement.mechanism[-68:]
     ((2, 64), 'epsilon 256 (256 for any profile), which hides next to nothing of it')
-
-    Li, Owen and Zhang 2012; Kairouz, Oh and Viswanath 2014.
     """
 
     LIMITS: ClassVar[dict[str, Limit]] = {

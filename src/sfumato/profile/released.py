@@ -46,7 +46,18 @@ class ReleasedProfiles(Release, in_files=False):
         return ids
 
     def rows(self, users: Ids) -> np.ndarray:
-        """The row of each user; ValueError naming the position of one who is not there."""
+        """The row of each user; ValueError naming the position of one who is not there.
+
+        Parameters
+        ----------
+        users : array_like or scalar
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The row of each user; ValueError naming the position of one who is not there.
+        """
         found = positions(ids_of(users, "users"), self.users_)
         if (found < 0).any():
             at = int((found < 0).argmax())
@@ -57,23 +68,65 @@ class ReleasedProfiles(Release, in_files=False):
         return found
 
     def estimate_size(self) -> np.ndarray:
-        """How many items each profile has, estimated."""
+        """How many items each profile has, estimated.
+
+        Returns
+        -------
+        ndarray
+            How many items each profile has, estimated.
+        """
         raise NotImplementedError
 
     def size_bounds(self, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of items between which each true one lies, with about this probability."""
+        """Numbers of items between which each true one lies, with about this probability.
+
+        Parameters
+        ----------
+        confidence : float, default=0.95
+            TODO.
+
+        Returns
+        -------
+        tuple
+            TODO.
+        """
         raise NotImplementedError
 
     def memberships(self, items: Ids, rows: Any = None) -> np.ndarray:
-        """For each row and item an estimate of 1 if it is in the profile and of 0 if not."""
+        """For each row and item an estimate of 1 if it is in the profile and of 0 if not.
+
+        Parameters
+        ----------
+        items : array_like or scalar
+            TODO.
+        rows : object, default=None
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
+        """
         raise NotImplementedError
 
     def profile_epsilon(self, items: int) -> float:
         """The loss for a whole profile of so many items, at the delta of the statement.
 
-        Guarantee: an upper bound, whichever the items are, for all of them removed, that is for the
-        profile against an empty one; under relation "replace" for all of them exchanged, that is
-        against any other of no more items. Where the unit is a user, items beyond the
+        Parameters
+        ----------
+        items : int
+            TODO.
+
+        Returns
+        -------
+        float
+            The loss for a whole profile of so many items, at the delta of the statement.
+
+        Notes
+        -----
+        **Guarantee.** An upper bound, whichever the items are, for all of them removed, that is for
+        the profile against an empty one; under relation "replace" for all of them exchanged, that
+        is against any other of no more items. Where the unit is a user, items beyond the
         contributions do not count.
         """
         items, told = N.check(type(self).__name__, "items", items), self.statement
@@ -87,11 +140,21 @@ class ReleasedProfiles(Release, in_files=False):
     ) -> np.ndarray:
         """How alike the profiles of these rows and all of the other release are: rows x others.
 
-        Parameters: other, a release of the same parameters at any epsilon, None for this one;
-        metric, "inner" (items in common), "cosine" or "jaccard"; rows, numbers of rows of this
-        release, None for all. Estimates are told as they are: noise may put them below 0 or above
-        1, by about the root of their `similarity_variance`. A profile has its whole size in common
-        with itself, and similarity 1: its noise is no other's.
+        Parameters
+        ----------
+        other : object, default=None
+            A release of the same parameters at any epsilon, None for this one.
+        metric : str, default="cosine"
+            "inner" (items in common), "cosine" or "jaccard".
+        rows : object, default=None
+            Numbers of rows of this release, None for all. Estimates are told as they are: noise may
+            put them below 0 or above 1, by about the root of their `similarity_variance`. A profile
+            has its whole size in common with itself, and similarity 1: its noise is no other's.
+
+        Returns
+        -------
+        ndarray
+            How alike the profiles of these rows and all of the other release are: rows x others.
         """
         metric, there = METRICS.check(type(self).__name__, "metric", metric), self._other(other)
         asked = self._asked_rows(rows)
@@ -109,6 +172,20 @@ class ReleasedProfiles(Release, in_files=False):
 
         Infinite where the similarity is made of sizes (in a BLIP each is, of minima all but
         Jaccard) and `size_bounds` has no upper end for one of both: a full filter tells no more.
+
+        Parameters
+        ----------
+        other : object, default=None
+            TODO.
+        metric : str, default="cosine"
+            TODO.
+        rows : object, default=None
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The variance of each similarity, by the delta method at the estimates.
         """
         metric, there = METRICS.check(type(self).__name__, "metric", metric), self._other(other)
         asked = self._asked_rows(rows)
@@ -126,10 +203,23 @@ class ReleasedProfiles(Release, in_files=False):
     ) -> tuple[np.ndarray, np.ndarray]:
         """The ids of the n most similar users of each of these, and their similarities.
 
-        Parameters: users, ids in this release, who are not told as their own neighbours; n;
-        metric, as of `similarity`; among, the release to look in, None for this one. Where there
-        are fewer than n others, places are filled with id -1 or None and similarity -inf. How sure
-        the similarities are is told by `nearest_with_errors`.
+        Parameters
+        ----------
+        users : array_like or scalar
+            Ids in this release, who are not told as their own neighbours; n.
+        n : int, default=10
+            TODO.
+        metric : str, default="cosine"
+            As of `similarity`.
+        among : array_like, scalar or None, default=None
+            The release to look in, None for this one. Where there are fewer than n others, places
+            are filled with id -1 or None and similarity -inf. How sure the similarities are is told
+            by `nearest_with_errors`.
+
+        Returns
+        -------
+        tuple
+            The ids of the n most similar users of each of these, and their similarities.
         """
         there = self._other(among)
         found, near = self._neighbours(self.rows(users), n, metric, there)
@@ -170,7 +260,22 @@ class ReleasedProfiles(Release, in_files=False):
     def nearest_rows(
         self, rows: Any, n: int = 10, *, metric: str = "cosine"
     ) -> tuple[np.ndarray, np.ndarray]:
-        """As `nearest`, from numbers of rows to numbers of rows, -1 where there are no more."""
+        """As `nearest`, from numbers of rows to numbers of rows, -1 where there are no more.
+
+        Parameters
+        ----------
+        rows : object
+            TODO.
+        n : int, default=10
+            TODO.
+        metric : str, default="cosine"
+            TODO.
+
+        Returns
+        -------
+        tuple
+            TODO.
+        """
         return self._neighbours(self._asked_rows(rows), n, metric, self)
 
     def _ids_at(self, rows: np.ndarray) -> np.ndarray:

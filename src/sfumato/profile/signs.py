@@ -37,16 +37,27 @@ AT_ONCE = 2**23  # signs turned into numbers at a time
 class ReleasedSigns(CodewordProfiles):
     """The signs of sums of codewords that got noise, and a noisy size for each profile, for good.
 
-    Made by `Signs.release`. Guarantee: (epsilon, delta)-differential privacy with a public seed, as
-    its `statement` says. Signs tell the angle of the noisy sums, whose cosine is
-    common / sqrt((size + noise) (size' + noise)) for a noise of bits sigma**2 items; the
-    noisy sizes undo it. Sizes are unbiased; items in common and memberships are so up to terms of
-    1 / bits and of the error of sizes. Neighbours are ranked by the noisy angle itself.
-    Parameters: bits, scale (the longest codeword) and weight (of one item in `counts`) in whole
-    numbers, sigma (of the noise, in codewords), seed, kind of the users' ids. `codes` holds a row
-    of signs for each user, 64 a word, lowest first: 1 where the noisy sum is 0 or more; `counts`
-    weight times the size, with noise.
+    Made by `Signs.release`.
 
+    bits, scale (the longest codeword) and weight (of one item in `counts`) in whole numbers, sigma
+    (of the noise, in codewords), seed, kind of the users' ids. `codes` holds a row of signs for
+    each user, 64 a word, lowest first: 1 where the noisy sum is 0 or more; `counts` weight times
+    the size, with noise.
+
+    Notes
+    -----
+    **Guarantee.** (epsilon, delta)-differential privacy with a public seed, as its `statement`
+    says. Signs tell the angle of the noisy sums, whose cosine is common / sqrt((size + noise)
+    (size' + noise)) for a noise of bits sigma**2 items; the noisy sizes undo it. Sizes are
+    unbiased; items in common and memberships are so up to terms of 1 / bits and of the error of
+    sizes. Neighbours are ranked by the noisy angle itself.
+
+    References
+    ----------
+    .. [1] Charikar 2002, of sums with noise: thesis 6.1 asks for such a third mechanism.
+
+    Examples
+    --------
     >>> from sfumato.data import Interactions
     >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
     >>> from sfumato.profile import Signs
@@ -55,8 +66,6 @@ class ReleasedSigns(CodewordProfiles):
     >>> inner = told.similarity(metric="inner")[0, 1]
     >>> bool(abs(inner - 100) < 3 * told.similarity_variance(metric="inner")[0, 1] ** 0.5)
     True
-
-    Charikar 2002, of sums with noise: thesis 6.1 asks for such a third mechanism.
     """
 
     bits: Annotated[int, LENGTHS]
@@ -66,11 +75,28 @@ class ReleasedSigns(CodewordProfiles):
     _of = "Signs"
 
     def estimate_size(self) -> np.ndarray:
-        """How many items each profile has, from its noisy count; it may be below 0."""
+        """How many items each profile has, from its noisy count; it may be below 0.
+
+        Returns
+        -------
+        ndarray
+            How many items each profile has, from its noisy count; it may be below 0.
+        """
         return self.counts / self.weight
 
     def size_bounds(self, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of items between which each true one lies, with this probability."""
+        """Numbers of items between which each true one lies, with this probability.
+
+        Parameters
+        ----------
+        confidence : float, default=0.95
+            TODO.
+
+        Returns
+        -------
+        tuple
+            TODO.
+        """
         confidence = fraction.check(type(self).__name__, "confidence", confidence)
         reach = NormalDist().inv_cdf((1 + confidence) / 2) * self.grid_sigma / self.weight
         size = self.estimate_size()
@@ -81,6 +107,18 @@ class ReleasedSigns(CodewordProfiles):
 
         The sign of a normal of variance v moved by x is sqrt(2 / (pi v)) x on average, so signs
         times codeword are undone by the root of v, which the noisy size tells.
+
+        Parameters
+        ----------
+        items : array_like or scalar
+            TODO.
+        rows : object, default=None
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
         """
         asked, words = self._asked_rows(rows), self.codewords(items).astype(np.float32)
         out = np.empty((asked.size, len(words)))
@@ -91,7 +129,20 @@ class ReleasedSigns(CodewordProfiles):
         return np.asarray(out * np.sqrt(math.pi / 2 * total / self._unit)[:, np.newaxis])
 
     def noisy_cosine(self, other: Any = None, *, rows: Any = None) -> np.ndarray:
-        """The cosine of the angle of the noisy sums, which signs alone tell: rows x others."""
+        """The cosine of the angle of the noisy sums, which signs alone tell: rows x others.
+
+        Parameters
+        ----------
+        other : object, default=None
+            TODO.
+        rows : object, default=None
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The cosine of the angle of the noisy sums, which signs alone tell: rows x others.
+        """
         return self._cosines(self._pairs(self._asked_rows(rows), self._other(other)))
 
     @property
@@ -186,25 +237,43 @@ WEIGHT = SCALE // 4
 class Signs(GaussianMechanism[ReleasedSigns]):
     """Profiles as the signs of noisy sums of codewords: a private hash whose angle is similarity.
 
-    Guarantee: (epsilon, delta) for one item more or less in one profile, with a public seed: it
-    moves the sum by its codeword and the size by one, together a vector of squared norm at most
-    scale**2 + weight**2 in integers; discrete Gaussian noise is added to all of them, and
-    taking signs of the result costs nothing more.
-    Against `Jlt` of as many numbers: 32 times less room and comparisons by XOR, for a standard
-    error of similarities that is pi / 2 times as large; the noise is the same but for 3 %.
-    Parameters: bits, signs of a profile, up to 65,536: every one has the noise of the whole budget
-    however many there are, so that similarities are best at about items / sigma**2 of them,
-    200 for 100 items at epsilon 8; epsilon, of one unit, or sigma, of the noise in codewords;
-    delta, between 0 and 1; seed, of the codebook; typical_size, public: the number of items for
-    which the statement tells the loss of a whole profile.
+    Parameters
+    ----------
+    bits : int, default=1000
+        Signs of a profile, up to 65,536: every one has the noise of the whole budget however many
+        there are, so that similarities are best at about items / sigma**2 of them, 200 for 100
+        items at epsilon 8.
+    epsilon : float or None, default=None
+        Of one unit, or sigma, of the noise in codewords.
+    delta : float, default=1e-06
+        Between 0 and 1.
+    sigma : float or None, default=None
+        TODO.
+    seed : int, default=0
+        Of the codebook.
+    typical_size : int, default=100
+        Public: the number of items for which the statement tells the loss of a whole profile.
 
+    Notes
+    -----
+    **Guarantee.** (epsilon, delta) for one item more or less in one profile, with a public seed: it
+    moves the sum by its codeword and the size by one, together a vector of squared norm at most
+    scale**2 + weight**2 in integers; discrete Gaussian noise is added to all of them, and taking
+    signs of the result costs nothing more. Against `Jlt` of as many numbers: 32 times less room and
+    comparisons by XOR, for a standard error of similarities that is pi / 2 times as large; the
+    noise is the same but for 3 %.
+
+    References
+    ----------
+    .. [1] Charikar 2002; Kenthapadi, Korolova, Mironov and Mishra 2013; thesis 6.1.
+
+    Examples
+    --------
     >>> from sfumato.data import Interactions
     >>> had = Interactions(["ann", "ann", "bob"], ["tea", "milk", "tea"], [1, 1, 1])
     >>> told = Signs(bits=200, epsilon=8).release(had, users=["ann", "bob"])
     >>> told.codes.shape, told.counts.shape
     ((2, 4), (2,))
-
-    Charikar 2002; Kenthapadi, Korolova, Mironov and Mishra 2013; thesis 6.1.
     """
 
     LIMITS: ClassVar[dict[str, Limit]] = {"bits": LENGTHS, **GaussianMechanism.LIMITS}

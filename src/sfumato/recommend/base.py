@@ -94,6 +94,18 @@ def _restored(kind: type[M], packed: Packed) -> M:
 def load(source: Any) -> Any:
     """Any model or released neighbours, from a path or bytes; ModelFormatError for anything else.
 
+    Parameters
+    ----------
+    source : object
+        TODO.
+
+    Returns
+    -------
+    object
+        TODO.
+
+    Examples
+    --------
     >>> from sfumato.data import Interactions
     >>> from sfumato.recommend import DenseFactorization
     >>> seen = Interactions([1, 2], [10, 20], [5, 5])
@@ -116,11 +128,33 @@ class Parameters:
     LIMITS: ClassVar[dict[str, Limit]] = {}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters as they were given; deep is there for scikit-learn and changes nothing."""
+        """The parameters as they were given; deep is there for scikit-learn and changes nothing.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            TODO.
+
+        Returns
+        -------
+        dict
+            The parameters as they were given; deep is there for scikit-learn and changes nothing.
+        """
         return {name: getattr(self, name) for name in self.LIMITS}
 
     def set_params(self, **params: Any) -> Self:
-        """Change parameters; the next `fit` checks and uses them, what was learned stays."""
+        """Change parameters; the next `fit` checks and uses them, what was learned stays.
+
+        Parameters
+        ----------
+        **params : object
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         for name in params:
             if name not in self.LIMITS:
                 known = ", ".join(self.LIMITS)
@@ -221,22 +255,56 @@ class Estimator(Parameters):
         return sum(int(array.nbytes) for array in self._arrays().values())
 
     def to_bytes(self) -> bytes:
-        """The model as bytes; no seen list, no raw popularity and nothing infinite is in them."""
+        """The model as bytes; no seen list, no raw popularity and nothing infinite is in them.
+
+        Returns
+        -------
+        bytes
+            The model as bytes; no seen list, no raw popularity and nothing infinite is in them.
+        """
         self._check_fitted()
         return to_bytes(self)
 
     @classmethod
     def from_bytes(cls, data: Bytes) -> Self:
-        """The model in these bytes; ModelFormatError when they are not a whole, intact one."""
+        """The model in these bytes; ModelFormatError when they are not a whole, intact one.
+
+        Parameters
+        ----------
+        data : bytes_like
+            TODO.
+
+        Returns
+        -------
+        Self
+            The model in these bytes; ModelFormatError when they are not a whole, intact one.
+        """
         return read_model(data, cls, Estimator.KINDS)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file that is either complete or not there."""
+        """Write the model to a file that is either complete or not there.
+
+        Parameters
+        ----------
+        path : path_like
+            TODO.
+        """
         write_atomic(Path(path), self.to_bytes())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The model in a file; ModelFormatError when it is not a whole, intact one."""
+        """The model in a file; ModelFormatError when it is not a whole, intact one.
+
+        Parameters
+        ----------
+        path : path_like
+            TODO.
+
+        Returns
+        -------
+        Self
+            The model in a file; ModelFormatError when it is not a whole, intact one.
+        """
         return cls.from_bytes(model_file(path))
 
     def _check(self) -> dict[str, Any]:

@@ -16,17 +16,27 @@ __all__ = ["DampedMeans"]
 class DampedMeans:
     """A rating as the mean of all, plus what the item and what the user deviate from it.
 
-    Guarantee: first b_i = sum of (r - mean) / (damping + n_i) over the n_i ratings of an item, then
-    b_u likewise of what r - mean - b_i leaves; a deviation of n ratings is shrunk by
-    n / (n + damping). Who or what was not seen deviates by 0. Predictions are not cut to bounds.
-    Parameters: damping, ratings at the mean that each user and item is taken to have given before.
-    Learned: mean_, user_ids_, user_means_, item_ids_, item_means_ (the deviations).
+    Parameters
+    ----------
+    damping : float, default=5.0
+        Ratings at the mean that each user and item is taken to have given before. Learned: mean_,
+        user_ids_, user_means_, item_ids_, item_means_ (the deviations).
 
+    Notes
+    -----
+    **Guarantee.** First b_i = sum of (r - mean) / (damping + n_i) over the n_i ratings of an item,
+    then b_u likewise of what r - mean - b_i leaves; a deviation of n ratings is shrunk by n / (n +
+    damping). Who or what was not seen deviates by 0. Predictions are not cut to bounds.
+
+    References
+    ----------
+    .. [1] Koren 2010, "Factor in the Neighbors", baseline estimates, with one damping for both.
+
+    Examples
+    --------
     >>> seen = Interactions(users=[1, 1, 2], items=["tea", "rum", "tea"], ratings=[5, 3, 4])
     >>> DampedMeans(damping=0).fit(seen).predict([2, 9], ["rum", "rum"])
     array([2.5, 3. ])
-
-    Koren 2010, "Factor in the Neighbors", baseline estimates, with one damping for both.
     """
 
     def __init__(self, *, damping: float = 5.0) -> None:
@@ -36,7 +46,18 @@ class DampedMeans:
         return f"DampedMeans(damping={self.damping!r})"
 
     def fit(self, interactions: Interactions) -> Self:
-        """Learn from these ratings alone."""
+        """Learn from these ratings alone.
+
+        Parameters
+        ----------
+        interactions : Interactions
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         damping = between(0, float("inf")).check("DampedMeans", "damping", self.damping)
         if not len(interactions):
             raise ValueError("DampedMeans: there are no ratings to learn from; give at least one.")
@@ -62,7 +83,20 @@ class DampedMeans:
             raise ValueError("DampedMeans: fit it first.")
 
     def predict(self, users: Ids, items: Ids) -> np.ndarray:
-        """mean_ + deviation of the item + deviation of the user, for columns of one length."""
+        """mean_ + deviation of the item + deviation of the user, for columns of one length.
+
+        Parameters
+        ----------
+        users : array_like or scalar
+            TODO.
+        items : array_like or scalar
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
+        """
         self._check_fitted()
         deviations = [
             _looked_up(as_ids(users, "users"), self.user_ids_, self.user_means_, "users"),

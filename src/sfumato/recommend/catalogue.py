@@ -29,9 +29,17 @@ __all__ = ["Catalogue", "SortedCatalogue"]
 class Catalogue:
     """Ids of the items that may be recommended, in order of first appearance.
 
-    Guarantee: no id occurs twice; ties between equal scores go to the id that stands first.
-    Parameters: items, a column of integers or texts; repeated ids count once.
+    Parameters
+    ----------
+    items : array_like or scalar
+        A column of integers or texts; repeated ids count once.
 
+    Notes
+    -----
+    **Guarantee.** No id occurs twice; ties between equal scores go to the id that stands first.
+
+    Examples
+    --------
     >>> shelf = Catalogue([30, 10, 30, 20])
     >>> shelf.ids
     array([30, 10, 20])
@@ -72,29 +80,79 @@ class Catalogue:
         return sum(int(array.nbytes) for array in self.arrays().values())
 
     def positions(self, items: Ids) -> np.ndarray:
-        """Where each item stands in the catalogue, -1 for one that is not in it."""
+        """Where each item stands in the catalogue, -1 for one that is not in it.
+
+        Parameters
+        ----------
+        items : array_like or scalar
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            Where each item stands in the catalogue, -1 for one that is not in it.
+        """
         return positions(ids_of(items, "items"), self.ids)
 
     places = renamed_method("places", "positions")
 
     def take(self, positions: np.ndarray) -> np.ndarray:
-        """The ids at these places; where the place is -1, the id of no item: -1 or None."""
+        """The ids at these places; where the place is -1, the id of no item: -1 or None.
+
+        Parameters
+        ----------
+        positions : ndarray
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The ids at these places; where the place is -1, the id of no item: -1 or None.
+        """
         found = np.asarray(self.ids[positions])
         found[positions < 0] = NO_ID[self.kind]
         return found
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The catalogue as the arrays of a file."""
+        """The catalogue as the arrays of a file.
+
+        Returns
+        -------
+        dict
+            The catalogue as the arrays of a file.
+        """
         return id_arrays("catalogue", self.ids)
 
     @staticmethod
     def layout(kind: str) -> dict[str, Cells]:
-        """The arrays that a file must have for a catalogue of this kind."""
+        """The arrays that a file must have for a catalogue of this kind.
+
+        Parameters
+        ----------
+        kind : str
+            TODO.
+
+        Returns
+        -------
+        dict
+            The arrays that a file must have for a catalogue of this kind.
+        """
         return id_layout("catalogue", kind)
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self:
-        """The catalogue in the arrays of a file; ValueError where they do not hold together."""
+        """The catalogue in the arrays of a file; ValueError where they do not hold together.
+
+        Parameters
+        ----------
+        arrays : dict
+            TODO.
+
+        Returns
+        -------
+        Self
+            The catalogue in the arrays of a file; ValueError where they do not hold together.
+        """
         return cls(ids_from("catalogue", arrays))
 
 

@@ -254,6 +254,25 @@ class ItemIndex:
     eighth as many keys as items); shortlist, from 1 up, for "codes"; bands and probes, for "bands":
     tables, and buckets looked into in each, from 1 to 4096; seed, of all hashes.
 
+    Parameters
+    ----------
+    model : Factorization
+        TODO.
+    kind : str, default="codes"
+        TODO.
+    bits : int or None, default=None
+        TODO.
+    shortlist : int, default=1000
+        TODO.
+    bands : int, default=16
+        TODO.
+    probes : int, default=128
+        TODO.
+    seed : int, default=0
+        TODO.
+
+    Examples
+    --------
     >>> from sfumato.data import generate_world
     >>> from sfumato.recommend import DenseFactorization
     >>> world = generate_world(users=60, items=40, ratings=900, random_state=1).interactions
@@ -319,6 +338,22 @@ class ItemIndex:
         """The n best items that are found for each user, and their scores, best first.
 
         Parameters and answers are those of the model's `recommend`.
+
+        Parameters
+        ----------
+        users : array_like or scalar
+            TODO.
+        n : int, default=10
+            TODO.
+        exclude : Interactions or None, default=None
+            TODO.
+        filter : object, default=None
+            TODO.
+
+        Returns
+        -------
+        tuple
+            The n best items that are found for each user, and their scores, best first.
         """
         return self._fresh()._recommended(users, n, exclude, filter, self._items)
 
@@ -329,6 +364,22 @@ class ItemIndex:
 
         Of items whose score equals that of the last, any counts. A filter that leaves only items of
         low scores makes buckets miss most of them: measure with it.
+
+        Parameters
+        ----------
+        users : array_like or scalar
+            TODO.
+        n : int, default=10
+            TODO.
+        exclude : Interactions or None, default=None
+            TODO.
+        filter : object, default=None
+            TODO.
+
+        Returns
+        -------
+        float
+            The share of the model's own n best items of each of these users that the index finds.
         """
         model = self._fresh()
         users = model._user_ids(users)
@@ -339,7 +390,18 @@ class ItemIndex:
         return float((mine >= worst).sum() / max(there.sum(), 1))
 
     def touched(self, users: Ids) -> float:
-        """The share of the catalogue that is looked at for one of these users, on average."""
+        """The share of the catalogue that is looked at for one of these users, on average.
+
+        Parameters
+        ----------
+        users : array_like or scalar
+            TODO.
+
+        Returns
+        -------
+        float
+            The share of the catalogue that is looked at for one of these users, on average.
+        """
         model = self._fresh()
         vectors = model._in_blocks(model._user_vectors, model._user_ids(users))
         vectors[:, -1] = 1  # beside the items' biases

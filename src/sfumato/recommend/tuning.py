@@ -29,7 +29,26 @@ VERSION = 1
 def search_header(
     model: Any, lines: Mapping[str, Sequence[float]], fine: int, train: Any, valid: Any
 ) -> dict[str, Any]:
-    """What defines a search: the model, what stays fixed, the grids, and checksums of the data."""
+    """What defines a search: the model, what stays fixed, the grids, and checksums of the data.
+
+    Parameters
+    ----------
+    model : object
+        TODO.
+    lines : mapping
+        TODO.
+    fine : int
+        TODO.
+    train : object
+        TODO.
+    valid : object
+        TODO.
+
+    Returns
+    -------
+    dict
+        What defines a search: the model, what stays fixed, the grids, and checksums of the data.
+    """
     told = model.get_params() if hasattr(model, "get_params") else {}
     return {
         "log": "sfumato tune",
@@ -45,7 +64,15 @@ def search_header(
 
 
 class TrialLog:
-    """A file of trials that belong to one search."""
+    """A file of trials that belong to one search.
+
+    Parameters
+    ----------
+    path : path_like
+        TODO.
+    header : dict
+        TODO.
+    """
 
     def __init__(self, path: str | os.PathLike[str], header: dict[str, Any]) -> None:
         self.path = Path(path)
@@ -67,13 +94,36 @@ class TrialLog:
         return described(self, path=str(self.path), trials=len(self._found))
 
     def found(self, parameters: Mapping[str, float]) -> dict[str, Any] | None:
-        """The error and the seconds of a trial that was done before, or None."""
+        """The error and the seconds of a trial that was done before, or None.
+
+        Parameters
+        ----------
+        parameters : mapping
+            TODO.
+
+        Returns
+        -------
+        dict or None
+            The error and the seconds of a trial that was done before, or None.
+        """
         return self._found.get(_key(parameters))
 
     def append(
         self, stage: int, parameters: Mapping[str, float], rmse: float, seconds: float
     ) -> None:
-        """Keep a trial; it is on the disk when this returns."""
+        """Keep a trial; it is on the disk when this returns.
+
+        Parameters
+        ----------
+        stage : int
+            TODO.
+        parameters : mapping
+            TODO.
+        rmse : float
+            TODO.
+        seconds : float
+            TODO.
+        """
         told = None if math.isinf(rmse) else rmse
         trial = dict(stage=stage, parameters=dict(parameters), rmse=told, seconds=seconds)
         with open(self.path, "ab") as file:
@@ -141,6 +191,17 @@ class Trial:
     """One fit: its stage, the parameters that were tried, and the error on the validation set.
 
     The error is infinite where the model diverged.
+
+    Parameters
+    ----------
+    stage : int
+        TODO.
+    parameters : dict
+        TODO.
+    rmse : float
+        TODO.
+    seconds : float
+        TODO.
     """
 
     stage: int
@@ -154,6 +215,17 @@ class Tuned(Table):
     """What a search found: the best parameters, their error, all trials in order, and a model.
 
     The model has the best parameters and is fitted on the training set if `refit` was asked for.
+
+    Parameters
+    ----------
+    parameters : dict
+        TODO.
+    rmse : float
+        TODO.
+    trials : tuple
+        TODO.
+    model : object
+        TODO.
     """
 
     parameters: dict[str, float]
@@ -193,18 +265,42 @@ def tune(
     one goes along each line of the grids in turn, the other parameters staying at the best so far.
     Stage two does so again with `fine` values on either side of the best, spaced evenly in the
     logarithm up to its neighbours in the grid. A model is fitted once for each set of values, and
-    ties go to the earlier trial: the same data and model give the same answer. A
-    trial that diverges (an error that is not finite, or 1000 times the range of the ratings) counts
-    as infinite. Interrupted, it leaves the log of all trials that were done.
-    Parameters: model, with get_params, fit(train) and predict(users, items), left as it is, or a
-    function of the tuned parameters that makes one; train and valid, Interactions, not empty;
-    grids, values above 0, ascending, for each parameter, in the order of the search; fine, from 0
-    to 100; catalogue, given to fit if told; log, a path: trials are kept there and not done again,
-    and a log of other data or another model is refused; progress, called with (done, all, trial);
-    refit, fit the best on train at the end; public, say that the data is public: without it a
-    model of proved privacy is refused, since choosing by private data would cost too, uncharged.
+    ties go to the earlier trial: the same data and model give the same answer. A trial that
+    diverges (an error that is not finite, or 1000 times the range of the ratings) counts as
+    infinite. Interrupted, it leaves the log of all trials that were done.
 
     Thesis 4.1.5.1.
+
+    Parameters
+    ----------
+    model : object
+        With get_params, fit(train) and predict(users, items), left as it is, or a function of the
+        tuned parameters that makes one.
+    train : object
+        Interactions, not empty.
+    valid : object
+        Interactions, not empty.
+    grids : mapping, optional
+        Values above 0, ascending, for each parameter, in the order of the search.
+    fine : int, default=2
+        From 0 to 100.
+    catalogue : array_like, scalar or None, default=None
+        Given to fit if told.
+    log : object, default=None
+        A path: trials are kept there and not done again, and a log of other data or another model
+        is refused.
+    progress : callable or None, default=None
+        Called with (done, all, trial).
+    refit : bool, default=False
+        Fit the best on train at the end.
+    public : bool, default=False
+        Say that the data is public: without it a model of proved privacy is refused, since choosing
+        by private data would cost too, uncharged.
+
+    Returns
+    -------
+    Tuned
+        TODO.
     """
     lines = _checked(grids, valid, train)
     fine = FINE.check("tune", "fine", fine)

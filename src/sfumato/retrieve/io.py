@@ -13,9 +13,18 @@ __all__ = ["holds_index", "load"]
 def load(path: Source, *, check: bool = True) -> BinaryIndex | LshIndex:
     """The index in a file, mapped and not read; IndexFormatError where it is no whole, intact one.
 
-    Parameters: path, or the bytes of a file, which are copied; check, whether every checksum is
-    verified, which reads the file once. A file from somebody else should be checked: what is wrong
-    in it might otherwise crash the process.
+    Parameters
+    ----------
+    path : Source
+        Or the bytes of a file, which are copied.
+    check : bool, default=True
+        Whether every checksum is verified, which reads the file once. A file from somebody else
+        should be checked: what is wrong in it might otherwise crash the process.
+
+    Returns
+    -------
+    BinaryIndex or LshIndex
+        The index in a file, mapped and not read; IndexFormatError where it is no whole, intact one.
     """
     kind = read_header(path).get("kind")
     if kind == "LshIndex":
@@ -26,6 +35,17 @@ def load(path: Source, *, check: bool = True) -> BinaryIndex | LshIndex:
 
 
 def holds_index(path: str | os.PathLike[str]) -> bool:
-    """Whether a file begins as that of an index does; it may still be damaged."""
+    """Whether a file begins as that of an index does; it may still be damaged.
+
+    Parameters
+    ----------
+    path : path_like
+        TODO.
+
+    Returns
+    -------
+    bool
+        Whether a file begins as that of an index does; it may still be damaged.
+    """
     with regular(path) as (file, _):
         return file.read(len(MAGIC)) == MAGIC

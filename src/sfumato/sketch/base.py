@@ -62,6 +62,15 @@ class Merging:
 
     tolerance: the most that a cell of a rounding merge may differ from that of one stream, as a
     share of the sum of the sizes of all that was added.
+
+    Parameters
+    ----------
+    kind : {"exact", "rounding", "refused"}
+        TODO.
+    reason : str, default=""
+        TODO.
+    tolerance : float, default=0.0
+        TODO.
     """
 
     kind: Literal["exact", "rounding", "refused"]
@@ -99,13 +108,30 @@ class Sketch(Stored):
         return EXACT
 
     def merge(self, other: Self) -> Self:
-        """Take in another sketch of the same parameters, as if its stream had come here too."""
+        """Take in another sketch of the same parameters, as if its stream had come here too.
+
+        Parameters
+        ----------
+        other : Self
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         self._check_mergeable(other)
         self._join(other)
         return self
 
     def copy(self) -> Self:
-        """An independent sketch with the same content."""
+        """An independent sketch with the same content.
+
+        Returns
+        -------
+        Self
+            An independent sketch with the same content.
+        """
         twin = type(self).__new__(type(self))
         for name in (*self._limits, *self._scalars):
             vars(twin)[name] = getattr(self, name)
@@ -122,7 +148,20 @@ class Sketch(Stored):
         return self.copy()
 
     def release(self, *args: Any, **options: Any) -> Any:
-        """A private release; refused here, with the reason."""
+        """A private release; refused here, with the reason.
+
+        Parameters
+        ----------
+        *args : object
+            TODO.
+        **options : object
+            TODO.
+
+        Returns
+        -------
+        object
+            A private release; refused here, with the reason.
+        """
         self._refuse_release()
 
     def _refuse_release(self) -> NoReturn:
@@ -220,16 +259,44 @@ class LinearSketch(Sketch, in_files=False):
         return rounding("cells are float64, so sums in another order differ by rounding.")
 
     def norm(self) -> float:
-        """The Euclidean norm of the vector."""
+        """The Euclidean norm of the vector.
+
+        Returns
+        -------
+        float
+            The Euclidean norm of the vector.
+        """
         return math.sqrt(self.inner(self))
 
     def inner(self, other: Self) -> float:
-        """The inner product with the vector of a sketch of the same parameters."""
+        """The inner product with the vector of a sketch of the same parameters.
+
+        Parameters
+        ----------
+        other : Self
+            TODO.
+
+        Returns
+        -------
+        float
+            The inner product with the vector of a sketch of the same parameters.
+        """
         self._check_same(other, "compare")
         return float(np.dot(self._cells, other._cells)) * self._scale**2
 
     def distance(self, other: Self) -> float:
-        """The Euclidean distance to the vector of a sketch of the same parameters."""
+        """The Euclidean distance to the vector of a sketch of the same parameters.
+
+        Parameters
+        ----------
+        other : Self
+            TODO.
+
+        Returns
+        -------
+        float
+            The Euclidean distance to the vector of a sketch of the same parameters.
+        """
         self._check_same(other, "compare")
         return float(np.linalg.norm(self._cells - other._cells)) * self._scale
 
@@ -303,7 +370,26 @@ class WeighedRelease(Generic[R]):
         noise: str | None = None,
         **options: Unpack[ReleaseOptions],
     ) -> R:
-        """A private copy with noise on every cell: what that guarantees, the subclass says."""
+        """A private copy with noise on every cell: what that guarantees, the subclass says.
+
+        Parameters
+        ----------
+        epsilon : float, Privacy or None, default=None
+            TODO.
+        delta : float, default=0.0
+            TODO.
+        weight : int, default=1
+            TODO.
+        noise : str or None, default=None
+            TODO.
+        **options : dict
+            TODO.
+
+        Returns
+        -------
+        R
+            A private copy with noise on every cell: what that guarantees, the subclass says.
+        """
         return self._released(self._calibrated_release, epsilon, delta, weight, noise, options)
 
     def _released(

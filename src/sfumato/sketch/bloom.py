@@ -32,18 +32,27 @@ FEW = 4096  # bits up to which all numbers of flips are gone through
 class ReleasedBloomFilter(Answered):
     """A Bloom filter every bit of which was flipped with a known probability, for good.
 
-    Made by `BloomFilter.release`. Guarantee: epsilon-differential privacy with a public seed, as
-    its `statement` says; estimates are debiased, and their errors include the flips.
-    Parameters: bits, hashes, seed and layout of the filter; the probability is the statement's.
+    Made by `BloomFilter.release`.
 
+    bits, hashes, seed and layout of the filter; the probability is the statement's.
+
+    Notes
+    -----
+    **Guarantee.** Epsilon-differential privacy with a public seed, as its `statement` says;
+    estimates are debiased, and their errors include the flips.
+
+    References
+    ----------
+    .. [1] Thesis (3.4), BLIP; Alaggan, Gambs and Kermarrec 2012.
+
+    Examples
+    --------
     >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
     >>> from sfumato.sketch import BloomFilter
     >>> seen = BloomFilter(4096, 4).update(range(200))
     >>> told = seen.release(epsilon=8, source=InsecureSeededSource(1))
     >>> bool(abs(told.estimate_size() - 200) <= told.error_bound(0.9999))
     True
-
-    Thesis (3.4), BLIP; Alaggan, Gambs and Kermarrec 2012.
     """
 
     bits: Annotated[int, BITS]
@@ -59,6 +68,16 @@ class ReleasedBloomFilter(Answered):
 
         Other keys meet ones as often as the whole filter shows them. A bit that the key meets twice
         counts twice. Add the logarithm of the prior odds to get that of the posterior ones.
+
+        Parameters
+        ----------
+        keys : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            How much likelier a key's bits are if it is in the set than if not: a natural logarithm.
         """
         column = keys if isinstance(keys, KeyColumn) else KeyColumn(keys)
         found = np.empty(column.size, np.uint8)
@@ -72,7 +91,20 @@ class ReleasedBloomFilter(Answered):
         return self._scores[found]
 
     def contains(self, keys: Column, threshold: float = 0.0) -> np.ndarray:
-        """True for keys whose score is at least the threshold; `rates` says how often wrongly."""
+        """True for keys whose score is at least the threshold; `rates` says how often wrongly.
+
+        Parameters
+        ----------
+        keys : array_like
+            TODO.
+        threshold : float, default=0.0
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
+        """
         return np.asarray(self.scores(keys) >= _finite(threshold))
 
     estimate = contains
@@ -80,8 +112,18 @@ class ReleasedBloomFilter(Answered):
     def rates(self, threshold: float = 0.0) -> tuple[float, float]:
         """The chances that `contains` finds a key that is not in the set, and misses one that is.
 
-        The first is exact for the bits as released; the second, over the flips, up to
-        hashes / (8 bits) in filters of more than 4096 bits.
+        The first is exact for the bits as released; the second, over the flips, up to hashes / (8
+        bits) in filters of more than 4096 bits.
+
+        Parameters
+        ----------
+        threshold : float, default=0.0
+            TODO.
+
+        Returns
+        -------
+        tuple
+            The chances that `contains` finds a key that is not in the set, and misses one that is.
         """
         needed = int(np.count_nonzero(self._scores < _finite(threshold)))
         shares, weights = np.unique(self._line_counts(), return_counts=True)
@@ -89,13 +131,29 @@ class ReleasedBloomFilter(Answered):
         return float(wrong), 1 - self._found(needed)
 
     def estimate_size(self) -> float:
-        """How many different keys the set holds, from the debiased share of ones."""
+        """How many different keys the set holds, from the debiased share of ones.
+
+        Returns
+        -------
+        float
+            How many different keys the set holds, from the debiased share of ones.
+        """
         return self._size_of(self._share())
 
     def error_bound(self, confidence: float = 0.99) -> float:
         """How many keys the size may be off by, with about this probability.
 
         The share of ones is nearly normal, with the variance of the flips and of the collisions.
+
+        Parameters
+        ----------
+        confidence : float, default=0.99
+            TODO.
+
+        Returns
+        -------
+        float
+            How many keys the size may be off by, with about this probability.
         """
         low, high = limits(
             self._distribution, self._ones() / self.bits, confidence, type(self).__name__
@@ -104,7 +162,18 @@ class ReleasedBloomFilter(Answered):
         return max(high - here, here - low)
 
     def inner(self, other: Self) -> float:
-        """How many bits were set in both filters before the flips; unbiased."""
+        """How many bits were set in both filters before the flips; unbiased.
+
+        Parameters
+        ----------
+        other : Self
+            TODO.
+
+        Returns
+        -------
+        float
+            How many bits were set in both filters before the flips; unbiased.
+        """
         self._check_same(other, "compare")
         both = int(np.bitwise_count(self._words & other._words).sum())
         p, q = self._flip, other._flip
@@ -112,17 +181,50 @@ class ReleasedBloomFilter(Answered):
         return noisy / ((1 - 2 * p) * (1 - 2 * q))
 
     def union_size(self, other: Self) -> float:
-        """How many different keys both sets hold together."""
+        """How many different keys both sets hold together.
+
+        Parameters
+        ----------
+        other : Self
+            TODO.
+
+        Returns
+        -------
+        float
+            How many different keys both sets hold together.
+        """
         both = self.inner(other) / self.bits
         return self._size_of(self._share() + other._share() - both)
 
     def intersection(self, other: Self) -> float:
-        """How many keys both sets share, at least 0."""
+        """How many keys both sets share, at least 0.
+
+        Parameters
+        ----------
+        other : Self
+            TODO.
+
+        Returns
+        -------
+        float
+            How many keys both sets share, at least 0.
+        """
         union = self.union_size(other)
         return max(self.estimate_size() + other.estimate_size() - union, 0.0)
 
     def similarity(self, other: Self) -> float:
-        """The Jaccard similarity: the shared part of the union, 0 to 1 (1 where that is empty)."""
+        """The Jaccard similarity: the shared part of the union, 0 to 1 (1 where that is empty).
+
+        Parameters
+        ----------
+        other : Self
+            TODO.
+
+        Returns
+        -------
+        float
+            The Jaccard similarity: the shared part of the union, 0 to 1 (1 where that is empty).
+        """
         union = self.union_size(other)
         return min(self.intersection(other) / union, 1.0) if union > 0 else 1.0
 
@@ -219,17 +321,33 @@ SMALL = 1024  # bits up to which the rate is computed exactly
 class BloomFilter(KeyedSketch):
     """A set of keys that answers "seen" or "not seen".
 
-    Guarantee: a seen key is always found; another is found with probability
-    `false_positive_rate(n)` after n different keys, `error_bound()` as the filter is now.
-    Parameters: bits, up to 2**32; hashes, bits set per key; seed, of all hashes; layout, "plain" or
-    "blocked" (all bits of a key in one cache line: faster, a little less exact; bits is a multiple
-    of 512). Merges exactly. Nothing can overflow.
+    Parameters
+    ----------
+    bits : int
+        Up to 2**32.
+    hashes : int, default=7
+        Bits set per key.
+    seed : int, default=0
+        Of all hashes.
+    layout : str, default="plain"
+        "plain" or "blocked" (all bits of a key in one cache line: faster, a little less exact; bits
+        is a multiple of 512). Merges exactly. Nothing can overflow.
 
+    Notes
+    -----
+    **Guarantee.** A seen key is always found; another is found with probability
+    `false_positive_rate(n)` after n different keys, `error_bound()` as the filter is now.
+
+    References
+    ----------
+    .. [1] Bloom 1970; (1 - exp(-kn/m))**k: thesis 2.3.2.2; blocked: Putze, Sanders and Singler
+       2007.
+
+    Examples
+    --------
     >>> seen = BloomFilter.from_capacity(1000, 0.01).update(["tea", "milk"])
     >>> seen.contains(["tea", "rum"])
     array([ True, False])
-
-    Bloom 1970; (1 - exp(-kn/m))**k: thesis 2.3.2.2; blocked: Putze, Sanders and Singler 2007.
     """
 
     bits: Annotated[int, BITS]
@@ -250,14 +368,42 @@ class BloomFilter(KeyedSketch):
     def from_capacity(
         cls, n: int, false_positive_rate: float, *, seed: int = 0, layout: str = "plain"
     ) -> Self:
-        """The smallest filter that after n different keys finds others at most at this rate."""
+        """The smallest filter that after n different keys finds others at most at this rate.
+
+        Parameters
+        ----------
+        n : int
+            TODO.
+        false_positive_rate : float
+            TODO.
+        seed : int, default=0
+            TODO.
+        layout : str, default="plain"
+            TODO.
+
+        Returns
+        -------
+        Self
+            The smallest filter that after n different keys finds others at most at this rate.
+        """
         n = integer(1, 2**32).check("BloomFilter", "n", n)
         rate = fraction.check("BloomFilter", "false_positive_rate", false_positive_rate)
         bits, hashes = best_size(n, rate, LAYOUT.check("BloomFilter", "layout", layout))
         return cls(bits, hashes, seed=seed, layout=layout)
 
     def update(self, keys: Column) -> Self:
-        """Put every key in the set."""
+        """Put every key in the set.
+
+        Parameters
+        ----------
+        keys : array_like
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         column = self._key_column(keys)
         scratch = np.empty(bloom.CHUNK, np.uint32)
         for _, hashed in self._hashes(column):
@@ -269,7 +415,18 @@ class BloomFilter(KeyedSketch):
         return self
 
     def contains(self, keys: Column) -> np.ndarray:
-        """True for every key that was seen, and by chance for a few others."""
+        """True for every key that was seen, and by chance for a few others.
+
+        Parameters
+        ----------
+        keys : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
+        """
         column = self._key_column(keys)
         out = np.empty(column.size, np.uint8)
         scratch = np.empty(bloom.CHUNK, np.uint32)
@@ -283,7 +440,13 @@ class BloomFilter(KeyedSketch):
     estimate = contains
 
     def estimate_size(self) -> float:
-        """How many different keys the set holds, from the share of bits that are set."""
+        """How many different keys the set holds, from the share of bits that are set.
+
+        Returns
+        -------
+        float
+            How many different keys the set holds, from the share of bits that are set.
+        """
         if self.layout == "blocked":
             lines = self._line_counts() / LINE
             empty = np.log1p(-np.minimum(lines, 1 - 0.5 / LINE)).sum()
@@ -292,7 +455,18 @@ class BloomFilter(KeyedSketch):
         return float(math.log1p(-share) / (self.hashes * math.log1p(-1 / self.bits)))
 
     def false_positive_rate(self, n: int) -> float:
-        """The chance of a false yes after n different keys."""
+        """The chance of a false yes after n different keys.
+
+        Parameters
+        ----------
+        n : int
+            TODO.
+
+        Returns
+        -------
+        float
+            The chance of a false yes after n different keys.
+        """
         n = integer(0).check("BloomFilter", "n", n)
         unit = 1 if self.layout == "plain" else LINE
         return _rate(n, self.bits // unit, self.hashes, unit)
@@ -301,6 +475,16 @@ class BloomFilter(KeyedSketch):
         """The chance that a key that was not seen is found, given the bits that are set now.
 
         It is the same at every confidence: the bits are known, and with them the chance.
+
+        Parameters
+        ----------
+        confidence : float, default=0.99
+            TODO.
+
+        Returns
+        -------
+        float
+            The chance that a key that was not seen is found, given the bits that are set now.
         """
         fraction.check("BloomFilter", "confidence", confidence)
         if self.layout == "blocked":
@@ -315,14 +499,33 @@ class BloomFilter(KeyedSketch):
     ) -> ReleasedBloomFilter:
         """A private copy in which every bit is flipped with the same probability p.
 
-        Guarantee: epsilon-private for one unit, with a public seed. A key that is added or removed
-        changes at most `hashes` bits, whichever others are there, and a flipped bit tells its value
-        by a factor of at most (1 - p) / p; so epsilon = hashes events ln((1 - p) / p), where an
-        exchanged key is two events: thesis (3.4), p = 1 / (1 + exp(epsilon / hashes)), rounded up.
-        Parameters: epsilon above 0; delta, which is not spent; options: ledger and dataset, unit,
-        relation, contributions, release_id (docs/privacy.md). Every hash
-        costs flips: up to an epsilon of about 6, `contains` errs least in filters of one.
+        epsilon above 0;
 
+        Parameters
+        ----------
+        epsilon : float, Privacy or None, default=None
+            TODO.
+        delta : float, default=0.0
+            Which is not spent.
+        **options : dict
+            Ledger and dataset, unit, relation, contributions, release_id (docs/privacy.md). Every
+            hash costs flips: up to an epsilon of about 6, `contains` errs least in filters of one.
+
+        Returns
+        -------
+        ReleasedBloomFilter
+            A private copy in which every bit is flipped with the same probability p.
+
+        Notes
+        -----
+        **Guarantee.** Epsilon-private for one unit, with a public seed. A key that is added or
+        removed changes at most `hashes` bits, whichever others are there, and a flipped bit tells
+        its value by a factor of at most (1 - p) / p; so epsilon = hashes events ln((1 - p) / p),
+        where an exchanged key is two events: thesis (3.4), p = 1 / (1 + exp(epsilon / hashes)),
+        rounded up.
+
+        Examples
+        --------
         >>> seen = BloomFilter(512, 2).update(["tea", "milk"])
         >>> round(float(seen.release(epsilon=2).flip_probability), 4)
         0.2689

@@ -23,17 +23,30 @@ __all__ = ["CountingBloomFilter", "ScalableBloomFilter"]
 class CountingBloomFilter(KeyedSketch):
     """A set of keys, with removal.
 
-    Guarantee: a key that was added and not removed is always found, provided that only added keys
-    are removed; another is found with probability `error_bound()`. Parameters: cells, counters of
-    eight bits, up to 2**32; hashes, cells per key; seed, of all hashes. A counter that reaches 255
-    stays there for good: the key is then found for ever, but never lost. Merges exactly as long as
-    no removal met such a counter.
+    Parameters
+    ----------
+    cells : int
+        Counters of eight bits, up to 2**32.
+    hashes : int, default=7
+        Cells per key.
+    seed : int, default=0
+        Of all hashes. A counter that reaches 255 stays there for good: the key is then found for
+        ever, but never lost. Merges exactly as long as no removal met such a counter.
 
+    Notes
+    -----
+    **Guarantee.** A key that was added and not removed is always found, provided that only added
+    keys are removed; another is found with probability `error_bound()`.
+
+    References
+    ----------
+    .. [1] Fan, Cao, Almeida and Broder 2000; thesis 2.3.2.2.
+
+    Examples
+    --------
     >>> here = CountingBloomFilter(4096).update(["tea", "milk"]).remove(["tea"])
     >>> here.contains(["tea", "milk"])
     array([False,  True])
-
-    Fan, Cao, Almeida and Broder 2000; thesis 2.3.2.2.
     """
 
     cells: Annotated[int, integer(8, 2**32)]
@@ -54,19 +67,56 @@ class CountingBloomFilter(KeyedSketch):
 
     @classmethod
     def from_capacity(cls, n: int, false_positive_rate: float, *, seed: int = 0) -> Self:
-        """The smallest filter that holding n different keys finds others at most at this rate."""
+        """The smallest filter that holding n different keys finds others at most at this rate.
+
+        Parameters
+        ----------
+        n : int
+            TODO.
+        false_positive_rate : float
+            TODO.
+        seed : int, default=0
+            TODO.
+
+        Returns
+        -------
+        Self
+            The smallest filter that holding n different keys finds others at most at this rate.
+        """
         sized = BloomFilter.from_capacity(n, false_positive_rate)
         return cls(sized.bits, sized.hashes, seed=seed)
 
     def update(self, keys: Column) -> Self:
-        """Add every key once more."""
+        """Add every key once more.
+
+        Parameters
+        ----------
+        keys : array_like
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         column = self._key_column(keys)
         self._add(column, column.size)
         self._note_keys(column)
         return self
 
     def remove(self, keys: Column) -> Self:
-        """Take every key out once; ValueError, and nothing changes, where one cannot be in."""
+        """Take every key out once; ValueError, and nothing changes, where one cannot be in.
+
+        Parameters
+        ----------
+        keys : array_like
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         column = self._key_column(keys)
         for rows, hashed in self._hashes(column):
             done = bloom.count_down(self._counts, self.hashes, hashed)
@@ -79,11 +129,33 @@ class CountingBloomFilter(KeyedSketch):
         return self
 
     def contains(self, keys: Column) -> np.ndarray:
-        """True for every key that is in, and by chance for a few others."""
+        """True for every key that is in, and by chance for a few others.
+
+        Parameters
+        ----------
+        keys : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
+        """
         return self.estimate(keys) > 0
 
     def estimate(self, keys: Column) -> np.ndarray:
-        """How often each key is in: never too low below 255, where counters end."""
+        """How often each key is in: never too low below 255, where counters end.
+
+        Parameters
+        ----------
+        keys : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            How often each key is in: never too low below 255, where counters end.
+        """
         column = self._key_column(keys)
         out = np.empty(column.size, np.int64)
         for rows, hashed in self._hashes(column):
@@ -94,12 +166,28 @@ class CountingBloomFilter(KeyedSketch):
         """The chance that a key that is not in is found, given the counters as they are.
 
         It is the same at every confidence: the counters are known, and with them the chance.
+
+        Parameters
+        ----------
+        confidence : float, default=0.99
+            TODO.
+
+        Returns
+        -------
+        float
+            The chance that a key that is not in is found, given the counters as they are.
         """
         fraction.check("CountingBloomFilter", "confidence", confidence)
         return float((np.count_nonzero(self._counts) / self.cells) ** self.hashes)
 
     def estimate_size(self) -> float:
-        """How many different keys are in, from the share of counters that are not zero."""
+        """How many different keys are in, from the share of counters that are not zero.
+
+        Returns
+        -------
+        float
+            How many different keys are in, from the share of counters that are not zero.
+        """
         share = min(np.count_nonzero(self._counts) / self.cells, 1 - 0.5 / self.cells)
         return float(math.log1p(-share) / (self.hashes * math.log1p(-1 / self.cells)))
 
@@ -129,17 +217,30 @@ TIGHTEN = 0.5  # at half the rate: the rates of all layers add up to the whole o
 class ScalableBloomFilter(KeyedSketch):
     """A set of keys of any number, answered by layers of Bloom filters that double in size.
 
-    Guarantee: a seen key is always found; another with probability `error_bound()`, which however
-    many keys came is below false_positive_rate on average over seeds. Parameters: capacity, keys
-    that the first layer holds; false_positive_rate; seed, of all hashes. A layer has up to 2**32
-    bits; an update that might need more, if all its keys were new, raises and changes nothing.
-    Merge is refused: layers open as keys arrive.
+    Parameters
+    ----------
+    capacity : int, default=65536
+        Keys that the first layer holds; false_positive_rate.
+    false_positive_rate : float, default=0.01
+        TODO.
+    seed : int, default=0
+        Of all hashes. A layer has up to 2**32 bits; an update that might need more, if all its keys
+        were new, raises and changes nothing. Merge is refused: layers open as keys arrive.
 
+    Notes
+    -----
+    **Guarantee.** A seen key is always found; another with probability `error_bound()`, which
+    however many keys came is below false_positive_rate on average over seeds.
+
+    References
+    ----------
+    .. [1] Almeida, Baquero, Preguica and Hutchison 2007.
+
+    Examples
+    --------
     >>> seen = ScalableBloomFilter(100, false_positive_rate=0.01).update(range(5000))
     >>> bool(seen.contains(range(5000)).all()), seen.layers
     (True, 6)
-
-    Almeida, Baquero, Preguica and Hutchison 2007.
     """
 
     capacity: Annotated[int, integer(8, 2**24)]
@@ -167,7 +268,18 @@ class ScalableBloomFilter(KeyedSketch):
         return refused("layers open in the order of the keys; use BloomFilter.from_capacity.")
 
     def update(self, keys: Column) -> Self:
-        """Put every key in the set, opening layers as needed."""
+        """Put every key in the set, opening layers as needed.
+
+        Parameters
+        ----------
+        keys : array_like
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         column = self._key_column(keys)
         self._check_room(column.size)
         for _, hashed in self._hashes(column):
@@ -183,7 +295,18 @@ class ScalableBloomFilter(KeyedSketch):
         return self
 
     def contains(self, keys: Column) -> np.ndarray:
-        """True for every key that was seen, and by chance for a few others."""
+        """True for every key that was seen, and by chance for a few others.
+
+        Parameters
+        ----------
+        keys : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
+        """
         column = self._key_column(keys)
         out = np.empty(column.size, np.bool_)
         for rows, hashed in self._hashes(column):
@@ -197,6 +320,16 @@ class ScalableBloomFilter(KeyedSketch):
 
         A false yes of the filter is one of some layer, so the layers' chances are added up. It is
         the same at every confidence: the bits are known, and with them the chance.
+
+        Parameters
+        ----------
+        confidence : float, default=0.99
+            TODO.
+
+        Returns
+        -------
+        float
+            The chance that a key that was not seen is found, at most, given the bits that are set.
         """
         fraction.check("ScalableBloomFilter", "confidence", confidence)
         return float(

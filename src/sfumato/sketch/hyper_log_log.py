@@ -37,20 +37,30 @@ class ReleasedHyperLogLog(Answered):
     """The number of different keys, from one bit of each register that was flipped at random.
 
     Made by `HyperLogLog.release`. Register j tells whether it reached `levels(...)[j]`, which is
-    public. Guarantee: epsilon-differential privacy with a public seed, as its `statement` says;
-    |estimate - true| <= error_bound(c) with probability about c.
-    Parameters: precision and seed of the sketch; largest, the largest count expected. Merge is
-    refused: that a register of a union reached its level is no function of flipped bits.
+    public.
 
+    precision and seed of the sketch; largest, the largest count expected. Merge is refused: that a
+    register of a union reached its level is no function of flipped bits.
+
+    Notes
+    -----
+    **Guarantee.** Epsilon-differential privacy with a public seed, as its `statement` says;
+    |estimate - true| <= error_bound(c) with probability about c.
+
+    References
+    ----------
+    .. [1] Plain sketches of counts are not private (Desfontaines, Lochbihler and Basin 2019);
+       flipped bits: Hehir, Ting and Cormode 2023, whose bitmaps keep every level and need that much
+       more room.
+
+    Examples
+    --------
     >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
     >>> from sfumato.sketch import HyperLogLog
     >>> seen = HyperLogLog(12).update(range(30_000))
     >>> told = seen.release(epsilon=4, largest=100_000, source=InsecureSeededSource(1))
     >>> bool(abs(told.estimate() - 30_000) <= told.error_bound(0.9999))
     True
-
-    Plain sketches of counts are not private (Desfontaines, Lochbihler and Basin 2019); flipped
-    bits: Hehir, Ting and Cormode 2023, whose bitmaps keep every level and need that much more room.
     """
 
     precision: Annotated[int, PRECISION]
@@ -60,14 +70,32 @@ class ReleasedHyperLogLog(Answered):
     _of = "HyperLogLog"
 
     def estimate(self) -> float:
-        """The number of different keys that makes the bits likeliest, up to 16 times `largest`."""
+        """The number of different keys that makes the bits likeliest, up to 16 times `largest`.
+
+        Returns
+        -------
+        float
+            The number of different keys that makes the bits likeliest, up to 16 times `largest`.
+        """
         return self._likeliest[0]
 
     def error_bound(self, confidence: float = 0.99) -> float:
         """How many keys the estimate may be off by, with about this probability.
 
-        The counts whose likelihood is not too far below the highest (Wilks 1938). Keys are taken to
-        fall into registers independently, which only makes it wider.
+        Parameters
+        ----------
+        confidence : float, default=0.99
+            TODO.
+
+        Returns
+        -------
+        float
+            How many keys the estimate may be off by, with about this probability.
+
+        References
+        ----------
+        .. [1] The counts whose likelihood is not too far below the highest (Wilks 1938). Keys are
+           taken to fall into registers independently, which only makes it wider.
         """
         confidence = fraction.check(type(self).__name__, "confidence", confidence)
         here, top = self._likeliest
@@ -153,16 +181,29 @@ SPREAD = 1.04  # standard error of registers / estimate, times the root of their
 class HyperLogLog(KeyedSketch):
     """The number of different keys, with a relative standard error near 1.04 / sqrt(2**precision).
 
-    Guarantee: |estimate - true| <= error_bound(c) * true + 1 with probability about c: the inverse
-    of the estimate is nearly normal (and among a few keys two may share a register, hence the 1).
-    Parameters: precision, 4 to 18, log2 of the number of one-byte registers; seed, of the hash.
-    Merges exactly. Registers cannot overflow.
+    Parameters
+    ----------
+    precision : int, default=14
+        4 to 18, log2 of the number of one-byte registers.
+    seed : int, default=0
+        Of the hash. Merges exactly. Registers cannot overflow.
 
+    Notes
+    -----
+    **Guarantee.** |estimate - true| <= error_bound(c) * true + 1 with probability about c: the
+    inverse of the estimate is nearly normal (and among a few keys two may share a register, hence
+    the 1).
+
+    References
+    ----------
+    .. [1] Flajolet et al. 2007; the estimator, free of thresholds and tables, is Ertl 2017,
+       algorithm 6.
+
+    Examples
+    --------
     >>> seen = HyperLogLog(precision=12).update(range(1000)).update(range(500))
     >>> bool(abs(seen.estimate() - 1000) < 1000 * seen.error_bound(0.999))
     True
-
-    Flajolet et al. 2007; the estimator, free of thresholds and tables, is Ertl 2017, algorithm 6.
     """
 
     precision: Annotated[int, PRECISION]
@@ -179,7 +220,22 @@ class HyperLogLog(KeyedSketch):
 
     @classmethod
     def from_error(cls, error: float, confidence: float = 0.99, *, seed: int = 0) -> Self:
-        """The smallest sketch whose relative error is within `error` with this probability."""
+        """The smallest sketch whose relative error is within `error` with this probability.
+
+        Parameters
+        ----------
+        error : float
+            TODO.
+        confidence : float, default=0.99
+            TODO.
+        seed : int, default=0
+            TODO.
+
+        Returns
+        -------
+        Self
+            The smallest sketch whose relative error is within `error` with this probability.
+        """
         error = fraction.check("HyperLogLog", "error", error)
         for precision in range(4, 19):
             sketch = cls(precision, seed=seed)
@@ -190,7 +246,18 @@ class HyperLogLog(KeyedSketch):
         )
 
     def update(self, keys: Column) -> Self:
-        """See every key."""
+        """See every key.
+
+        Parameters
+        ----------
+        keys : array_like
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         column = self._key_column(keys)
         for _, hashes in self._hashes(column):
             distinct.observe(self._registers, self.precision, hashes)
@@ -198,7 +265,13 @@ class HyperLogLog(KeyedSketch):
         return self
 
     def estimate(self) -> float:
-        """The number of different keys."""
+        """The number of different keys.
+
+        Returns
+        -------
+        float
+            The number of different keys.
+        """
         size, top = self._registers.size, 64 - self.precision + 1
         counts = np.bincount(self._registers, minlength=top + 1)
         z = size * _tau(1 - counts[top] / size)
@@ -208,7 +281,18 @@ class HyperLogLog(KeyedSketch):
         return float(size / (2 * math.log(2)) * size / z) if z else math.inf
 
     def error_bound(self, confidence: float = 0.99) -> float:
-        """The relative error that is kept with this probability."""
+        """The relative error that is kept with this probability.
+
+        Parameters
+        ----------
+        confidence : float, default=0.99
+            TODO.
+
+        Returns
+        -------
+        float
+            The relative error that is kept with this probability.
+        """
         confidence = fraction.check("HyperLogLog", "confidence", confidence)
         off = NormalDist().inv_cdf((1 + confidence) / 2) * SPREAD / 2 ** (self.precision / 2)
         return off / (1 - off) if off < 1 else math.inf
@@ -223,14 +307,34 @@ class HyperLogLog(KeyedSketch):
     ) -> ReleasedHyperLogLog:
         """A private copy: one bit a register, whether it reached a public level, perhaps flipped.
 
-        Guarantee: epsilon-private for one unit, with a public seed. A key that is added or removed
-        changes one register at most, hence one bit, which is flipped with probability
-        p = 1 / (1 + exp(epsilon)), rounded up; an exchanged key changes two. Registers themselves
-        would tell: a high one is nearly proof of its key.
-        Parameters: epsilon above 0; delta, which is not spent; largest, the largest count expected,
-        from public knowledge (each doubling adds a level and so a little noise); options:
-        ledger and dataset, unit, relation, contributions, release_id (docs/privacy.md).
+        epsilon above 0;
 
+        Parameters
+        ----------
+        epsilon : float, Privacy or None, default=None
+            TODO.
+        delta : float, default=0.0
+            Which is not spent.
+        largest : int
+            The largest count expected, from public knowledge (each doubling adds a level and so a
+            little noise).
+        **options : dict
+            Ledger and dataset, unit, relation, contributions, release_id (docs/privacy.md).
+
+        Returns
+        -------
+        ReleasedHyperLogLog
+            A private copy: one bit a register, whether it reached a public level, perhaps flipped.
+
+        Notes
+        -----
+        **Guarantee.** Epsilon-private for one unit, with a public seed. A key that is added or
+        removed changes one register at most, hence one bit, which is flipped with probability p = 1
+        / (1 + exp(epsilon)), rounded up; an exchanged key changes two. Registers themselves would
+        tell: a high one is nearly proof of its key.
+
+        Examples
+        --------
         >>> HyperLogLog(10).update(range(99)).release(epsilon=1, largest=1000).statement.delta
         0.0
         """

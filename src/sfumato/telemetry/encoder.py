@@ -26,7 +26,18 @@ SEED = optional(integer(0, 2**64 - 1))
 class ReportEncoder:
     """Makes reports of values, as one client with a secret or as many clients in a simulation.
 
-    Guarantee: with a secret, the cohort and the permanent response to a value are the same for
+    Parameters
+    ----------
+    scheme : Scheme
+        As `Rappor`.
+    secret : bytes or None, default=None
+        At least 16 random bytes that never leave the client.
+    seed : int or None, default=None
+        For tests and figures only: the same reports again, which are then not private.
+
+    Notes
+    -----
+    **Guarantee.** With a secret, the cohort and the permanent response to a value are the same for
     ever, without storage, and only the instantaneous response is fresh; see `statement`. Without,
     every row is another client whose cohort and permanent response are drawn from the exact source,
     so a person who is encoded twice has two permanent responses, and what they cost adds up. No
@@ -34,9 +45,13 @@ class ReportEncoder:
     NaN, a fraction, an object) is reported as an empty text; with categories or edges of RAPPOR as
     a value without a cell, with categories of other schemes as the last one, which is "(other)"
     where the scheme has that. Numbers beyond the edges count in the first or the last bin.
-    Parameters: scheme, as `Rappor`; secret, at least 16 random bytes that never leave the client;
-    seed, for tests and figures only: the same reports again, which are then not private.
 
+    References
+    ----------
+    .. [1] Erlingsson, Pihur and Korolova 2014, section 3.
+
+    Examples
+    --------
     >>> from sfumato.telemetry import Rappor
     >>> params = Rappor(bits=64, cohorts=8, f=0.5, p=0.25, q=0.75, metric="home page")
     >>> client = ReportEncoder(params, secret=bytes(range(16)))
@@ -44,8 +59,6 @@ class ReportEncoder:
     True
     >>> len(ReportEncoder(params).encode_many(["tea", "milk", "tea"]))
     3
-
-    Erlingsson, Pihur and Korolova 2014, section 3.
     """
 
     def __init__(
@@ -83,13 +96,34 @@ class ReportEncoder:
         """The payload of the client's permanent response to a value.
 
         It is what many reports of the value would reveal in the end, at epsilon_permanent.
+
+        Parameters
+        ----------
+        value : object
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The payload of the client's permanent response to a value.
         """
         values = self.scheme.reported([value])
         kept = self._kept(self._client(), values, np.array([self.cohort], np.int32))
         return kept.reshape(-1)
 
     def encode(self, value: Any) -> Reports:
-        """One report of one value."""
+        """One report of one value.
+
+        Parameters
+        ----------
+        value : object
+            TODO.
+
+        Returns
+        -------
+        Reports
+            One report of one value.
+        """
         return self.encode_many([value])
 
     def encode_many(self, values: Column, secrets: Any = None) -> Reports:
@@ -97,9 +131,20 @@ class ReportEncoder:
 
         Reports stand in the order of the values, so an order that tells of them is to be shuffled
         before reports leave.
-        Parameters: values, text or integers (numbers where the scheme has edges), as NumPy, Arrow,
-        pandas, polars or a list; secrets, uint8 (n, 16 or more): for every row the secret of its
-        client, for an encoder that has none.
+
+        Parameters
+        ----------
+        values : array_like
+            Text or integers (numbers where the scheme has edges), as NumPy, Arrow, pandas, polars
+            or a list.
+        secrets : object, default=None
+            Uint8 (n, 16 or more): for every row the secret of its client, for an encoder that has
+            none.
+
+        Returns
+        -------
+        Reports
+            A report for every value of a column.
         """
         held = self.scheme.reported(values)
         rows = held.codes.size

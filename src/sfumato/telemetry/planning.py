@@ -173,6 +173,23 @@ class PlanRow:
     of the reports that is detected in one of two cases and in nine of ten, 1 or more meaning that
     nothing is; bytes_per_report, of payload, cohort and id; fresh_noise, whether reports of one
     client differ from each other.
+
+    Parameters
+    ----------
+    name : str
+        TODO.
+    scheme : Scheme
+        TODO.
+    std_error : float
+        TODO.
+    visible : float
+        TODO.
+    surely_visible : float
+        TODO.
+    bytes_per_report : int
+        TODO.
+    fresh_noise : bool
+        TODO.
     """
 
     name: str
@@ -186,7 +203,29 @@ class PlanRow:
 
 @dataclass(frozen=True)
 class Plan(Table):
-    """Schemes compared for so many reports, with a recommendation and why."""
+    """Schemes compared for so many reports, with a recommendation and why.
+
+    Parameters
+    ----------
+    n_reports : int
+        TODO.
+    epsilon : float
+        TODO.
+    dictionary_size : int
+        TODO.
+    known : bool
+        TODO.
+    longitudinal : bool
+        TODO.
+    level : float
+        TODO.
+    rows : tuple
+        TODO.
+    recommended : PlanRow
+        TODO.
+    why : str
+        TODO.
+    """
 
     n_reports: int
     epsilon: float
@@ -207,7 +246,13 @@ class Plan(Table):
         return {name: [getattr(row, name) for row in self.rows] for name in _COLUMNS}
 
     def to_json(self) -> str:
-        """The plan as JSON; a standard error that would be infinite is null."""
+        """The plan as JSON; a standard error that would be infinite is null.
+
+        Returns
+        -------
+        str
+            The plan as JSON; a standard error that would be infinite is null.
+        """
         told = {
             each.name: getattr(self, each.name)
             for each in fields(self)
@@ -251,18 +296,38 @@ def plan(
 ) -> Plan:
     """Compare all schemes at one epsilon, each with its best sizes, and recommend one.
 
-    Guarantee: every scheme costs at most epsilon for ever, for one value of one client. The
+    Parameters
+    ----------
+    n_reports : int
+        Expected.
+    epsilon : float
+        Above 0, of the permanent response.
+    dictionary_size : int
+        Values to tell apart, 2 up to 2**26.
+    known : bool, default=False
+        Whether no others can occur, so that each may have a cell (schemes then name them "0", "1"
+        and on: put in your categories by `dataclasses.replace`).
+    longitudinal : bool, default=False
+        Whether clients report the same value many times and those reports must not be recognised by
+        their noise: RAPPOR then adds fresh noise, with half of epsilon for one report.
+    level : float, default=0.05
+        Between 0 and 1.
+
+    Returns
+    -------
+    Plan
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** Every scheme costs at most epsilon for ever, for one value of one client. The
     standard error is that of the best linear estimate from the counts, for a value of small share
     when all reported values are in the dictionary and many: within 5 % of the Cramer-Rao bound
     (that is smaller where few values leave many cells empty, at large epsilon). A share is visible
     if a one-sided test at the level, by Bonferroni over the dictionary, finds it.
-    Parameters: n_reports, expected; epsilon, above 0, of the permanent response; dictionary_size,
-    values to tell apart, 2 up to 2**26; known, whether no others can occur, so that each may have
-    a cell (schemes then name them "0", "1" and on: put in your categories by
-    `dataclasses.replace`); longitudinal, whether clients report the same value many times and
-    those reports must not be recognised by their noise: RAPPOR then adds fresh noise, with half of
-    epsilon for one report; level, between 0 and 1.
 
+    Examples
+    --------
     >>> found = plan(1_000_000, 2.2, 200)
     >>> found.recommended.name, round(found.recommended.std_error, -2)
     ('local hashing', 800.0)

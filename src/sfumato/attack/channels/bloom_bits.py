@@ -58,16 +58,25 @@ DAMPING = 0.2  # of messages: enough to end the cycles of large profiles
 class BitChannel:
     """Released Bloom filters and the bits that each candidate sets.
 
-    Parameters: bits, users x length, true where a bit is 1, or such rows packed (they stay so, but
-    for those at hand); positions, items x hashes, the bits an item sets (those that coincide count
-    once); flip, the probability of each bit to be wrong, from
-    0 to 1/2; sizes, what is known of profile sizes, else read off the bits by (3.9) and (3.6).
+    Thesis 3.1 and 3.3.1.
 
+    Parameters
+    ----------
+    bits : object
+        Users x length, true where a bit is 1, or such rows packed (they stay so, but for those at
+        hand).
+    positions : object
+        Items x hashes, the bits an item sets (those that coincide count once).
+    flip : float
+        The probability of each bit to be wrong, from 0 to 1/2.
+    sizes : Sizes or None, default=None
+        What is known of profile sizes, else read off the bits by (3.9) and (3.6).
+
+    Examples
+    --------
     >>> seen = BitChannel(np.eye(2, 4, dtype=bool), [[0, 0], [1, 2]], 0.1)
     >>> seen.users, seen.items, seen.single(slice(0, 1)).round(2)
     (2, 2, array([[ 1.28, -4.03]]))
-
-    Thesis 3.1 and 3.3.1.
     """
 
     def __init__(self, bits: Any, positions: Any, flip: float, sizes: Sizes | None = None) -> None:
@@ -84,7 +93,20 @@ class BitChannel:
 
     @classmethod
     def of_release(cls, released: Any, items: np.ndarray) -> "BitChannel":
-        """The channel of a released BLIP to these items."""
+        """The channel of a released BLIP to these items.
+
+        Parameters
+        ----------
+        released : object
+            TODO.
+        items : ndarray
+            TODO.
+
+        Returns
+        -------
+        BitChannel
+            The channel of a released BLIP to these items.
+        """
         bits = PackedRows.of_words(released.words, released.bits)
         flip, positions = float(released.flip_probability), released.positions(items)
         return cls(bits, positions, flip, release_sizes(released))
@@ -111,7 +133,20 @@ class BitChannel:
         return Sizes(told, items(ones + error) - told, items(ones + SIGMAS * error))
 
     def single(self, rows: slice, sizes: np.ndarray | None = None) -> np.ndarray:
-        """(3.27) to (3.29): each item against bits that are 1 as often as in the whole row."""
+        """(3.27) to (3.29): each item against bits that are 1 as often as in the whole row.
+
+        Parameters
+        ----------
+        rows : slice
+            TODO.
+        sizes : ndarray or None, default=None
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
+        """
         bits = self._bits[rows]
         share = np.clip(bits.mean(axis=1, keepdims=True), self.flip, 1 - self.flip)
         hits = np.add.reduceat(bits[:, self._places], self._starts[:-1], axis=1, dtype=np.int32)
@@ -120,16 +155,48 @@ class BitChannel:
         return np.asarray(hits * right + misses * wrong)
 
     def messages(self, rows: slice) -> "_BitMessages":
-        """Messages between the items and the bits of these users."""
+        """Messages between the items and the bits of these users.
+
+        Parameters
+        ----------
+        rows : slice
+            TODO.
+
+        Returns
+        -------
+        _BitMessages
+            TODO.
+        """
         return _BitMessages(self._starts, self._places, self._bits[rows], self.flip)
 
     def state(self, row: int, chosen: np.ndarray, inside: np.ndarray) -> "_BitState":
-        """A changing profile of one user: of the chosen candidates, at first those `inside`."""
+        """A changing profile of one user: of the chosen candidates, at first those `inside`.
+
+        Parameters
+        ----------
+        row : int
+            TODO.
+        chosen : ndarray
+            TODO.
+        inside : ndarray
+            TODO.
+
+        Returns
+        -------
+        _BitState
+            A changing profile of one user: of the chosen candidates, at first those `inside`.
+        """
         starts, places = _part(self._starts, self._places, chosen)
         return _BitState(chosen, starts, places, self._bits[row], self.flip, inside)
 
     def debiased(self) -> tuple[np.ndarray, np.ndarray, float]:
-        """Rows, codewords and noise variance of a linear model: what the bits were, expected."""
+        """Rows, codewords and noise variance of a linear model: what the bits were, expected.
+
+        Returns
+        -------
+        tuple
+            TODO.
+        """
         told = max(1 - 2 * self.flip, LEAST_FLIP)
         rows = self._bits[:].astype(np.float32)
         rows -= self.flip

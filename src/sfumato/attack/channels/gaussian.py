@@ -25,15 +25,25 @@ DAMPING = 0.3  # of beliefs and of residuals
 class VectorChannel:
     """Released vectors, each the sum of a profile's codewords and noise, and all codewords.
 
-    Parameters: vectors, users x dimensions; codewords, items x dimensions; sigma, the standard
-    deviation of the noise in each component, from 0 up, in the same units (0 stands for rounding);
-    sizes, what is known of profile sizes, else read off the norms by (3.11), corrected.
+    Thesis 3.2.
 
+    Parameters
+    ----------
+    vectors : array_like
+        Users x dimensions.
+    codewords : array_like
+        Items x dimensions.
+    sigma : float
+        The standard deviation of the noise in each component, from 0 up, in the same units (0
+        stands for rounding).
+    sizes : Sizes or None, default=None
+        What is known of profile sizes, else read off the norms by (3.11), corrected.
+
+    Examples
+    --------
     >>> seen = VectorChannel([[1.0, 1.0, 0.0]], np.eye(3), 0.1)
     >>> seen.sizes.told.round(2), seen.single(slice(0, 1)).round(1)
     (array([1.97]), array([[ 0.8,  0.8, -0.8]]))
-
-    Thesis 3.2.
     """
 
     def __init__(
@@ -51,7 +61,20 @@ class VectorChannel:
 
     @classmethod
     def of_release(cls, released: Any, items: np.ndarray) -> "VectorChannel":
-        """The channel of a released JLT to these items."""
+        """The channel of a released JLT to these items.
+
+        Parameters
+        ----------
+        released : object
+            TODO.
+        items : ndarray
+            TODO.
+
+        Returns
+        -------
+        VectorChannel
+            The channel of a released JLT to these items.
+        """
         sizes, codewords = release_sizes(released), released.codewords(items)
         return cls(released.vectors, codewords, released.grid_sigma, sizes)
 
@@ -68,14 +91,38 @@ class VectorChannel:
         return Sizes(told, spread, told + SIGMAS * spread)
 
     def single(self, rows: slice, sizes: np.ndarray | None = None) -> np.ndarray:
-        """Each codeword against Gaussian noise as strong as the whole row (section 3.2.2)."""
+        """Each codeword against Gaussian noise as strong as the whole row (section 3.2.2).
+
+        Parameters
+        ----------
+        rows : slice
+            TODO.
+        sizes : ndarray or None, default=None
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
+        """
         vectors = self._vectors[rows]
         power = np.maximum(np.square(vectors).mean(axis=1, keepdims=True), self._noise)
         matched = self._factors[1].after(vectors)
         return np.asarray((matched - self._powers / 2) / power, np.float64)
 
     def messages(self, rows: slice) -> "VectorMessages":
-        """Messages between the items and the components of these users' vectors."""
+        """Messages between the items and the components of these users' vectors.
+
+        Parameters
+        ----------
+        rows : slice
+            TODO.
+
+        Returns
+        -------
+        VectorMessages
+            TODO.
+        """
         vectors, noise = self._vectors[rows], self._noise
 
         def residual(mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -85,11 +132,32 @@ class VectorChannel:
         return VectorMessages(self._factors, self._powers, residual)
 
     def state(self, row: int, chosen: np.ndarray, inside: np.ndarray) -> "VectorState":
-        """A changing profile of one user: of the chosen candidates, at first those `inside`."""
+        """A changing profile of one user: of the chosen candidates, at first those `inside`.
+
+        Parameters
+        ----------
+        row : int
+            TODO.
+        chosen : ndarray
+            TODO.
+        inside : ndarray
+            TODO.
+
+        Returns
+        -------
+        VectorState
+            A changing profile of one user: of the chosen candidates, at first those `inside`.
+        """
         return VectorState(chosen, self._codes[chosen], self._vectors[row], self._noise, inside)
 
     def debiased(self) -> tuple[np.ndarray, np.ndarray, float]:
-        """Rows, codewords and noise variance of the linear model."""
+        """Rows, codewords and noise variance of the linear model.
+
+        Returns
+        -------
+        tuple
+            TODO.
+        """
         return self._vectors, self._codes, self._noise
 
 
@@ -175,15 +243,24 @@ HALF_LOG_TAU = 0.5 * np.log(2 * np.pi)
 class SignChannel:
     """Released signs of noised projections, and the codewords of all candidates.
 
-    Parameters: signs, users x bits, true where the noised projection was at least 0; codewords,
-    items x bits; sigma, the noise's standard deviation in units of the codewords; sizes, what is
-    known of profile sizes (signs alone do not tell them).
+    Thesis 6.1 asks for a private hash beside BLIP and JLT.
 
+    Parameters
+    ----------
+    signs : object
+        Users x bits, true where the noised projection was at least 0.
+    codewords : array_like
+        Items x bits.
+    sigma : float
+        The noise's standard deviation in units of the codewords.
+    sizes : Sizes or None, default=None
+        What is known of profile sizes (signs alone do not tell them).
+
+    Examples
+    --------
     >>> seen = SignChannel([[True, True, False]], np.eye(3), 0.5)
     >>> seen.single(slice(0, 1), np.ones(1)).round(2)
     array([[ 0.32,  0.32, -2.87]])
-
-    Thesis 6.1 asks for a private hash beside BLIP and JLT.
     """
 
     def __init__(
@@ -202,7 +279,20 @@ class SignChannel:
 
     @classmethod
     def of_release(cls, released: Any, items: np.ndarray) -> "SignChannel":
-        """The channel of released signs to these items."""
+        """The channel of released signs to these items.
+
+        Parameters
+        ----------
+        released : object
+            TODO.
+        items : ndarray
+            TODO.
+
+        Returns
+        -------
+        SignChannel
+            The channel of released signs to these items.
+        """
         rows = np.ascontiguousarray(released.codes).view(np.uint8)
         signs = np.unpackbits(rows, axis=1, count=released.bits, bitorder="little")
         sizes, codewords = release_sizes(released), released.codewords(items)
@@ -212,6 +302,18 @@ class SignChannel:
         """Each codeword alone: the rest of the profile adds to the noise of the probit.
 
         To the second order in the codeword, which is small beside that noise.
+
+        Parameters
+        ----------
+        rows : slice
+            TODO.
+        sizes : ndarray
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
         """
         signs = self._signs[rows]
         others = np.maximum(sizes[rows] - 1, 0)[:, None] * self._powers.mean()
@@ -221,7 +323,18 @@ class SignChannel:
         return np.asarray(slope * matched - bend * self._powers / 2, np.float64)
 
     def messages(self, rows: slice) -> VectorMessages:
-        """Messages between the items and the signs of these users."""
+        """Messages between the items and the signs of these users.
+
+        Parameters
+        ----------
+        rows : slice
+            TODO.
+
+        Returns
+        -------
+        VectorMessages
+            TODO.
+        """
         signs, noise = self._signs[rows], self._noise
 
         def residual(mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -233,7 +346,22 @@ class SignChannel:
         return VectorMessages(self._factors, self._powers, residual)
 
     def state(self, row: int, chosen: np.ndarray, inside: np.ndarray) -> "_SignState":
-        """A changing profile of one user: of the chosen candidates, at first those `inside`."""
+        """A changing profile of one user: of the chosen candidates, at first those `inside`.
+
+        Parameters
+        ----------
+        row : int
+            TODO.
+        chosen : ndarray
+            TODO.
+        inside : ndarray
+            TODO.
+
+        Returns
+        -------
+        _SignState
+            A changing profile of one user: of the chosen candidates, at first those `inside`.
+        """
         return _SignState(chosen, self._codes[chosen], self._signs[row], self._noise, inside)
 
 

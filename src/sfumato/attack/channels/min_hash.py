@@ -18,11 +18,26 @@ LEAST_CHANCE = 1e-12  # of a wrong answer: certainty would forbid an item for go
 class SymbolChannel:
     """Released symbols of bins, each of the item of least rank, and all candidates' symbols.
 
-    Parameters: answers, users x bins, from 0 to `empty`; places, ranks and symbols, one an item:
-    its bin, its rank there, and the answer if it is the least; chance, the probability of each
-    wrong answer; empty, the answer of a bin without items; sizes, what is known of profile sizes,
-    else read off the empty bins.
+    Parameters
+    ----------
+    answers : object
+        Users x bins, from 0 to `empty`; places, ranks and symbols, one an item: its bin, its rank
+        there, and the answer if it is the least.
+    positions : object
+        TODO.
+    ranks : object
+        TODO.
+    symbols : object
+        TODO.
+    chance : float
+        The probability of each wrong answer.
+    empty : int
+        The answer of a bin without items.
+    sizes : Sizes or None, default=None
+        What is known of profile sizes, else read off the empty bins.
 
+    Examples
+    --------
     >>> seen = SymbolChannel([[1, 2]], [0, 0, 1], [5, 7, 1], [1, 0, 1], 0.1, empty=2)
     >>> seen.single(slice(0, 1), np.ones(1)).round(2)
     array([[ 2.08,  0.  , -2.08]])
@@ -54,7 +69,20 @@ class SymbolChannel:
 
     @classmethod
     def of_release(cls, released: Any, items: np.ndarray) -> "SymbolChannel":
-        """The channel of released minima to these items."""
+        """The channel of released minima to these items.
+
+        Parameters
+        ----------
+        released : object
+            TODO.
+        items : ndarray
+            TODO.
+
+        Returns
+        -------
+        SymbolChannel
+            The channel of released minima to these items.
+        """
         told = (released.positions(items), released.ranks(items), released.symbols(items))
         empty, sizes = 1 << released.code_bits, release_sizes(released)
         return cls(released.codes, *told, float(released.chance), empty=empty, sizes=sizes)
@@ -82,17 +110,56 @@ class SymbolChannel:
         return Sizes(told, reach, items(share - SIGMAS * error))
 
     def single(self, rows: slice, sizes: np.ndarray) -> np.ndarray:
-        """Each item in its bin, every other candidate being as likely as any."""
+        """Each item in its bin, every other candidate being as likely as any.
+
+        Parameters
+        ----------
+        rows : slice
+            TODO.
+        sizes : ndarray
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
+        """
         share = np.clip(sizes[rows] / self.items, 1e-9, 1 - 1e-9)[:, None]
         chances = np.broadcast_to(share, (share.size, self.items))
         return self._ratios(rows, np.ascontiguousarray(chances))
 
     def messages(self, rows: slice) -> "_SymbolMessages":
-        """Exact ratios for these users: bins do not share items."""
+        """Exact ratios for these users: bins do not share items.
+
+        Parameters
+        ----------
+        rows : slice
+            TODO.
+
+        Returns
+        -------
+        _SymbolMessages
+            TODO.
+        """
         return _SymbolMessages(self, rows)
 
     def state(self, row: int, chosen: np.ndarray, inside: np.ndarray) -> "_SymbolState":
-        """A changing profile of one user: of the chosen candidates, at first those `inside`."""
+        """A changing profile of one user: of the chosen candidates, at first those `inside`.
+
+        Parameters
+        ----------
+        row : int
+            TODO.
+        chosen : ndarray
+            TODO.
+        inside : ndarray
+            TODO.
+
+        Returns
+        -------
+        _SymbolState
+            A changing profile of one user: of the chosen candidates, at first those `inside`.
+        """
         return _SymbolState(self, row, chosen, inside)
 
     def _fits(self, rows: slice | int, at: Any = slice(None)) -> tuple[np.ndarray, np.ndarray]:

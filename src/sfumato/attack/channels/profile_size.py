@@ -39,14 +39,28 @@ def release_sizes(released: Any) -> Sizes:
 def expected_sizes(released: Any, sizes: Any = None) -> np.ndarray:
     """The expected number of items in each released profile.
 
-    Guarantee: the posterior mean, where the release's estimate errs by a Gaussian of its standard
-    error and the logarithms of sizes are Gaussian as among the known ones (an empty profile counts
-    as half an item there). Where much is told it is the release's estimate, where nothing is told
-    the mean of known sizes; without `sizes` the estimate, but not below 0.
-    Parameters: released, released profiles or a channel; sizes, how many items each of some known
-    users has, from 0 up, or what `size_prior` makes of them, or only their mean (sizes are then
-    spread exponentially).
+    Parameters
+    ----------
+    released : object
+        Released profiles or a channel.
+    sizes : object, default=None
+        How many items each of some known users has, from 0 up, or what `size_prior` makes of them,
+        or only their mean (sizes are then spread exponentially).
 
+    Returns
+    -------
+    ndarray
+        The expected number of items in each released profile.
+
+    Notes
+    -----
+    **Guarantee.** The posterior mean, where the release's estimate errs by a Gaussian of its
+    standard error and the logarithms of sizes are Gaussian as among the known ones (an empty
+    profile counts as half an item there). Where much is told it is the release's estimate, where
+    nothing is told the mean of known sizes; without `sizes` the estimate, but not below 0.
+
+    Examples
+    --------
     >>> from sfumato.attack import BitChannel
     >>> nothing = BitChannel(np.zeros((2, 100), bool), np.arange(60).reshape(30, 2), 0.5)
     >>> expected_sizes(nothing, sizes=[9, 10, 11]).round(1)

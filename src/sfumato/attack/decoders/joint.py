@@ -162,20 +162,58 @@ def joint_decoder(
 ) -> np.ndarray:
     """Scores of items, users x candidates: the probability that each is in the profile, all told.
 
-    Guarantee: "gibbs" samples the exact posterior of profiles of up to c_max items (the release's
-    upper bound of the size) among the prefiltered candidates, where items are independent before
-    the release is seen; its scores are the marginals (3.33). "propagation" computes them by
+    Parameters
+    ----------
+    released : object
+        Released profiles or a channel.
+    candidates : array_like or scalar
+        A column of items (None with a channel).
+    prior : object, default=None
+        A probability an item (`item_prior`), what `learn_prior` made, or None, where all items are
+        as likely.
+    method : str, default="propagation"
+        TODO.
+    sizes : object, default=None
+        Of known profiles, for a release that does not tell them (as of `expected_sizes`; else the
+        sum of the prior). Of "gibbs" alone: candidates_per_item, how many candidates for each
+        expected item the single decoder keeps.
+    candidates_per_item : int, default=6
+        TODO.
+    burn_in : int, default=1000
+        Steps of each chain that are dropped and kept.
+    samples : int, default=19000
+        Steps of each chain that are dropped and kept.
+    chains : int, default=1
+        Of which the mean is taken.
+    random_state : int, Generator or None, default=0
+        Of the chains.
+    threads : int or None, default=None
+        Up to all cores.
+    progress : callable or None, default=None
+        Called with users done and users.
+
+    Returns
+    -------
+    ndarray
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** "gibbs" samples the exact posterior of profiles of up to c_max items (the
+    release's upper bound of the size) among the prefiltered candidates, where items are independent
+    before the release is seen; its scores are the marginals (3.33). "propagation" computes them by
     messages, for all candidates and without sampling error: exactly for minima and approximately
     for the others, where on MovieLens it found as much as chains or more at every noise level, and
     faster. The same random_state gives the same scores, whatever the threads.
-    Parameters: released, released profiles or a channel; candidates, a column of items (None with a
-    channel); prior, a probability an item (`item_prior`), what `learn_prior` made, or None, where
-    all items are as likely; sizes, of known profiles, for a release that does not tell them (as of
-    `expected_sizes`; else the sum of the prior). Of "gibbs" alone: candidates_per_item, how many
-    candidates for each expected item the single decoder keeps; burn_in and samples, steps of each
-    chain that are dropped and kept; chains, of which the mean is taken; random_state, of the
-    chains. threads, up to all cores; progress, called with users done and users.
 
+    References
+    ----------
+    .. [1] Thesis 3.4.2 and (3.30) to (3.35), where sets of many items are counted more often than
+       they should be, once for each of their codings; belief propagation: Sejdinovic and Johnson
+       2010.
+
+    Examples
+    --------
     >>> from sfumato.attack import BitChannel
     >>> bits = np.array([[1, 1, 1, 0, 0, 1, 1, 0]], bool)
     >>> seen = BitChannel(bits, [[0, 1], [1, 2], [5, 6], [3, 4]], 0.05)
@@ -184,9 +222,6 @@ def joint_decoder(
     array([[0.95, 0.95, 1.  , 0.  ]])
     >>> bool(np.abs(joint_decoder(seen, None, [0.5] * 4, method="gibbs") - told).max() < 0.02)
     True
-
-    Thesis 3.4.2 and (3.30) to (3.35), where sets of many items are counted more often than they
-    should be, once for each of their codings; belief propagation: Sejdinovic and Johnson 2010.
     """
     owner = "joint_decoder"
     method = one_of(("propagation", "gibbs")).check(owner, "method", method)
@@ -227,14 +262,49 @@ def chain_agreement(
 
     Each chain is cut into halves, so that one that still drifts is seen too. Candidates that were
     not sampled have NaN.
-    Parameters: as of `joint_decoder`.
 
+    as of `joint_decoder`.
+
+    Parameters
+    ----------
+    released : object
+        TODO.
+    candidates : array_like or scalar
+        TODO.
+    prior : object, default=None
+        TODO.
+    sizes : object, default=None
+        TODO.
+    candidates_per_item : int, default=6
+        TODO.
+    burn_in : int, default=1000
+        TODO.
+    samples : int, default=19000
+        TODO.
+    chains : int, default=4
+        TODO.
+    random_state : int, Generator or None, default=0
+        TODO.
+    threads : int or None, default=None
+        TODO.
+    progress : callable or None, default=None
+        TODO.
+
+    Returns
+    -------
+    ndarray
+        TODO.
+
+    References
+    ----------
+    .. [1] Gelman and Rubin 1992.
+
+    Examples
+    --------
     >>> from sfumato.attack import BitChannel
     >>> seen = BitChannel(np.eye(1, 4, dtype=bool), [[0, 1], [1, 2]], 0.3)
     >>> bool((chain_agreement(seen, None) < 1.01).all())
     True
-
-    Gelman and Rubin 1992.
     """
     owner = "chain_agreement"
     plan = SamplingPlan(candidates_per_item, burn_in, samples, chains, random_state).checked(owner)

@@ -38,19 +38,47 @@ def map_decoder(
 ) -> np.ndarray:
     """Scores of items, users x candidates: log odds given the likeliest profile of the others.
 
-    Guarantee: no profile that differs by one prefiltered item is likelier than the one found (for
-    signs: under the vector that is expected behind them). It is a baseline: one profile stands for
-    all that are nearly as likely, so a score is surer than it should be.
-    Parameters: as of `joint_decoder`; a prior that `learn_prior` made is used as the single decoder
-    uses it.
+    as of `joint_decoder`; a prior that `learn_prior` made is used as the single decoder uses it.
 
+    Parameters
+    ----------
+    released : object
+        TODO.
+    candidates : array_like or scalar
+        TODO.
+    prior : object, default=None
+        TODO.
+    sizes : object, default=None
+        TODO.
+    candidates_per_item : int, default=6
+        TODO.
+    threads : int or None, default=None
+        TODO.
+    progress : callable or None, default=None
+        TODO.
+
+    Returns
+    -------
+    ndarray
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** No profile that differs by one prefiltered item is likelier than the one found
+    (for signs: under the vector that is expected behind them). It is a baseline: one profile stands
+    for all that are nearly as likely, so a score is surer than it should be.
+
+    References
+    ----------
+    .. [1] Thesis 2.4.7; Huang, Du and Chen 2005.
+
+    Examples
+    --------
     >>> from sfumato.attack import BitChannel
     >>> bits = np.array([[1, 1, 1, 0, 0, 1, 1, 0]], bool)
     >>> seen = BitChannel(bits, [[0, 1], [1, 2], [5, 6], [3, 4]], 0.05)
     >>> (map_decoder(seen, None, [0.5] * 4) > 0).tolist()
     [[True, True, True, False]]
-
-    Thesis 2.4.7; Huang, Du and Chen 2005.
     """
     owner = "map_decoder"
     each = integer(1).check(owner, "candidates_per_item", candidates_per_item)
@@ -100,11 +128,34 @@ def eigen_decoder(
 
     All releases together show in which directions profiles differ; each row is kept along those
     where its variance is more than noise of this strength can give (the edge of Marchenko and
-    Pastur), shrunk as the noise asks, and tested against each codeword as a Gaussian row.
-    It is a baseline, for releases that are linear in the profile but for noise: JLT, and BLIP after
-    its bits are debiased, where items that share bits bend the line. Signs and minima are refused.
-    Parameters: as of `joint_decoder`; the more users are released, the better it works.
+    Pastur), shrunk as the noise asks, and tested against each codeword as a Gaussian row. It is a
+    baseline, for releases that are linear in the profile but for noise: JLT, and BLIP after its
+    bits are debiased, where items that share bits bend the line. Signs and minima are refused.
 
+    as of `joint_decoder`; the more users are released, the better it works.
+
+    Parameters
+    ----------
+    released : object
+        TODO.
+    candidates : array_like or scalar
+        TODO.
+    prior : object, default=None
+        TODO.
+    sizes : object, default=None
+        TODO.
+
+    Returns
+    -------
+    ndarray
+        TODO.
+
+    References
+    ----------
+    .. [1] Thesis 2.4.7; Guo and Wu 2006; Huang, Du and Chen 2005.
+
+    Examples
+    --------
     >>> from sfumato.attack import VectorChannel
     >>> draws = np.random.default_rng(0)
     >>> codes = draws.normal(size=(40, 200)) / 200**0.5
@@ -114,8 +165,6 @@ def eigen_decoder(
     >>> best = np.argsort(-eigen_decoder(seen, None, sizes=10), axis=1)[:, :10]
     >>> bool((best // 10 == kind[:, None]).mean() > 0.95)
     True
-
-    Thesis 2.4.7; Guo and Wu 2006; Huang, Du and Chen 2005.
     """
     owner = "eigen_decoder"
     seen = channel(released, candidates)

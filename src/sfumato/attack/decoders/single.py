@@ -28,19 +28,44 @@ def single_decoder(
 ) -> np.ndarray:
     """Scores of items, users x candidates: the log-likelihood ratio of each item by itself.
 
-    Guarantee: for BLIP without a prior it is (3.27), where an item's coinciding bits count once and
-    the share of ones is that of the row, but no less than flips alone would give; for other
+    Thesis 3.4.1.
+
+    as of `joint_decoder`.
+
+    Parameters
+    ----------
+    released : object
+        TODO.
+    candidates : array_like or scalar
+        TODO.
+    prior : object, default=None
+        TODO.
+    sizes : object, default=None
+        TODO.
+    threads : int or None, default=None
+        TODO.
+    progress : callable or None, default=None
+        TODO.
+
+    Returns
+    -------
+    ndarray
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** For BLIP without a prior it is (3.27), where an item's coinciding bits count once
+    and the share of ones is that of the row, but no less than flips alone would give; for other
     mechanisms the same test in their own law, the rest of the profile being noise. With a prior,
     the prior log odds are added.
-    Parameters: as of `joint_decoder`.
 
+    Examples
+    --------
     >>> from sfumato.attack import BitChannel
     >>> bits = np.array([[1, 1, 0, 0, 0, 1, 0, 0]], bool)
     >>> seen = BitChannel(bits, [[0, 1], [1, 2], [6, 7]], 0.1)
     >>> single_decoder(seen, None).argmax(axis=1)
     array([0])
-
-    Thesis 3.4.1.
     """
     seen = channel(released, candidates)
     believes, expected = believed("single_decoder", prior, seen, sizes)
@@ -59,16 +84,35 @@ def single_decoder(
 def popularity(released: Any, candidates: Ids, prior: Any) -> np.ndarray:
     """Scores of items by their prior alone: what an attacker knows without any release.
 
-    Guarantee: every user gets the prior. What other attacks find beyond it, the release told.
-    Parameters: as of `joint_decoder`.
+    Thesis 3.5.2.
 
+    as of `joint_decoder`.
+
+    Parameters
+    ----------
+    released : object
+        TODO.
+    candidates : array_like or scalar
+        TODO.
+    prior : object
+        TODO.
+
+    Returns
+    -------
+    ndarray
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** Every user gets the prior. What other attacks find beyond it, the release told.
+
+    Examples
+    --------
     >>> from sfumato.attack import BitChannel
     >>> seen = BitChannel(np.zeros((2, 8), bool), [[0, 1], [2, 3]], 0.5)
     >>> popularity(seen, None, [0.25, 0.5])
     array([[0.25, 0.5 ],
            [0.25, 0.5 ]])
-
-    Thesis 3.5.2.
     """
     users, items = users_and_items(released, candidates)
     if prior is None:

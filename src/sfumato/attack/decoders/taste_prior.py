@@ -24,6 +24,15 @@ class TastePrior:
     Made by `learn_prior`. Item j is in a profile with log odds bias[j] + directions[j] . z, where z
     are independent standard Gaussian traits (how active a user is comes out as one of them).
     `joint_decoder` and `single_decoder` take it in place of probabilities.
+
+    Parameters
+    ----------
+    bias : ndarray
+        TODO.
+    directions : ndarray
+        TODO.
+    total : float
+        TODO.
     """
 
     personal = True
@@ -44,6 +53,18 @@ class TastePrior:
 
         Laplace's approximation to the traits, by Newton's steps on the exact marginal likelihood of
         the ratios; the item's own ratio is taken out of what is told about it, to first order.
+
+        Parameters
+        ----------
+        ratios : ndarray
+            TODO.
+        rows : slice
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
         """
         traits = np.zeros((len(ratios), self.directions.shape[1]))
         for _ in range(STEPS):
@@ -106,19 +127,40 @@ def learn_prior(
 ) -> TastePrior:
     """Learn from known users which items go together, for attackers who use more than popularity.
 
-    Guarantee: the same input gives the same prior. Time grows with known users x candidates x
-    the square of traits.
-    Parameters: interactions, those of known users, in which ratings do not matter; candidates, a
-    column of distinct items; traits, hidden numbers of a user, 1 to 64; shrinkage, how hard an
-    item's directions are drawn to 0, in known users; rounds, of the fit.
+    Parameters
+    ----------
+    interactions : Interactions
+        Those of known users, in which ratings do not matter.
+    candidates : array_like or scalar
+        A column of distinct items.
+    traits : int, default=10
+        Hidden numbers of a user, 1 to 64.
+    shrinkage : float, default=1.0
+        How hard an item's directions are drawn to 0, in known users.
+    rounds : int, default=40
+        Of the fit.
 
+    Returns
+    -------
+    TastePrior
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** The same input gives the same prior. Time grows with known users x candidates x
+    the square of traits.
+
+    References
+    ----------
+    .. [1] Low-rank logistic model, by variational EM with the bound of Jaakkola and Jordan 2000.
+
+    Examples
+    --------
     >>> known = Interactions([1, 1, 2, 2, 3, 3, 4, 4], [5, 6, 5, 6, 7, 8, 7, 8], [1] * 8)
     >>> prior = learn_prior(known, [5, 6, 7, 8], traits=1, shrinkage=0.1)
     >>> told = prior.log_odds(np.array([[4.0, 0.0, 0.0, 0.0]]), slice(0, 1))[0]
     >>> bool(told[1] > told[2] + 1)  # who has 5 has 6
     True
-
-    Low-rank logistic model, by variational EM with the bound of Jaakkola and Jordan 2000.
     """
     traits = integer(1, 64).check("learn_prior", "traits", traits)
     shrinkage = positive.check("learn_prior", "shrinkage", shrinkage)

@@ -20,16 +20,31 @@ BELOW_ONE = 1 - 2**-53
 def least_false_positive_rate(information: Any, miss_rate: Any) -> np.ndarray:
     """(3.12), corrected: no test of one item that misses so few raises fewer false alarms.
 
-    Guarantee: the least a with d(1 - miss_rate, a) <= information, d the divergence of two coins:
-    no test tells more than what it looks at (data processing).
-    Parameters: information, nats of the single kind, from 0 up; miss_rate, from 0 below 1.
+    Thesis (3.12) drops the entropy of the miss rate: exp(-(information + h(miss_rate)) / (1 -
+    miss_rate)) is a bound, and without h it is none. With nothing told, it would have every test
+    raise an alarm always; a coin raises one at a rate of 1 - miss_rate.
 
+    Parameters
+    ----------
+    information : object
+        Nats of the single kind, from 0 up.
+    miss_rate : object
+        From 0 below 1.
+
+    Returns
+    -------
+    ndarray
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** The least a with d(1 - miss_rate, a) <= information, d the divergence of two
+    coins: no test tells more than what it looks at (data processing).
+
+    Examples
+    --------
     >>> least_false_positive_rate([0, 2], 0.1).round(4)
     array([0.9   , 0.0762])
-
-    Thesis (3.12) drops the entropy of the miss rate: exp(-(information + h(miss_rate)) /
-    (1 - miss_rate)) is a bound, and without h it is none. With nothing told, it would have every
-    test raise an alarm always; a coin raises one at a rate of 1 - miss_rate.
     """
     log_rate = _log_least_rate("least_false_positive_rate", information, miss_rate)
     return np.asarray(np.exp(log_rate))
@@ -38,11 +53,26 @@ def least_false_positive_rate(information: Any, miss_rate: Any) -> np.ndarray:
 def any_false_positive(rate: Any, others: Any) -> np.ndarray:
     """(3.13): the chance that at least one of so many items outside the profile raises an alarm.
 
-    Guarantee: exact for tests that err independently at one rate, as when the threshold is set for
-    each release; where the rate varies with the release, an upper bound of its mean (Jensen). At
-    most others times rate, and near it where that is small; nothing else need be small.
-    Parameters: rate, from 0 to 1; others, N - c in the thesis, from 0 up.
+    Parameters
+    ----------
+    rate : object
+        From 0 to 1.
+    others : object
+        N - c in the thesis, from 0 up.
 
+    Returns
+    -------
+    ndarray
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** Exact for tests that err independently at one rate, as when the threshold is set
+    for each release; where the rate varies with the release, an upper bound of its mean (Jensen).
+    At most others times rate, and near it where that is small; nothing else need be small.
+
+    Examples
+    --------
     >>> any_false_positive(1e-4, [0, 1000]).round(4)
     array([0.    , 0.0952])
     """
@@ -56,16 +86,34 @@ def any_false_positive(rate: Any, others: Any) -> np.ndarray:
 def largest_catalogue(information: Any, miss_rate: Any, alarm_rate: Any) -> np.ndarray:
     """(3.14), corrected: the log of how many items outside the profile a single decoder can bear.
 
-    Guarantee: with more of them, no test of one item at a time that misses a share of miss_rate
-    keeps the chance of any false alarm at alarm_rate, where tests err as in `any_false_positive`.
-    A decoder that puts all its alarms on few releases may bear more, up to misses of
-    1 - alarm_rate.
-    Parameters: as of `least_false_positive_rate`; alarm_rate, above 0 and below 1.
+    Thesis (3.14) inherits the slip of (3.12), and takes the upper bound of (3.13) for a lower one.
 
+    as of `least_false_positive_rate`;
+
+    Parameters
+    ----------
+    information : object
+        TODO.
+    miss_rate : object
+        TODO.
+    alarm_rate : object
+        Above 0 and below 1.
+
+    Returns
+    -------
+    ndarray
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** With more of them, no test of one item at a time that misses a share of miss_rate
+    keeps the chance of any false alarm at alarm_rate, where tests err as in `any_false_positive`. A
+    decoder that puts all its alarms on few releases may bear more, up to misses of 1 - alarm_rate.
+
+    Examples
+    --------
     >>> round(float(np.exp(largest_catalogue(12, 0.1, 0.05))))
     45449
-
-    Thesis (3.14) inherits the slip of (3.12), and takes the upper bound of (3.13) for a lower one.
     """
     owner = "largest_catalogue"
     log_rate = _log_least_rate(owner, information, miss_rate)
@@ -82,18 +130,36 @@ def largest_joint_catalogue(
 ) -> np.ndarray:
     """(3.15), corrected: the log of the largest catalogue that a joint decoder can bear.
 
-    Guarantee: with more items, no decoder whatever accepts the true profile but for a share of
+    Thesis (3.15) has three slips: c log N for log(N choose c), twice as much at N = 1682 and c =
+    106; log(alarm_rate) not divided by c with the rest, while profiles that share items err
+    together and do not earn it; and that of (3.12).
+
+    Parameters
+    ----------
+    information : object
+        Nats of the joint kind about the whole profile.
+    size : object
+        Items of a profile, from 1 up; two rates from 0 up that add up to less than 1.
+    miss_rate : object
+        TODO.
+    alarm_rate : object
+        TODO.
+
+    Returns
+    -------
+    ndarray
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** With more items, no decoder whatever accepts the true profile but for a share of
     miss_rate, and any other one at most at alarm_rate, where all profiles of this size are equally
     likely (Fano: log(N choose size) <= (information + h(e)) / (1 - e), e the sum of both rates).
-    Parameters: information, nats of the joint kind about the whole profile; size, items of a
-    profile, from 1 up; two rates from 0 up that add up to less than 1.
 
+    Examples
+    --------
     >>> round(float(np.exp(largest_joint_catalogue(78, 106, 0.1, 0.05))))
     153
-
-    Thesis (3.15) has three slips: c log N for log(N choose c), twice as much at N = 1682 and
-    c = 106; log(alarm_rate) not divided by c with the rest, while profiles that share items err
-    together and do not earn it; and that of (3.12).
     """
     from scipy.special import gammaln
 

@@ -25,6 +25,19 @@ class MeasuredInformation:
     nats: with scores put right by users other than those they are tried on; error: its standard
     error over users; raw: with scores and prior as given, far below 0 where scores are too sure;
     slope: what a log-odds of 1 in the scores is worth, below 1 where they are too sure; users.
+
+    Parameters
+    ----------
+    nats : float
+        TODO.
+    error : float
+        TODO.
+    raw : float
+        TODO.
+    slope : float
+        TODO.
+    users : int
+        TODO.
     """
 
     nats: float
@@ -34,7 +47,13 @@ class MeasuredInformation:
     users: int
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures as plain JSON values."""
+        """The figures as plain JSON values.
+
+        Returns
+        -------
+        dict
+            The figures as plain JSON values.
+        """
         return asdict(self)
 
     def __repr__(self) -> str:
@@ -47,16 +66,32 @@ class MeasuredInformation:
 def measured_information(scores: Matrix, truth: Any, prior: Any) -> MeasuredInformation:
     """How many nats about a profile the scores of an attack give that the prior does not.
 
-    Guarantee: the gain in log-likelihood of scores over prior, summed over candidates, each by
+    Parameters
+    ----------
+    scores : array_like
+        Chances from 0 to 1, users x candidates, at least 8 users.
+    truth : object
+        Booleans of the same shape, or a `GroundTruth`.
+    prior : object
+        A chance for each candidate.
+
+    Returns
+    -------
+    MeasuredInformation
+        How many nats about a profile the scores of an attack give that the prior does not.
+
+    Notes
+    -----
+    **Guarantee.** The gain in log-likelihood of scores over prior, summed over candidates, each by
     itself. Both are first put right by logistic regressions on their log-odds, learned on three
     quarters of the users and tried on the fourth, in turn: scores that are too sure gain no less
-    and no more than they are worth, and what a better prior would have known gains nothing.
-    Where items are independent given the prior, the expected gain is at most the information of
-    the release about the profile (Gibbs' inequality), and that of true posteriors is all there is
-    in them one by one; where items come together, what is told about several counts for each.
-    Parameters: scores, chances from 0 to 1, users x candidates, at least 8 users; truth, booleans
-    of the same shape, or a `GroundTruth`; prior, a chance for each candidate.
+    and no more than they are worth, and what a better prior would have known gains nothing. Where
+    items are independent given the prior, the expected gain is at most the information of the
+    release about the profile (Gibbs' inequality), and that of true posteriors is all there is in
+    them one by one; where items come together, what is told about several counts for each.
 
+    Examples
+    --------
     >>> draws = np.random.default_rng(0)
     >>> truth = draws.random((400, 50)) < 0.2
     >>> seen = truth ^ (draws.random(truth.shape) < 0.1)

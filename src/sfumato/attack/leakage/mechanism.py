@@ -40,6 +40,17 @@ class Information(Page):
     answer. exact: True for the law of the noise itself, False for a bound that follows from what
     was promised. Both are rounded upwards, which can cost a few percent or 1e-8 nats where the
     noises of many cells are added on a grid.
+
+    Parameters
+    ----------
+    nats : float
+        TODO.
+    capacity : float
+        TODO.
+    share : float
+        TODO.
+    exact : bool
+        TODO.
     """
 
     nats: float
@@ -48,7 +59,13 @@ class Information(Page):
     exact: bool
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures as plain JSON values."""
+        """The figures as plain JSON values.
+
+        Returns
+        -------
+        dict
+            The figures as plain JSON values.
+        """
         return asdict(self)
 
     def _facts(self) -> dict[str, Any]:
@@ -62,21 +79,36 @@ class Information(Page):
 def information(told: PrivacyStatement | Loss) -> Information:
     """The nats that a release gives about one unit's presence, from what is known of its noise.
 
-    Guarantee: no two neighbouring data sets are told apart by more. `exact` where the loss
+    Parameters
+    ----------
+    told : PrivacyStatement or Loss
+        The statement of a release or a description of its cost; for a group of units the loss's
+        `group(size)`, so for a whole profile too.
+
+    Returns
+    -------
+    Information
+        The nats that a release gives about one unit's presence, from what is known of its noise.
+
+    Notes
+    -----
+    **Guarantee.** No two neighbouring data sets are told apart by more. `exact` where the loss
     describes the noise and so the pair of neighbours that is easiest to tell apart: then that pair
     is told apart by as much, if the data allow it. Everything else that is known is used too: pure
     epsilon, rho of concentrated privacy, and log 2.
-    Parameters: told, the statement of a release or a description of its cost; for a group of units
-    the loss's `group(size)`, so for a whole profile too.
 
+    References
+    ----------
+    .. [1] With g(e) the least delta at epsilon e in either direction, the nats for a fair coin are
+       the integral of g(e) / (1 + exp(e)) over e > 0: mutual information is an f-divergence, and
+       these are means of such curves (Sason and Verdu 2016, section VII).
+
+    Examples
+    --------
     >>> from fractions import Fraction
     >>> from sfumato.privacy.accounting.losses import Flips
     >>> information(Flips(Fraction(1, 4)))  # log 2 - h(1/4)
     Information: exactly 0.1308 of 0.6931 nats about one unit
-
-    With g(e) the least delta at epsilon e in either direction, the nats for a fair coin are the
-    integral of g(e) / (1 + exp(e)) over e > 0: mutual information is an f-divergence, and these are
-    means of such curves (Sason and Verdu 2016, section VII).
     """
     loss = _loss(told)
     sides = _sides(loss)

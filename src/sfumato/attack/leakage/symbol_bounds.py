@@ -23,12 +23,31 @@ RANKS, WEIGHTS = np.polynomial.legendre.leggauss(96)
 def signs_single(bits: Any, size: Any, sigma: Any) -> np.ndarray:
     """Nats that the signs of a noised projection tell about one item of a profile.
 
-    Guarantee: exact for codewords of independent normal numbers of variance 1 / bits and normal
-    noise. An item moves each projection by x, noise and other items spread it by s with
-    s**2 = sigma**2 + (size - 1) / bits, so a sign tells log 2 - h(Phi(x / s)). For weak signals
-    that is 2 / pi of what the projection itself would tell (`jlt_single`).
-    Parameters: as of `jlt_single`.
+    as of `jlt_single`.
 
+    Parameters
+    ----------
+    bits : object
+        TODO.
+    size : object
+        TODO.
+    sigma : object
+        TODO.
+
+    Returns
+    -------
+    ndarray
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** Exact for codewords of independent normal numbers of variance 1 / bits and normal
+    noise. An item moves each projection by x, noise and other items spread it by s with s**2 =
+    sigma**2 + (size - 1) / bits, so a sign tells log 2 - h(Phi(x / s)). For weak signals that is 2
+    / pi of what the projection itself would tell (`jlt_single`).
+
+    Examples
+    --------
     >>> round(float(signs_single(1000, 106, 3)), 4)
     0.035
     """
@@ -41,8 +60,26 @@ def signs_single(bits: Any, size: Any, sigma: Any) -> np.ndarray:
 def signs_joint(bits: Any, size: Any, sigma: Any) -> np.ndarray:
     """Nats that the signs of a noised projection tell about a whole profile, size from 0 up.
 
-    Guarantee: as of `signs_single`; an upper bound where the signs are not independent.
+    Parameters
+    ----------
+    bits : object
+        TODO.
+    size : object
+        TODO.
+    sigma : object
+        TODO.
 
+    Returns
+    -------
+    ndarray
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** As of `signs_single`; an upper bound where the signs are not independent.
+
+    Examples
+    --------
     >>> round(float(signs_joint(1000, 106, 3)) / 106, 4)
     0.0351
     """
@@ -55,13 +92,31 @@ def signs_joint(bits: Any, size: Any, sigma: Any) -> np.ndarray:
 def minima_single(bins: Any, code_bits: Any, chance: Any, size: Any) -> np.ndarray:
     """Nats that noised minima tell about one item of a profile of exactly this many items.
 
-    Guarantee: exact for random hashes where bins are taken as independent. An item of rank u, from
-    0 to 1, is the least of its bin with a chance of (1 - u / bins)**(size - 1), and then its code
-    is what the noise is put on; else the code of another. All other bins hold one item less than
-    they would.
-    Parameters: bins, from 1 up; code_bits, of a code, from 0 to 16; chance, of every wrong symbol,
-    from 0 up, at which an answer is still likeliest the true one; size, from 1 up.
+    Parameters
+    ----------
+    bins : object
+        From 1 up.
+    code_bits : object
+        Of a code, from 0 to 16.
+    chance : object
+        Of every wrong symbol, from 0 up, at which an answer is still likeliest the true one.
+    size : object
+        From 1 up.
 
+    Returns
+    -------
+    ndarray
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** Exact for random hashes where bins are taken as independent. An item of rank u,
+    from 0 to 1, is the least of its bin with a chance of (1 - u / bins)**(size - 1), and then its
+    code is what the noise is put on; else the code of another. All other bins hold one item less
+    than they would.
+
+    Examples
+    --------
     >>> round(float(minima_single(1024, 4, 0.03, 106)), 3)
     1.245
     """
@@ -81,8 +136,28 @@ def minima_single(bins: Any, code_bits: Any, chance: Any, size: Any) -> np.ndarr
 def minima_joint(bins: Any, code_bits: Any, chance: Any, size: Any) -> np.ndarray:
     """Nats that noised minima tell about a whole profile, size from 0 up.
 
-    Guarantee: as of `minima_single`; an upper bound where bins are not independent.
+    Parameters
+    ----------
+    bins : object
+        TODO.
+    code_bits : object
+        TODO.
+    chance : object
+        TODO.
+    size : object
+        TODO.
 
+    Returns
+    -------
+    ndarray
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** As of `minima_single`; an upper bound where bins are not independent.
+
+    Examples
+    --------
     >>> round(float(minima_joint(1024, 4, 0.03, 106)) / 106, 3)
     1.284
     """
@@ -158,15 +233,28 @@ def _entropy(chances: tuple[Any, Any], codes: Any) -> Any:
 def profile_information(released: Any, size: Any) -> tuple[np.ndarray, np.ndarray]:
     """Nats that a release tells about one item of a profile, and about all of it, an item each.
 
-    Guarantee: those of the formulas in `bounds`: exact in their model, in which codewords are drawn
-    at random, all items are as likely and the size is known, so that noisy sizes tell nothing more.
-    The second is never below the first.
-    A catalogue of N items caps the second: no profile has more than log(N choose size) to tell.
-    Noise and codewords of projections are taken as normal and continuous, which makes no difference
-    that matters where sigma is above a few units.
-    Parameters: released, by `Blip`, `Jlt`, `Signs` or `Minima`; size, items of a profile, from 1
-    up, one number or an array.
+    Parameters
+    ----------
+    released : object
+        By `Blip`, `Jlt`, `Signs` or `Minima`.
+    size : object
+        Items of a profile, from 1 up, one number or an array.
 
+    Returns
+    -------
+    tuple
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** Those of the formulas in `bounds`: exact in their model, in which codewords are
+    drawn at random, all items are as likely and the size is known, so that noisy sizes tell nothing
+    more. The second is never below the first. A catalogue of N items caps the second: no profile
+    has more than log(N choose size) to tell. Noise and codewords of projections are taken as normal
+    and continuous, which makes no difference that matters where sigma is above a few units.
+
+    Examples
+    --------
     >>> from types import SimpleNamespace
     >>> class ReleasedJlt(SimpleNamespace):
     ...     "Stands in for a release: what is public of it is all that is asked."

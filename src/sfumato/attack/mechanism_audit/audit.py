@@ -35,6 +35,23 @@ class Audit(Page):
     epsilon: the lower bound, at this delta and confidence; claimed: that of the mechanism at delta;
     ceiling: the most that as many trials could have shown; trials: runs on each neighbour, half of
     which chose how to tell them apart; score: what told them apart best.
+
+    Parameters
+    ----------
+    epsilon : float
+        TODO.
+    claimed : float
+        TODO.
+    ceiling : float
+        TODO.
+    delta : float
+        TODO.
+    confidence : float
+        TODO.
+    trials : int
+        TODO.
+    score : str
+        TODO.
     """
 
     epsilon: float
@@ -55,7 +72,13 @@ class Audit(Page):
         return self.passed
 
     def to_dict(self) -> dict[str, Any]:
-        """The audit as plain JSON values."""
+        """The audit as plain JSON values.
+
+        Returns
+        -------
+        dict
+            The audit as plain JSON values.
+        """
         return {**asdict(self), "passed": self.passed}
 
     def _facts(self) -> dict[str, Any]:
@@ -84,25 +107,50 @@ def audit(
 ) -> Audit:
     """Measure a lower bound on a mechanism's epsilon, and hold it against the claim.
 
-    Guarantee: where the claim is true, the audit fails with a chance of at most 1 - confidence. An
-    audit that passes proves nothing: its neighbours or its score may not be the telling ones.
-    Parameters: mechanism, with `sample` and `loss`, or any sample(value, trials, source) together
-    with `claimed`: an epsilon, (epsilon, delta) or a loss; neighbours, two values that differ by
-    one unit; trials, runs on each of them, at least 16; source, of the mechanism's noise; score, a
-    function of the answers, higher for the second neighbour or for the first, found if not given;
-    delta, where a claim without pure epsilon is looked at: the mechanism's own, or else 1e-6.
-
-    >>> from sfumato.privacy.noise import InsecureSeededSource, discrete_laplace
-    >>> def noisy(value, trials, source):
-    ...     return value + discrete_laplace(1, trials, source=source)
-    >>> audit(noisy, (0, 3), 2000, claimed=1, source=InsecureSeededSource(1)).passed
-    False
-
     The first quarter of the runs learns scores, the second chooses one of them and a threshold, and
     the other half is counted, by `epsilon_lower_bound`. Where the claim is Gaussian noise on whole
     numbers, the counts are held against the exact curve of that noise instead of one point of it.
     Answers of up to 8 numbers are also looked at by their differences, sums and pairs; what only
     more of them tell together, or a pair among more than 8, needs a score of your own.
+
+    Parameters
+    ----------
+    mechanism : object
+        With `sample` and `loss`, or any sample(value, trials, source) together with `claimed`: an
+        epsilon, (epsilon, delta) or a loss.
+    neighbours : tuple
+        Two values that differ by one unit.
+    trials : int, default=100000
+        Runs on each of them, at least 16.
+    confidence : float, default=0.95
+        TODO.
+    source : Source or None, default=None
+        Of the mechanism's noise.
+    score : callable or None, default=None
+        A function of the answers, higher for the second neighbour or for the first, found if not
+        given.
+    claimed : object, default=None
+        TODO.
+    delta : float or None, default=None
+        Where a claim without pure epsilon is looked at: the mechanism's own, or else 1e-6.
+
+    Returns
+    -------
+    Audit
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** Where the claim is true, the audit fails with a chance of at most 1 - confidence.
+    An audit that passes proves nothing: its neighbours or its score may not be the telling ones.
+
+    Examples
+    --------
+    >>> from sfumato.privacy.noise import InsecureSeededSource, discrete_laplace
+    >>> def noisy(value, trials, source):
+    ...     return value + discrete_laplace(1, trials, source=source)
+    >>> audit(noisy, (0, 3), 2000, claimed=1, source=InsecureSeededSource(1)).passed
+    False
     """
     trials = integer(LEAST).check("audit", "trials", trials)
     confidence = fraction.check("audit", "confidence", confidence)

@@ -144,12 +144,25 @@ def low_bits(answers: np.ndarray) -> np.ndarray:
 
     An answer of coarser grain than its size allows was rounded on the way, and where that depends
     on the value, it tells the value whatever the noise. `audit` looks at it by itself.
-    Parameters: answers, floats of any shape; what is not finite counts as zero does.
 
+    Parameters
+    ----------
+    answers : ndarray
+        Floats of any shape; what is not finite counts as zero does.
+
+    Returns
+    -------
+    ndarray
+        The power of two of the lowest bit that is set in each float; 1024 for zero.
+
+    References
+    ----------
+    .. [1] Mironov 2012.
+
+    Examples
+    --------
     >>> low_bits(np.array([1.0, 0.75, 0.1, 0.0]))
     array([   0.,   -2.,  -55., 1024.])
-
-    Mironov 2012.
     """
     fractions, exponents = np.frexp(np.asarray(answers, np.float64))
     whole = (np.where(np.isfinite(fractions), fractions, 0.0) * 2.0**53).astype(np.int64)

@@ -40,6 +40,17 @@ class LowerBound:
 
     epsilon: the bound, 0 where nothing was shown; ceiling: the most that as many trials could have
     shown, had every guess been right; delta: at which both hold.
+
+    Parameters
+    ----------
+    epsilon : float
+        TODO.
+    ceiling : float
+        TODO.
+    confidence : float
+        TODO.
+    delta : float, default=0.0
+        TODO.
     """
 
     epsilon: float
@@ -48,7 +59,13 @@ class LowerBound:
     delta: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """The bound as plain JSON values."""
+        """The bound as plain JSON values.
+
+        Returns
+        -------
+        dict
+            The bound as plain JSON values.
+        """
         return asdict(self)
 
     def __repr__(self) -> str:
@@ -67,17 +84,45 @@ def epsilon_lower_bound(
 ) -> LowerBound:
     """A lower bound on epsilon, from how often a guess about two neighbours was right.
 
-    Guarantee: where the mechanism is (epsilon, delta)-private and the guess was fixed before these
-    trials, the result exceeds epsilon with a chance of at most 1 - confidence.
-    Parameters: true_positives of `positives` runs on one neighbour were guessed to be of it, and
-    so were false_positives of `negatives` runs on the other; delta, from 0 below 1.
+    true_positives of `positives` runs on one neighbour were guessed to be of it, and so were
+    false_positives of `negatives` runs on the other;
 
+    Parameters
+    ----------
+    true_positives : int
+        TODO.
+    positives : int
+        TODO.
+    false_positives : int
+        TODO.
+    negatives : int
+        TODO.
+    delta : float, default=0
+        From 0 below 1.
+    confidence : float, default=0.95
+        TODO.
+
+    Returns
+    -------
+    LowerBound
+        A lower bound on epsilon, from how often a guess about two neighbours was right.
+
+    Notes
+    -----
+    **Guarantee.** Where the mechanism is (epsilon, delta)-private and the guess was fixed before
+    these trials, the result exceeds epsilon with a chance of at most 1 - confidence.
+
+    References
+    ----------
+    .. [1] An event S and its complement are both weighed, by P1(S) <= e^epsilon P0(S) + delta and
+       P0(not S) <= e^epsilon P1(not S) + delta; both need the same two one-sided bounds of Clopper
+       and Pearson 1934, so each gets half of the doubt (Kairouz, Oh and Viswanath 2015, theorem
+       2.1).
+
+    Examples
+    --------
     >>> epsilon_lower_bound(731, 1000, 269, 1000)
     epsilon >= 0.8586 (confidence 0.95; at most 5.601 could show)
-
-    An event S and its complement are both weighed, by P1(S) <= e^epsilon P0(S) + delta and
-    P0(not S) <= e^epsilon P1(not S) + delta; both need the same two one-sided bounds of Clopper and
-    Pearson 1934, so each gets half of the doubt (Kairouz, Oh and Viswanath 2015, theorem 2.1).
     """
     owner = "epsilon_lower_bound"
     counts = checked_counts(owner, true_positives, positives, false_positives, negatives)
@@ -142,16 +187,40 @@ def one_run_lower_bound(
 ) -> LowerBound:
     """A lower bound on epsilon, from right guesses about which canaries took part in one run.
 
-    Guarantee: where the mechanism is (epsilon, delta)-private under add/remove of one canary, each
-    canary took part by its own fair coin, and the guesses follow from the output alone, the result
-    exceeds epsilon with a chance of at most 1 - confidence.
-    Parameters: correct of `guesses` in-or-out guesses were right; canaries, all of them, also those
-    that no guess was made about; delta, from 0 below 1.
+    correct of `guesses` in-or-out guesses were right;
 
+    Parameters
+    ----------
+    correct : int
+        TODO.
+    guesses : int
+        TODO.
+    canaries : int
+        All of them, also those that no guess was made about.
+    delta : float, default=0
+        From 0 below 1.
+    confidence : float, default=0.95
+        TODO.
+
+    Returns
+    -------
+    LowerBound
+        A lower bound on epsilon, from right guesses about which canaries took part in one run.
+
+    Notes
+    -----
+    **Guarantee.** Where the mechanism is (epsilon, delta)-private under add/remove of one canary,
+    each canary took part by its own fair coin, and the guesses follow from the output alone, the
+    result exceeds epsilon with a chance of at most 1 - confidence.
+
+    References
+    ----------
+    .. [1] Steinke, Nasr and Jagielski 2023, theorem 5.2 in the form of its corollary 5.4.
+
+    Examples
+    --------
     >>> one_run_lower_bound(correct=75, guesses=100, canaries=1000, delta=1e-5)
     epsilon >= 0.6995 at delta 1e-05 (confidence 0.95; at most 3.465 could show)
-
-    Steinke, Nasr and Jagielski 2023, theorem 5.2 in the form of its corollary 5.4.
     """
     owner = "one_run_lower_bound"
     canaries = integer(1).check(owner, "canaries", canaries)
@@ -218,6 +287,17 @@ class GaussianFit:
     mu: with this confidence the mechanism is m-GDP for no smaller m; ceiling: the most that as many
     trials could have shown.
 
+    Parameters
+    ----------
+    mu : float
+        TODO.
+    ceiling : float
+        TODO.
+    confidence : float
+        TODO.
+
+    Examples
+    --------
     >>> fit = gaussian_fit(5517, 10_000, 4483, 10_000)
     >>> round(fit.epsilon(1e-5), 3)
     0.767
@@ -228,7 +308,18 @@ class GaussianFit:
     confidence: float
 
     def delta(self, epsilon: float) -> float:
-        """The delta of this mu at an epsilon: Dong, Roth and Su 2022, corollary 2.13."""
+        """The delta of this mu at an epsilon: Dong, Roth and Su 2022, corollary 2.13.
+
+        Parameters
+        ----------
+        epsilon : float
+            TODO.
+
+        Returns
+        -------
+        float
+            The delta of this mu at an epsilon: Dong, Roth and Su 2022, corollary 2.13.
+        """
         from scipy.special import log_ndtr
 
         epsilon = EPSILON.check("GaussianFit", "epsilon", epsilon)
@@ -239,7 +330,18 @@ class GaussianFit:
         return math.exp(float(log_ndtr(half - centre))) * -math.expm1(min(ratio, 0.0))
 
     def epsilon(self, delta: float) -> float:
-        """The epsilon of this mu at a delta, from below."""
+        """The epsilon of this mu at a delta, from below.
+
+        Parameters
+        ----------
+        delta : float
+            TODO.
+
+        Returns
+        -------
+        float
+            The epsilon of this mu at a delta, from below.
+        """
         delta = GAUSSIAN_DELTA.check("GaussianFit", "delta", delta)
         if self.delta(0) <= delta:
             return 0.0
@@ -249,7 +351,13 @@ class GaussianFit:
         return _last(lambda epsilon: self.delta(epsilon) > delta, 0.0, top)
 
     def to_dict(self) -> dict[str, Any]:
-        """The fit as plain JSON values."""
+        """The fit as plain JSON values.
+
+        Returns
+        -------
+        dict
+            The fit as plain JSON values.
+        """
         return asdict(self)
 
     def __repr__(self) -> str:
@@ -266,16 +374,42 @@ def gaussian_fit(
 ) -> GaussianFit:
     """The mu of Gaussian differential privacy that a guess about two neighbours certifies.
 
-    Guarantee: where the mechanism is mu-GDP and the guess was fixed before these trials, the result
-    exceeds mu with a chance of at most 1 - confidence. Its curve is a lower bound of the
-    mechanism's own only where that is Gaussian; elsewhere `epsilon_lower_bound` is what holds.
-    Parameters: as of `epsilon_lower_bound`.
+    as of `epsilon_lower_bound`.
 
+    Parameters
+    ----------
+    true_positives : int
+        TODO.
+    positives : int
+        TODO.
+    false_positives : int
+        TODO.
+    negatives : int
+        TODO.
+    confidence : float, default=0.95
+        TODO.
+
+    Returns
+    -------
+    GaussianFit
+        The mu of Gaussian differential privacy that a guess about two neighbours certifies.
+
+    Notes
+    -----
+    **Guarantee.** Where the mechanism is mu-GDP and the guess was fixed before these trials, the
+    result exceeds mu with a chance of at most 1 - confidence. Its curve is a lower bound of the
+    mechanism's own only where that is Gaussian; elsewhere `epsilon_lower_bound` is what holds.
+
+    References
+    ----------
+    .. [1] A mu-GDP mechanism allows no test with quantile(1 - false positives) - quantile(false
+       negatives) above mu: Dong, Roth and Su 2022, definition 2.6, on the ends of Clopper and
+       Pearson.
+
+    Examples
+    --------
     >>> gaussian_fit(5517, 10_000, 4483, 10_000)
     mu >= 0.2104 (confidence 0.95; at most 6.75 could show)
-
-    A mu-GDP mechanism allows no test with quantile(1 - false positives) - quantile(false negatives)
-    above mu: Dong, Roth and Su 2022, definition 2.6, on the ends of Clopper and Pearson.
     """
     owner = "gaussian_fit"
     counts = checked_counts(owner, true_positives, positives, false_positives, negatives)

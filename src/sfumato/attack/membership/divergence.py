@@ -48,6 +48,19 @@ class KLDivergence(float):
     free: the estimate that assumes no law; free_error: its standard error; train, test: the two
     laws; trusted: False where the formula must not be believed. Laws that look normal can still
     differ in their tails, so the two estimates must also agree.
+
+    Parameters
+    ----------
+    gaussian : object
+        TODO.
+    free : float
+        TODO.
+    free_error : float
+        TODO.
+    train : ErrorLaw
+        TODO.
+    test : ErrorLaw
+        TODO.
     """
 
     free: float
@@ -81,7 +94,13 @@ class KLDivergence(float):
         return self.train.normal and self.test.normal and self.agrees
 
     def to_dict(self) -> dict[str, Any]:
-        """The divergence as plain JSON values."""
+        """The divergence as plain JSON values.
+
+        Returns
+        -------
+        dict
+            The divergence as plain JSON values.
+        """
         return {
             "gaussian": float(self) if math.isfinite(self) else None,
             "free": self.free,
@@ -103,22 +122,39 @@ class KLDivergence(float):
 def kl_divergence(train_errors: Column, test_errors: Column) -> KLDivergence:
     """The Kullback-Leibler divergence, in nats, of training errors from test errors.
 
-    Guarantee: none of privacy. It is an average over rows: a single rating may be betrayed while
-    the average is near 0. Formula (4.15) is exact for two normal laws; `trusted` says whether it
-    may be believed here. The free estimate compares shares of rows in bins laid between
-    the quantiles of both sides. It cannot see what differs inside a bin, so it is low where laws
-    hardly overlap; the surplus that chance alone would give, (bins - 1) (1/n + 1/m) / 2, is taken
-    off, and below 0 it is told as 0.
-    Parameters: predicted minus true rating, of rows that were learned from and of rows that were
-    not; at least 20 finite numbers each. Where one side is constant (4.15) is infinite.
+    Thesis section 4.2.3. Its (4.14) takes the ratio of two logarithms, which is a slip: the
+    divergence is the mean of the logarithm of the ratio, and (4.15) is that of two normal laws.
 
+    predicted minus true rating, of rows that were learned from and of rows that were not; at least
+    20 finite numbers each. Where one side is constant (4.15) is infinite.
+
+    Parameters
+    ----------
+    train_errors : array_like
+        TODO.
+    test_errors : array_like
+        TODO.
+
+    Returns
+    -------
+    KLDivergence
+        The Kullback-Leibler divergence, in nats, of training errors from test errors.
+
+    Notes
+    -----
+    **Guarantee.** None of privacy. It is an average over rows: a single rating may be betrayed
+    while the average is near 0. Formula (4.15) is exact for two normal laws; `trusted` says whether
+    it may be believed here. The free estimate compares shares of rows in bins laid between the
+    quantiles of both sides. It cannot see what differs inside a bin, so it is low where laws hardly
+    overlap; the surplus that chance alone would give, (bins - 1) (1/n + 1/m) / 2, is taken off, and
+    below 0 it is told as 0.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> draws = np.random.default_rng(0)
     >>> kl_divergence(draws.normal(0, 0.8, 50_000), draws.normal(0, 0.9, 50_000))
     KL 0.01232 by (4.15), 0.01178 +- 0.00098 free of any law (near normal)
-
-    Thesis section 4.2.3. Its (4.14) takes the ratio of two logarithms, which is a slip: the
-    divergence is the mean of the logarithm of the ratio, and (4.15) is that of two normal laws.
     """
     train, test = (
         checked_errors("kl_divergence", name, errors)

@@ -207,6 +207,27 @@ class Attack(RocCurve):
     add/remove may spend twice its epsilon on that, so half of the bound holds there.
     auc_by_activity: in each quarter of the users by their number of ratings, quietest first; None
     of too few rows.
+
+    Parameters
+    ----------
+    members : int
+        TODO.
+    others : int
+        TODO.
+    auc : Rate
+        TODO.
+    tpr : dict
+        TODO.
+    advantage : Rate
+        TODO.
+    curve : tuple
+        TODO.
+    knows : str
+        TODO.
+    epsilon : LowerBound
+        TODO.
+    auc_by_activity : tuple
+        TODO.
     """
 
     knows: str
@@ -218,7 +239,13 @@ class Attack(RocCurve):
         return f"Attack(auc={self.auc!r}, advantage={self.advantage!r}, {self.epsilon!r}, {rows})"
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures as plain JSON values."""
+        """The figures as plain JSON values.
+
+        Returns
+        -------
+        dict
+            The figures as plain JSON values.
+        """
         epsilon = {**self.epsilon.to_dict(), "relation": "replace"}
         activity = [rate and rate.to_dict() for rate in self.auc_by_activity]
         told = {"knows": self.knows, **super().to_dict()}
@@ -230,6 +257,11 @@ class MembershipInference(Table):
     """Attacks by name, for the curator: they are computed from raw data and are no release.
 
     auc: of the attack that tells most; epsilon: the largest lower bound of all.
+
+    Parameters
+    ----------
+    attacks : dict
+        TODO.
     """
 
     attacks: dict[str, Attack]
@@ -241,14 +273,22 @@ class MembershipInference(Table):
 
     @property
     def auc(self) -> float:
+        """TODO."""
         return float(self.attacks[self.strongest].auc)
 
     @property
     def epsilon(self) -> LowerBound:
+        """TODO."""
         return max((a.epsilon for a in self.attacks.values()), key=lambda bound: bound.epsilon)
 
     def to_dict(self) -> dict[str, Any]:
-        """The attacks as plain JSON values."""
+        """The attacks as plain JSON values.
+
+        Returns
+        -------
+        dict
+            The attacks as plain JSON values.
+        """
         attacks = {name: attack.to_dict() for name, attack in self.attacks.items()}
         return {"strongest": self.strongest, "attacks": attacks}
 
@@ -291,15 +331,46 @@ def membership_inference(
 ) -> MembershipInference:
     """Guess which ratings a model learned from, by every attack we know, and count.
 
-    Guarantee: where test rows were split off at random and took no part in training or in choosing
-    the model, each interval holds its rate with this confidence, and so do all lower bounds on
-    epsilon together. An attack that fails proves nothing: there may be a better one.
-    Parameters: model, with `predict(users, items)`, attacked also by its factors if it gives them;
-    train, what it learned from, and test, at least 40 ratings each; make, a function that gives an
-    untrained model like it: then `shadows` of them, from 3 to 64, are trained on all rows but a
-    part; sample, the most rows of each side, half of which teach the attacks; delta, at which
-    epsilon is bounded; random_state, of the sample, an int, a numpy Generator or None.
+    Parameters
+    ----------
+    model : object
+        With `predict(users, items)`, attacked also by its factors if it gives them.
+    train : Interactions
+        What it learned from,.
+    test : Interactions
+        At least 40 ratings each.
+    make : callable or None, default=None
+        A function that gives an untrained model like it: then `shadows` of them, from 3 to 64, are
+        trained on all rows but a part.
+    shadows : int, default=8
+        TODO.
+    sample : int, default=100000
+        The most rows of each side, half of which teach the attacks.
+    confidence : float, default=0.95
+        TODO.
+    delta : float, default=0
+        At which epsilon is bounded.
+    random_state : int, Generator or None, default=0
+        Of the sample, an int, a numpy Generator or None.
 
+    Returns
+    -------
+    MembershipInference
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** Where test rows were split off at random and took no part in training or in
+    choosing the model, each interval holds its rate with this confidence, and so do all lower
+    bounds on epsilon together. An attack that fails proves nothing: there may be a better one.
+
+    References
+    ----------
+    .. [1] The loss threshold is that of Yeom and others 2018, the likelihood ratio that of Carlini
+       and others 2022, the bound that of Steinke, Nasr and Jagielski 2023.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> draws = np.random.default_rng(0)
     >>> users, items = draws.integers(0, 50, 2000), np.arange(2000)
@@ -310,9 +381,6 @@ def membership_inference(
     ...         return np.array([self.heard.get(item, 3.0) for item in items])
     >>> membership_inference(Parrot(), train, test).attacks["loss"].auc
     1 (0.9926 to 1)
-
-    The loss threshold is that of Yeom and others 2018, the likelihood ratio that of Carlini and
-    others 2022, the bound that of Steinke, Nasr and Jagielski 2023.
     """
     settings = checked_settings(
         "membership_inference",

@@ -33,6 +33,25 @@ class ModelAudit(Page):
     sides were left out; rmse: on train and on test; densities: of the errors, for the figure;
     divergence, membership, activity: what was measured; claimed: epsilon and delta that the model's
     statement allows for replacing one rating, None unless it is of one event and the whole file.
+
+    Parameters
+    ----------
+    model : str
+        TODO.
+    rows : dict
+        TODO.
+    rmse : dict
+        TODO.
+    divergence : KLDivergence
+        TODO.
+    membership : MembershipInference
+        TODO.
+    activity : tuple
+        TODO.
+    densities : dict
+        TODO.
+    claimed : tuple or None
+        TODO.
     """
 
     model: str
@@ -52,7 +71,13 @@ class ModelAudit(Page):
         return self.membership.epsilon.epsilon > self.claimed[0]
 
     def to_dict(self) -> dict[str, Any]:
-        """The audit as plain JSON values: figures over many rows, none about one."""
+        """The audit as plain JSON values: figures over many rows, none about one.
+
+        Returns
+        -------
+        dict
+            The audit as plain JSON values: figures over many rows, none about one.
+        """
         claimed = self.claimed and dict(zip(("epsilon", "delta"), self.claimed, strict=True))
         return {
             "audience": AUDIENCE,
@@ -68,18 +93,36 @@ class ModelAudit(Page):
         }
 
     def save_json(self, path: str | os.PathLike[str]) -> None:
-        """Write the figures as JSON, whole or not at all."""
+        """Write the figures as JSON, whole or not at all.
+
+        Parameters
+        ----------
+        path : path_like
+            TODO.
+        """
         text = json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n"
         write(path, text.encode())
 
     def save_png(self, path: str | os.PathLike[str]) -> None:
-        """Write the figure, whole or not at all."""
+        """Write the figure, whole or not at all.
+
+        Parameters
+        ----------
+        path : path_like
+            TODO.
+        """
         from sfumato.attack.report.model_figure import figure_png
 
         write(path, figure_png(self.to_dict()))
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
-        """Write one page that needs no other file, whole or not at all."""
+        """Write one page that needs no other file, whole or not at all.
+
+        Parameters
+        ----------
+        path : path_like
+            TODO.
+        """
         from sfumato.attack.report.html import page
         from sfumato.attack.report.model_figure import figure_png
 
@@ -125,10 +168,39 @@ def audit_model(
 ) -> ModelAudit:
     """Measure what a model gives away about the ratings it learned from.
 
-    Guarantee: that of `membership_inference`, for a test set split off at random; the same input
-    gives the same audit. A model that no attack betrays is not thereby proved private.
-    Parameters: as of `membership_inference`; delta is that of the model's own statement, if any.
+    as of `membership_inference`; delta is that of the model's own statement, if any.
 
+    Parameters
+    ----------
+    model : object
+        TODO.
+    train : Interactions
+        TODO.
+    test : Interactions
+        TODO.
+    make : callable or None, default=None
+        TODO.
+    shadows : int, default=8
+        TODO.
+    sample : int, default=100000
+        TODO.
+    confidence : float, default=0.95
+        TODO.
+    random_state : int, Generator or None, default=0
+        TODO.
+
+    Returns
+    -------
+    ModelAudit
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** That of `membership_inference`, for a test set split off at random; the same
+    input gives the same audit. A model that no attack betrays is not thereby proved private.
+
+    Examples
+    --------
     >>> from sfumato.data import Interactions
     >>> draws = np.random.default_rng(0)
     >>> users, items = draws.integers(0, 50, 4000), draws.integers(0, 500, 4000)

@@ -30,6 +30,29 @@ class ProfileAudit(Table):
     most; candidates: items that a profile may have; mean_size: items of an attacked profile;
     neighbours: how many the utility is about; choice: the epsilon chosen, None if none was asked
     for.
+
+    Parameters
+    ----------
+    mechanism : dict
+        TODO.
+    epsilon : float
+        TODO.
+    points : tuple
+        TODO.
+    popularity : float
+        TODO.
+    users : dict
+        TODO.
+    candidates : int
+        TODO.
+    mean_size : float
+        TODO.
+    neighbours : int
+        TODO.
+    random_state : int
+        TODO.
+    choice : EpsilonChoice or None
+        TODO.
     """
 
     mechanism: dict[str, Any]
@@ -84,7 +107,13 @@ class ProfileAudit(Table):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The audit as plain JSON values: figures over many users, none about one."""
+        """The audit as plain JSON values: figures over many users, none about one.
+
+        Returns
+        -------
+        dict
+            The audit as plain JSON values: figures over many users, none about one.
+        """
         alone = self.point.attacks[POPULARITY]
         return {
             "audience": AUDIENCE,
@@ -109,7 +138,13 @@ class ProfileAudit(Table):
         }
 
     def files(self) -> dict[str, bytes]:
-        """The JSON, the figure and the page, by the ends of their names."""
+        """The JSON, the figure and the page, by the ends of their names.
+
+        Returns
+        -------
+        dict
+            The JSON, the figure and the page, by the ends of their names.
+        """
         from sfumato.attack.report.profile_page import figure_png, page
 
         told = self.to_dict()
@@ -117,15 +152,33 @@ class ProfileAudit(Table):
         return {"json": _json(told), "png": png, "html": page(told, png).encode()}
 
     def save_json(self, path: str | os.PathLike[str]) -> None:
-        """Write the figures as JSON, whole or not at all."""
+        """Write the figures as JSON, whole or not at all.
+
+        Parameters
+        ----------
+        path : path_like
+            TODO.
+        """
         write(path, _json(self.to_dict()))
 
     def save_png(self, path: str | os.PathLike[str]) -> None:
-        """Write the figure, whole or not at all."""
+        """Write the figure, whole or not at all.
+
+        Parameters
+        ----------
+        path : path_like
+            TODO.
+        """
         write(path, self.files()["png"])
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
-        """Write one page that needs no other file, whole or not at all."""
+        """Write one page that needs no other file, whole or not at all.
+
+        Parameters
+        ----------
+        path : path_like
+            TODO.
+        """
         write(path, self.files()["html"])
 
     def __repr__(self) -> str:
@@ -167,26 +220,51 @@ def audit_profiles(
 ) -> ProfileAudit:
     """Measure what an attacker recovers of profiles that a mechanism releases.
 
-    Guarantee: the same input gives the same audit; attackers see only what a release would hold,
-    and the popularity of items among known users. The releases are made with seeded noise and
-    thrown away. Attacks that fail prove nothing.
-    Parameters: interactions, raw, of at least 20 users; mechanism, a Blip, Jlt, Signs or Minima;
-    epsilons, others to look at, by default up to three octaves below and above its own;
-    max_recovery, a share between 0 and 1 to choose an epsilon for as `choose_epsilon` does (from
-    raw data, which no release's guarantee covers), which is then looked at in place of the
-    mechanism's own, None to choose none; known, the share of users whose raw profiles the attacker
-    knows; sample, the most users who are attacked, by default 200, fewer (20 or more) where users x
-    items would exceed 2**22; n, nearest neighbours to find again; random_state, of the split, the
-    noise and the attacks; progress, None or a callback (done, total).
+    Thesis 3.5; privacy and utility as there.
 
+    Parameters
+    ----------
+    interactions : Interactions
+        Raw, of at least 20 users.
+    mechanism : object
+        A Blip, Jlt, Signs or Minima.
+    epsilons : iterable or None, default=None
+        Others to look at, by default up to three octaves below and above its own.
+    max_recovery : float or None, default=None
+        A share between 0 and 1 to choose an epsilon for as `choose_epsilon` does (from raw data,
+        which no release's guarantee covers), which is then looked at in place of the mechanism's
+        own, None to choose none.
+    known : float, default=0.6
+        The share of users whose raw profiles the attacker knows.
+    sample : int or None, default=None
+        The most users who are attacked, by default 200, fewer (20 or more) where users x items
+        would exceed 2**22.
+    n : int, default=10
+        Nearest neighbours to find again.
+    random_state : int, Generator or None, default=0
+        Of the split, the noise and the attacks.
+    progress : callable or None, default=None
+        None or a callback (done, total).
+
+    Returns
+    -------
+    ProfileAudit
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** The same input gives the same audit; attackers see only what a release would
+    hold, and the popularity of items among known users. The releases are made with seeded noise and
+    thrown away. Attacks that fail prove nothing.
+
+    Examples
+    --------
     >>> from sfumato.data import generate_world
     >>> from sfumato.profile import Blip
     >>> world = generate_world(users=60, items=80, ratings=900).interactions
     >>> found = audit_profiles(world, Blip(bits=512, hashes=4, epsilon=16), epsilons=[1])
     >>> found.recovery > found.popularity
     True
-
-    Thesis 3.5; privacy and utility as there.
     """
     scene = Scenario(OWNER, interactions, mechanism, AttackSettings(known, sample, n, random_state))
     own, choice = scene.own_epsilon, None

@@ -38,12 +38,30 @@ class EpsilonChoice(Table):
     """An epsilon for profiles, chosen by attacks on raw data: for the curator, not a release.
 
     No guarantee of a release covers it: one row of the raw data can move it to another value of the
-    grid, and low, high and recovery move with every row.
-    epsilon: the largest one of the grid at which the best attack recovers at most max_recovery,
-    None if there is none; low, high: where it would be for other users of the same kind, 95 times
-    in 100 (0 means none, and the largest asked means that or more); recovery: at epsilon;
-    popularity: what popularity alone recovers, whatever is released; tried: each epsilon that was
-    attacked, with what was recovered.
+    grid, and low, high and recovery move with every row. epsilon: the largest one of the grid at
+    which the best attack recovers at most max_recovery, None if there is none; low, high: where it
+    would be for other users of the same kind, 95 times in 100 (0 means none, and the largest asked
+    means that or more); recovery: at epsilon; popularity: what popularity alone recovers, whatever
+    is released; tried: each epsilon that was attacked, with what was recovered.
+
+    Parameters
+    ----------
+    max_recovery : float
+        TODO.
+    epsilon : float or None
+        TODO.
+    low : float
+        TODO.
+    high : float
+        TODO.
+    recovery : float or None
+        TODO.
+    popularity : float
+        TODO.
+    largest : float
+        TODO.
+    tried : tuple
+        TODO.
     """
 
     max_recovery: float
@@ -82,7 +100,13 @@ class EpsilonChoice(Table):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The choice as plain JSON values."""
+        """The choice as plain JSON values.
+
+        Returns
+        -------
+        dict
+            The choice as plain JSON values.
+        """
         names = ("max_recovery", "epsilon", "low", "high", "recovery", "popularity", "largest")
         told = {name: getattr(self, name) for name in names}
         tried = [{"epsilon": epsilon, "recovery": value} for epsilon, value in self.tried]
@@ -120,16 +144,44 @@ def choose_epsilon(
 ) -> EpsilonChoice:
     """The largest epsilon at which the best attack recovers at most a share of typical profiles.
 
-    Guarantee: the same input gives the same choice; the epsilon chosen was attacked itself, with
-    the noise and the users of all others that were tried, and the next one up on a grid that is
-    fixed beforehand (1, 1.1, 1.2, 1.3, 1.5, ... about 10 % apart), or largest, was found too large.
-    It is measured, not proved: a better attack may exist. Nor is it private: epsilon depends on raw
-    profiles, removing one row can move it, and what a release with it promises does not cover that.
-    To be safe, choose on public or earlier data.
-    Parameters: interactions, raw; mechanism, a Blip, Jlt, Signs or Minima, whose other parameters
-    are kept; max_recovery, the share of a profile, between 0 and 1; largest, where the search
-    begins and the one value that need not be of the grid; the others as of `audit_profiles`.
+    Parameters
+    ----------
+    interactions : Interactions
+        Raw.
+    mechanism : object
+        A Blip, Jlt, Signs or Minima, whose other parameters are kept.
+    max_recovery : float, default=0.3
+        The share of a profile, between 0 and 1.
+    largest : float, default=64.0
+        Where the search begins and the one value that need not be of the grid; the others as of
+        `audit_profiles`.
+    known : float, default=0.6
+        TODO.
+    sample : int or None, default=None
+        TODO.
+    n : int, default=10
+        TODO.
+    random_state : int, Generator or None, default=0
+        TODO.
+    progress : callable or None, default=None
+        TODO.
 
+    Returns
+    -------
+    EpsilonChoice
+        The largest epsilon at which the best attack recovers at most a share of typical profiles.
+
+    Notes
+    -----
+    **Guarantee.** The same input gives the same choice; the epsilon chosen was attacked itself,
+    with the noise and the users of all others that were tried, and the next one up on a grid that
+    is fixed beforehand (1, 1.1, 1.2, 1.3, 1.5, ... about 10 % apart), or largest, was found too
+    large. It is measured, not proved: a better attack may exist. Nor is it private: epsilon depends
+    on raw profiles, removing one row can move it, and what a release with it promises does not
+    cover that. To be safe, choose on public or earlier data.
+
+    Examples
+    --------
     >>> from sfumato.data import generate_world
     >>> from sfumato.profile import Blip
     >>> world = generate_world(users=60, items=80, ratings=900).interactions

@@ -44,6 +44,21 @@ class NeighbourRecall:
 
     recall: the mean over users; error: its standard error; chance: what n users picked at random
     would get; n; users, how many; recalls, of every user, not in `to_dict`.
+
+    Parameters
+    ----------
+    recall : float
+        TODO.
+    error : float
+        TODO.
+    chance : float
+        TODO.
+    n : int
+        TODO.
+    users : int
+        TODO.
+    recalls : ndarray
+        TODO.
     """
 
     recall: float
@@ -60,7 +75,13 @@ class NeighbourRecall:
         return self.n
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures as plain JSON values; n is called k, as reports do."""
+        """The figures as plain JSON values; n is called k, as reports do.
+
+        Returns
+        -------
+        dict
+            The figures as plain JSON values; n is called k, as reports do.
+        """
         names = ("recall", "error", "chance", "n", "users")
         return {"k" if name == "n" else name: getattr(self, name) for name in names}
 
@@ -71,13 +92,33 @@ def neighbour_recall(
 ) -> NeighbourRecall:
     """How many of each user's n nearest on raw profiles are among the n nearest of the release.
 
-    Guarantee: a user who is as near as the n-th nearest is as right as that one, but no more of
+    Thesis 3.5.4, with n = 10.
+
+    Parameters
+    ----------
+    released : object
+        Profiles whose `nearest_rows` is asked.
+    interactions : Interactions
+        The raw profiles.
+    n : int, default=10
+        Below the number of users.
+    metric : str, default="cosine"
+        "cosine", "jaccard" or "inner", for both. A place that the release leaves open, as at
+        epsilon 0, finds nobody.
+
+    Returns
+    -------
+    NeighbourRecall
+        How many of each user's n nearest on raw profiles are among the n nearest of the release.
+
+    Notes
+    -----
+    **Guarantee.** A user who is as near as the n-th nearest is as right as that one, but no more of
     them than there are places left. The standard error takes users as independent, though they are
     each other's neighbours.
-    Parameters: released, profiles whose `nearest_rows` is asked; interactions, the raw profiles;
-    n, below the number of users; metric, "cosine", "jaccard" or "inner", for both. A place that
-    the release leaves open, as at epsilon 0, finds nobody.
 
+    Examples
+    --------
     >>> from types import SimpleNamespace
     >>> had = Interactions([1, 1, 2, 2, 3], ["tea", "rum", "tea", "rum", "ale"], [1] * 5)
     >>> mixed = SimpleNamespace(
@@ -86,8 +127,6 @@ def neighbour_recall(
     >>> told = neighbour_recall(mixed, had, n=1)
     >>> round(told.recall, 3), round(told.chance, 3)  # both others are as far from the third
     (0.667, 0.667)
-
-    Thesis 3.5.4, with n = 10.
     """
     owner = "neighbour_recall"
     users = np.asarray(released.users_)
@@ -179,8 +218,33 @@ class Reconstruction:
 
     cosine: (3.36), the mean over users, with cosine_low and cosine_high, its 10 % and 90 %
     quantiles, and cosine_error, the standard error of the mean; precision and recall of the rebuilt
-    profiles, means over users who have such a figure; average_precision: (3.37) over `ranks`
-    ranks, with its standard error; users, how many; cosines, of every user, not in `to_dict`.
+    profiles, means over users who have such a figure; average_precision: (3.37) over `ranks` ranks,
+    with its standard error; users, how many; cosines, of every user, not in `to_dict`.
+
+    Parameters
+    ----------
+    cosine : float
+        TODO.
+    cosine_low : float
+        TODO.
+    cosine_high : float
+        TODO.
+    cosine_error : float
+        TODO.
+    precision : float
+        TODO.
+    recall : float
+        TODO.
+    average_precision : float
+        TODO.
+    average_precision_error : float
+        TODO.
+    ranks : int
+        TODO.
+    users : int
+        TODO.
+    cosines : ndarray
+        TODO.
     """
 
     cosine: float
@@ -207,7 +271,13 @@ class Reconstruction:
         return 1 - self.cosine
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures as plain JSON values, None for those that do not exist."""
+        """The figures as plain JSON values, None for those that do not exist.
+
+        Returns
+        -------
+        dict
+            The figures as plain JSON values, None for those that do not exist.
+        """
         told = {each.name: getattr(self, each.name) for each in fields(self)}
         del told["cosines"]
         return {
@@ -219,23 +289,40 @@ class Reconstruction:
 def reconstruction(scores: Matrix, truth: Any, sizes: Any, *, ranks: int = 10) -> Reconstruction:
     """How much of each profile is among its items of highest score, as many as it seems to have.
 
-    Guarantee: equal scores favour nobody: where a cut goes through candidates of one score, each of
-    them is counted with the same share, so every figure is the mean over all ways to break the
-    ties, and no chance is involved. Items outside the candidates cannot be found and count as
-    missed. An empty profile that is rebuilt as empty has cosine 1.
-    Parameters: scores, users x candidates, higher for what is likelier in the profile, infinities
-    allowed; truth, a `GroundTruth`, or booleans in that shape; sizes, how many items to take of
-    each row (an estimate; it is rounded and cut to 0 and the number of candidates) or one number
-    for all; ranks, R in (3.37): beyond the last candidate nothing is found.
+    Thesis (3.36), where |P| must be read as the norm of a vector of zeros and ones: the items in
+    common over the root of the product of both sizes. (3.37) averages precision over all ranks, not
+    only those of right items.
 
+    Parameters
+    ----------
+    scores : array_like
+        Users x candidates, higher for what is likelier in the profile, infinities allowed.
+    truth : object
+        A `GroundTruth`, or booleans in that shape.
+    sizes : object
+        How many items to take of each row (an estimate; it is rounded and cut to 0 and the number
+        of candidates) or one number for all.
+    ranks : int, default=10
+        R in (3.37): beyond the last candidate nothing is found.
+
+    Returns
+    -------
+    Reconstruction
+        How much of each profile is among its items of highest score, as many as it seems to have.
+
+    Notes
+    -----
+    **Guarantee.** Equal scores favour nobody: where a cut goes through candidates of one score,
+    each of them is counted with the same share, so every figure is the mean over all ways to break
+    the ties, and no chance is involved. Items outside the candidates cannot be found and count as
+    missed. An empty profile that is rebuilt as empty has cosine 1.
+
+    Examples
+    --------
     >>> truth = np.array([[True, True, False, False]])
     >>> told = reconstruction([[0.9, 0.5, 0.5, 0.1]], truth, 2)
     >>> told.cosine, told.precision  # the first, and one of two, of which one is right
     (0.75, 0.75)
-
-    Thesis (3.36), where |P| must be read as the norm of a vector of zeros and ones: the items in
-    common over the root of the product of both sizes. (3.37) averages precision over all ranks,
-    not only those of right items.
     """
     owner = "reconstruction"
     ranks = RANKS.check(owner, "ranks", ranks)

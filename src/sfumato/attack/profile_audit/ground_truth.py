@@ -79,6 +79,13 @@ class GroundTruth(NamedTuple):
     """Which candidates are in which profile, and how many more items it has.
 
     present: booleans, users x candidates; outside: for each user the items that are no candidates.
+
+    Parameters
+    ----------
+    present : ndarray
+        TODO.
+    outside : ndarray
+        TODO.
     """
 
     present: np.ndarray
@@ -99,6 +106,15 @@ class GroundTruth(NamedTuple):
 class SizePrior:
     """The sizes of known profiles: `sizes` that occur, rising, `chances` of each, and their mean.
 
+    Parameters
+    ----------
+    sizes : ndarray
+        TODO.
+    chances : ndarray
+        TODO.
+
+    Examples
+    --------
     >>> prior = size_prior(Interactions([1, 1, 2], ["tea", "rum", "tea"], [1, 1, 1]))
     >>> prior.sizes, prior.chances, prior.mean
     (array([1, 2]), array([0.5, 0.5]), 1.5)
@@ -112,10 +128,17 @@ class SizePrior:
 
     @property
     def mean(self) -> float:
+        """TODO."""
         return float(self.sizes @ self.chances)
 
     def to_dict(self) -> dict[str, Any]:
-        """The law as plain JSON values."""
+        """The law as plain JSON values.
+
+        Returns
+        -------
+        dict
+            The law as plain JSON values.
+        """
         return {
             "mean": self.mean,
             "sizes": self.sizes.tolist(),
@@ -126,10 +149,29 @@ class SizePrior:
 def truth_matrix(interactions: Interactions, users: Ids, candidates: Ids) -> GroundTruth:
     """The true profiles of these users: which candidates they have, and how many other items.
 
-    Guarantee: an item that occurs twice counts once; a user without rows has an empty profile; rows
-    of other users are left out.
-    Parameters: interactions; users and candidates, columns of distinct ids.
+    interactions;
 
+    Parameters
+    ----------
+    interactions : Interactions
+        TODO.
+    users : array_like or scalar
+        Columns of distinct ids.
+    candidates : array_like or scalar
+        Columns of distinct ids.
+
+    Returns
+    -------
+    GroundTruth
+        The true profiles of these users: which candidates they have, and how many other items.
+
+    Notes
+    -----
+    **Guarantee.** An item that occurs twice counts once; a user without rows has an empty profile;
+    rows of other users are left out.
+
+    Examples
+    --------
     >>> had = Interactions([1, 1, 1, 2], ["tea", "rum", "tea", "ale"], [1, 1, 1, 1])
     >>> truth = truth_matrix(had, [2, 1], ["tea", "milk"])
     >>> truth.present.tolist(), truth.outside
@@ -148,12 +190,31 @@ def truth_matrix(interactions: Interactions, users: Ids, candidates: Ids) -> Gro
 def item_prior(interactions: Interactions, candidates: Ids, users: Ids | None = None) -> np.ndarray:
     """How likely each candidate is in a profile, from those of known users.
 
-    Guarantee: above 0 and below 1. An item that k of n known users have gets (k + a) / (n + a + b),
-    the mean of its share after a beta law that is fitted to all candidates, so that items nobody
-    known has keep the chance that such items have (where many are new, that matters).
-    Parameters: interactions of known users; candidates, a column of distinct ids; users, the known
-    users where some have no rows or some rows are not to be used, None for all who occur.
+    interactions of known users;
 
+    Parameters
+    ----------
+    interactions : Interactions
+        TODO.
+    candidates : array_like or scalar
+        A column of distinct ids.
+    users : array_like, scalar or None, default=None
+        The known users where some have no rows or some rows are not to be used, None for all who
+        occur.
+
+    Returns
+    -------
+    ndarray
+        How likely each candidate is in a profile, from those of known users.
+
+    Notes
+    -----
+    **Guarantee.** Above 0 and below 1. An item that k of n known users have gets (k + a) / (n + a +
+    b), the mean of its share after a beta law that is fitted to all candidates, so that items
+    nobody known has keep the chance that such items have (where many are new, that matters).
+
+    Examples
+    --------
     >>> had = Interactions([1, 1, 2], ["tea", "rum", "tea"], [1, 1, 1])
     >>> item_prior(had, ["tea", "rum", "ale"]).round(3)
     array([0.833, 0.5  , 0.167])
@@ -170,10 +231,24 @@ def item_prior(interactions: Interactions, candidates: Ids, users: Ids | None = 
 def size_prior(interactions: Interactions, users: Ids | None = None) -> SizePrior:
     """How many items the profiles of known users have: the law of (3.8), as it was seen.
 
-    Parameters: interactions and users as of `item_prior`; at least one user. With `occupancy` of
-    `bounds`, (3.8) is prior.chances @ occupancy(bits, hashes, prior.sizes); its sum begins at an
-    empty profile, which sets no bit.
+    interactions and users as of `item_prior`; at least one user. With `occupancy` of `bounds`,
+    (3.8) is prior.chances @ occupancy(bits, hashes, prior.sizes); its sum begins at an empty
+    profile, which sets no bit.
 
+    Parameters
+    ----------
+    interactions : Interactions
+        TODO.
+    users : array_like, scalar or None, default=None
+        TODO.
+
+    Returns
+    -------
+    SizePrior
+        How many items the profiles of known users have: the law of (3.8), as it was seen.
+
+    Examples
+    --------
     >>> size_prior(Interactions([1, 1], ["tea", "tea"], [1, 1]), users=[1, 2]).mean
     0.5
     """

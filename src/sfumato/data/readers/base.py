@@ -28,7 +28,17 @@ TEXT_BYTES = 64  # what a text of unknown length is taken for
 
 @dataclass(frozen=True)
 class Reading:
-    """How a piece is read: rows of a batch, threads and bytes that its reader may use."""
+    """How a piece is read: rows of a batch, threads and bytes that its reader may use.
+
+    Parameters
+    ----------
+    batch_rows : int, default=65536
+        TODO.
+    threads : int, default=1
+        TODO.
+    memory : int or None, default=None
+        TODO.
+    """
 
     batch_rows: int = BATCH_ROWS
     threads: int = 1
@@ -37,7 +47,17 @@ class Reading:
 
 @dataclass(frozen=True)
 class Piece:
-    """A run of rows that is read on its own: its name, its first row there, how to open it."""
+    """A run of rows that is read on its own: its name, its first row there, how to open it.
+
+    Parameters
+    ----------
+    name : str
+        TODO.
+    first_row : int
+        TODO.
+    open : callable
+        TODO.
+    """
 
     name: str
     first_row: int
@@ -110,6 +130,21 @@ class ReadingReport:
     `rows` is what the source holds: kept + duplicates + all that was skipped. `encodings` names the
     text encoding of each text file; `clipped` are kept rows whose rating is beyond the bounds. All
     numbers are exact and of raw data: for the curator, and no part of what is private.
+
+    Parameters
+    ----------
+    rows : int
+        TODO.
+    kept : int
+        TODO.
+    duplicates : int
+        TODO.
+    skipped : dict, optional
+        TODO.
+    encodings : dict, optional
+        TODO.
+    clipped : int, default=0
+        TODO.
     """
 
     rows: int

@@ -48,6 +48,28 @@ def read_batches(
     text, other sources as they are, so that no row changes how another one is read; skip_nulls,
     leave out rows with a null in these columns.
 
+    Parameters
+    ----------
+    source : object
+        TODO.
+    columns : sequence
+        TODO.
+    batch_rows : int or None, default=None
+        TODO.
+    text : sequence, default=()
+        TODO.
+    keys : sequence, default=()
+        TODO.
+    skip_nulls : bool, default=False
+        TODO.
+
+    Returns
+    -------
+    Batches
+        A source larger than memory as batches of these columns.
+
+    Examples
+    --------
     >>> views = {"item": ["tea", "milk", None], "user": [7, 7, 8]}
     >>> [batch.to_pydict() for batch in read_batches(views, ["item"], skip_nulls=True)]
     [{'item': ['tea', 'milk']}]
@@ -70,6 +92,19 @@ class Batches:
 
     Iterating reads all of it in order on one thread; an engine opens the pieces on its own threads.
     A stream can be read once; files, tables and frames as often as wanted.
+
+    Parameters
+    ----------
+    columns : list
+        TODO.
+    found : SourceLayout
+        TODO.
+    reading : Reading
+        TODO.
+    text : frozenset, optional
+        TODO.
+    skip_nulls : bool, default=False
+        TODO.
     """
 
     columns: list[str]
@@ -97,7 +132,18 @@ class Batches:
             yield from map(self.finished, piece.open(self.reading))
 
     def finished(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with its columns in the order asked for, as text where asked, without nulls."""
+        """The batch with its columns in the order asked for, as text where asked, without nulls.
+
+        Parameters
+        ----------
+        batch : RecordBatch
+            TODO.
+
+        Returns
+        -------
+        RecordBatch
+            The batch with its columns in the order asked for, as text where asked, without nulls.
+        """
         batch = batch.select(self.columns)
         for name in self.text:
             at = self.columns.index(name)

@@ -47,28 +47,61 @@ def read_interactions(
 ) -> Interactions:
     """Who rated what, from files or frames, with a `report` of what was left out.
 
-    Guarantee: of several ratings of one item by one user the latest stays, by time, else by row,
-    unless all are kept. A row without user or item, with a rating that is no finite number or with
-    too many or too few fields stops with file, line and reason, never the value. Ids of delimited
-    text are integers when all are written as such, without leading zeros; otherwise texts as they
-    stand.
-    Parameters: source, a path, a glob or a list of them (.parquet, .json, .jsonl, .ndjson; any
-    other name is delimited text; also gzip), an Arrow table, reader or dataset, a pandas or polars
-    frame, a DuckDB relation, a dict of columns or an iterator of those; users, items, ratings,
-    times, a column's name or position from 0, by default the usual names (user_id, movieId, ISBN,
-    rating, timestamp, ...) or, without a header, the first four; times=False reads none;
-    delimiter, header, whether line 1 holds names, and encoding, "utf-8", "latin-1" or "utf-16", by
-    default as the file looks; on_error, "raise", or "skip" to leave bad rows out and count them
-    (malformed JSON always stops); duplicates, "last", or "keep" for a private model: of rows that
-    put each other out, one more would change two; guess, False for what will be private: no row
-    changes how others are read. The encoding is then utf-8 unless told, the first row alone shows
-    delimiter and columns, times are read only where told, and a broken quote always stops; invalid,
-    "refuse", or "drop" for what will be private, which is stricter than all of these: every line is
-    read by itself (a quote ends with it), whatever it holds is a row or is left out and counted in
-    the curator's `report`, nothing is guessed from rows or raised for one, all are kept and no
-    times are read. The line of names is public; without one give header=False and the delimiter,
-    or the first line, which shows them, is taken to be public too.
+    Parameters
+    ----------
+    source : object
+        A path, a glob or a list of them (.parquet, .json, .jsonl, .ndjson; any other name is
+        delimited text; also gzip), an Arrow table, reader or dataset, a pandas or polars frame, a
+        DuckDB relation, a dict of columns or an iterator of those.
+    users : str, int or None, default=None
+        A column's name or position from 0, by default the usual names (user_id, movieId, ISBN,
+        rating, timestamp, ...) or, without a header, the first four; times=False reads none.
+    items : str, int or None, default=None
+        A column's name or position from 0, by default the usual names (user_id, movieId, ISBN,
+        rating, timestamp, ...) or, without a header, the first four; times=False reads none.
+    ratings : str, int or None, default=None
+        A column's name or position from 0, by default the usual names (user_id, movieId, ISBN,
+        rating, timestamp, ...) or, without a header, the first four; times=False reads none.
+    times : str, int, bool or None, default=None
+        A column's name or position from 0, by default the usual names (user_id, movieId, ISBN,
+        rating, timestamp, ...) or, without a header, the first four; times=False reads none.
+    delimiter : str or None, default=None
+        Whether line 1 holds names,.
+    header : bool or None, default=None
+        Whether line 1 holds names,.
+    encoding : str or None, default=None
+        "utf-8", "latin-1" or "utf-16", by default as the file looks.
+    on_error : str, default="raise"
+        "raise", or "skip" to leave bad rows out and count them (malformed JSON always stops).
+    duplicates : str, default="last"
+        "last", or "keep" for a private model: of rows that put each other out, one more would
+        change two.
+    guess : bool, default=True
+        False for what will be private: no row changes how others are read. The encoding is then
+        utf-8 unless told, the first row alone shows delimiter and columns, times are read only
+        where told, and a broken quote always stops.
+    invalid : str, default="refuse"
+        "refuse", or "drop" for what will be private, which is stricter than all of these: every
+        line is read by itself (a quote ends with it), whatever it holds is a row or is left out and
+        counted in the curator's `report`, nothing is guessed from rows or raised for one, all are
+        kept and no times are read. The line of names is public; without one give header=False and
+        the delimiter, or the first line, which shows them, is taken to be public too.
 
+    Returns
+    -------
+    Interactions
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** Of several ratings of one item by one user the latest stays, by time, else by
+    row, unless all are kept. A row without user or item, with a rating that is no finite number or
+    with too many or too few fields stops with file, line and reason, never the value. Ids of
+    delimited text are integers when all are written as such, without leading zeros; otherwise texts
+    as they stand.
+
+    Examples
+    --------
     >>> seen = read_interactions({"user": [7, 7, 8], "item": [1, 1, 2], "rating": [5, 3, 4]})
     >>> print(seen.report)
     3 rows read, 2 kept; 1 older ratings of a pair dropped.

@@ -64,28 +64,85 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):  # type: i
     sketches_: list[Any]
 
     def predict_log_proba(self, X: Matrix) -> np.ndarray:
-        """The log probability of every class, classes in the order of `classes_`."""
+        """The log probability of every class, classes in the order of `classes_`.
+
+        Parameters
+        ----------
+        X : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The log probability of every class, classes in the order of `classes_`.
+        """
         joint = self._joint(self._queries(X))
         most = joint.max(axis=1, keepdims=True)
         return np.asarray(joint - most - np.log(np.exp(joint - most).sum(axis=1, keepdims=True)))
 
     def predict_proba(self, X: Matrix) -> np.ndarray:
-        """The probability of every class."""
+        """The probability of every class.
+
+        Parameters
+        ----------
+        X : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The probability of every class.
+        """
         return np.asarray(np.exp(self.predict_log_proba(X)))
 
     def decision_function(self, X: Matrix) -> np.ndarray:
-        """The log odds of the second of two classes; of more, the log likelihood times prior."""
+        """The log odds of the second of two classes; of more, the log likelihood times prior.
+
+        Parameters
+        ----------
+        X : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The log odds of the second of two classes; of more, the log likelihood times prior.
+        """
         joint = self._joint(self._queries(X))
         return np.asarray(joint[:, 1] - joint[:, 0] if joint.shape[1] == 2 else joint)
 
     def predict(self, X: Matrix) -> np.ndarray:
-        """The likeliest class of every point."""
+        """The likeliest class of every point.
+
+        Parameters
+        ----------
+        X : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The likeliest class of every point.
+        """
         joint = self._joint(self._queries(X))
         return np.asarray(self.classes_[joint.argmax(axis=1)])
 
     @classmethod
     def from_release(cls, release: Release, **parameters: Any) -> Self:
-        """The classifier that answers from a release of another, at no further cost."""
+        """The classifier that answers from a release of another, at no further cost.
+
+        Parameters
+        ----------
+        release : Release
+            TODO.
+        **parameters : object
+            TODO.
+
+        Returns
+        -------
+        Self
+            The classifier that answers from a release of another, at no further cost.
+        """
         if not isinstance(release, ReleasedClassColumns | ReleasedClassKernels):
             kind = type(release).__name__
             raise TypeError(f"{cls.__name__}: from_release takes a release of one, not {kind}.")
@@ -177,12 +234,6 @@ PART = 1 / 16  # of the longest side of the bounds: the bandwidth unless told
 class SketchClassifier(ClassAnswers):
     """Classification by class-conditional likelihood, private when epsilon is given.
 
-    Guarantee: with epsilon, the estimator keeps nothing but one release, so that the whole object,
-    its file and all its answers are (epsilon, delta)-private as `statement_` says. A row belongs to
-    one class, so that every class has the whole epsilon under "add/remove"; "replace" takes twice
-    the noise. The list of classes is public: one without rows has a likelihood of noise and a small
-    prior, and no error tells.
-
     method: "columns" counts, for each class, cells of every column (equal parts of the bounds, or
     codes of categories), smooths them as their noise asks, and adds up the columns' log ratios,
     weighed by sums of products of two columns so that what they tell twice counts once, and
@@ -191,15 +242,96 @@ class SketchClassifier(ClassAnswers):
     columns, none of them categorical, whose bounds are wide alike (the widest at most four times
     the narrowest: one bandwidth must suit them all), else "columns".
 
-    Parameters: classes, the public list, required with epsilon; priors, "estimated" from the
-    release, None for equal ones, or one number per class; bins, parts of a column; categorical,
-    numbers or names of columns that hold codes 0, 1, ... up to their upper bound; bandwidth, None
-    for a sixteenth of the longest side of the bounds; all others as in `SketchDensity`.
-
     Learned: release_ and statement_ with epsilon, else what the release would hold without noise,
     and clipped_ (for the curator only); classes_, method_, bounds_, n_features_in_, and backend_,
     the sketch of method "kernel", or "columns".
 
+    Parameters
+    ----------
+    method : str, default="auto"
+        TODO.
+    classes : object, default=None
+        The public list, required with epsilon.
+    priors : object, default="estimated"
+        "estimated" from the release, None for equal ones, or one number per class.
+    bins : int, default=32
+        Parts of a column.
+    categorical : object, default=None
+        Numbers or names of columns that hold codes 0, 1, ... up to their upper bound.
+    bandwidth : float or None, default=None
+        None for a sixteenth of the longest side of the bounds; all others as in `SketchDensity`.
+    kernel : str, default="gaussian"
+        TODO.
+    backend : str, default="auto"
+        TODO.
+    rows : int or None, default=None
+        TODO.
+    width : int, default=1024
+        TODO.
+    expected_size : int or None, default=None
+        TODO.
+    epsilon : float or None, default=None
+        TODO.
+    delta : float, default=0.0
+        TODO.
+    bounds : object, default=None
+        TODO.
+    ledger : object, default=None
+        TODO.
+    dataset : str or None, default=None
+        TODO.
+    unit : str or None, default=None
+        TODO.
+    relation : str or None, default=None
+        TODO.
+    contributions : int or None, default=None
+        TODO.
+    release_id : str or None, default=None
+        TODO.
+    privacy : Privacy or None, default=None
+        TODO.
+    random_state : object, default=None
+        TODO.
+
+    Attributes
+    ----------
+    backend_ : str
+        TODO.
+    bounds_ : Pair
+        TODO.
+    classes_ : ndarray
+        TODO.
+    clipped_ : int
+        TODO.
+    method_ : str
+        TODO.
+    n_features_in_ : int
+        TODO.
+    release_ : Any
+        TODO.
+    sketch_ : Any
+        TODO.
+    sketches_ : list
+        TODO.
+    statement_ : Any
+        TODO.
+    tables_ : Any
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** With epsilon, the estimator keeps nothing but one release, so that the whole
+    object, its file and all its answers are (epsilon, delta)-private as `statement_` says. A row
+    belongs to one class, so that every class has the whole epsilon under "add/remove"; "replace"
+    takes twice the noise. The list of classes is public: one without rows has a likelihood of noise
+    and a small prior, and no error tells.
+
+    References
+    ----------
+    .. [1] Coleman and Shrivastava 2021, section 4.2 (kernel); Fisher 1936 and Platt 1999 (columns).
+
+    Examples
+    --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> points = np.concatenate([rng.normal(-1, 1, (5000, 5)), rng.normal(1, 1, (5000, 5))])
@@ -207,8 +339,6 @@ class SketchClassifier(ClassAnswers):
     >>> told = SketchClassifier(epsilon=1, bounds=(-5, 5), classes=["left", "right"])
     >>> told.fit(points, labels).predict([[-1] * 5, [1] * 5]).tolist()
     ['left', 'right']
-
-    Coleman and Shrivastava 2021, section 4.2 (kernel); Fisher 1936 and Platt 1999 (columns).
     """
 
     LIMITS: dict[str, Limit] = {  # type: ignore[misc]
@@ -252,9 +382,23 @@ class SketchClassifier(ClassAnswers):
     def fit(self, X: Matrix, y: Column, sample_weight: Column | None = None) -> Self:
         """Learn from points, one a row, and their classes; with epsilon, release and forget them.
 
-        sample_weight, integers, only without epsilon. With epsilon a row with a cell that is
-        no number or a label that is not in `classes` is dropped, one outside the bounds clipped,
-        and none is refused.
+        sample_weight, integers, only without epsilon. With epsilon a row with a cell that is no
+        number or a label that is not in `classes` is dropped, one outside the bounds clipped, and
+        none is refused.
+
+        Parameters
+        ----------
+        X : array_like
+            TODO.
+        y : array_like
+            TODO.
+        sample_weight : array_like or None, default=None
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
         """
         return self._fit(X, y, sample_weight, self._check())
 
@@ -285,7 +429,18 @@ class SketchClassifier(ClassAnswers):
         return self
 
     def merge(self, other: Self) -> Self:
-        """Take in what another of the same public numbers learned: only by method "kernel"."""
+        """Take in what another of the same public numbers learned: only by method "kernel".
+
+        Parameters
+        ----------
+        other : Self
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         if type(other) is not type(self):
             raise TypeError(f"{self._owner}: cannot merge with {type(other).__name__}.")
         for one in (self, other):

@@ -42,31 +42,100 @@ __all__ = ["SketchRegressor"]
 class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
     """Linear or quadratic least squares, private when epsilon is given.
 
-    Guarantee: with epsilon, the estimator keeps nothing but one release, so that the whole object,
-    its file and all its answers are (epsilon, delta)-private as `statement_` says. Rows outside the
-    public bounds count as the nearest point inside, and predictions stay within `target_bounds`.
-
     method: "statistics" tells sums of products of scaled columns (`sfumato.sketch.Moments`) and
     solves for weights with what is known of the noise (`regress.least_squares`). "angles" counts
     angles of rows and fits the squared loss to all counts (`regress.surrogate_loss`): linear, about
     as good as least squares where rows are near to normal or even in their box; noisier than
     "statistics" with epsilon. "surrogate" asks the same counts for the published loss of weights
-    after weights (`regress.surrogate_loss`), and is the weakest: R2 of 0.79 where least squares
-    and angles had 0.88, and with wide bounds 0.5 at epsilon 10 and below 0 at 1, where angles had
-    0.82 and 0.56 (means of 5 draws of 1500 even rows of 4 columns, scored on as many others).
-    "auto" is "statistics", and "angles" where the sums would be more than 65536.
-
-    Parameters: degree, 1 for weights of columns, 2 for squares and products of two of them as well,
-    "auto" for 2 where there are at most 16 sums for each unit of epsilon, else 1, also without
-    epsilon; target_bounds, a pair of numbers, and bounds, required with epsilon, taken from the
-    data without; rows, hash functions of the angles, by a public rule unless told: up to 4096
-    without epsilon, 64 for each unit of it at delta 0, and four times that for the surrogate;
-    random_state, also of the surrogate's search; all others as in `SketchDensity`.
+    after weights (`regress.surrogate_loss`), and is the weakest: R2 of 0.79 where least squares and
+    angles had 0.88, and with wide bounds 0.5 at epsilon 10 and below 0 at 1, where angles had 0.82
+    and 0.56 (means of 5 draws of 1500 even rows of 4 columns, scored on as many others). "auto" is
+    "statistics", and "angles" where the sums would be more than 65536.
 
     Learned: release_ and statement_ with epsilon, else sketch_ and clipped_; weights_, of the
     features_ of columns scaled to -1 .. 1; coef_ and intercept_ at degree 1; method_, degree_,
     bounds_, target_bounds_, n_features_in_.
 
+    Parameters
+    ----------
+    method : str, default="auto"
+        TODO.
+    degree : int or str, default="auto"
+        1 for weights of columns, 2 for squares and products of two of them as well, "auto" for 2
+        where there are at most 16 sums for each unit of epsilon, else 1, also without epsilon.
+    rows : int or None, default=None
+        Hash functions of the angles, by a public rule unless told: up to 4096 without epsilon, 64
+        for each unit of it at delta 0, and four times that for the surrogate.
+    epsilon : float or None, default=None
+        TODO.
+    delta : float, default=0.0
+        TODO.
+    bounds : object, default=None
+        Required with epsilon, taken from the data without.
+    target_bounds : object, default=None
+        A pair of numbers,.
+    ledger : object, default=None
+        TODO.
+    dataset : str or None, default=None
+        TODO.
+    unit : str or None, default=None
+        TODO.
+    relation : str or None, default=None
+        TODO.
+    contributions : int or None, default=None
+        TODO.
+    release_id : str or None, default=None
+        TODO.
+    privacy : Privacy or None, default=None
+        TODO.
+    random_state : object, default=None
+        Also of the surrogate's search; all others as in `SketchDensity`.
+
+    Attributes
+    ----------
+    backend_ : str
+        TODO.
+    bounds_ : Pair
+        TODO.
+    clipped_ : int
+        TODO.
+    coef_ : ndarray
+        TODO.
+    degree_ : int
+        TODO.
+    features_ : list
+        TODO.
+    intercept_ : float
+        TODO.
+    method_ : str
+        TODO.
+    n_features_in_ : int
+        TODO.
+    release_ : Any
+        TODO.
+    sketch_ : Any
+        TODO.
+    statement_ : Any
+        TODO.
+    target_bounds_ : tuple
+        TODO.
+    weights_ : ndarray
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** With epsilon, the estimator keeps nothing but one release, so that the whole
+    object, its file and all its answers are (epsilon, delta)-private as `statement_` says. Rows
+    outside the public bounds count as the nearest point inside, and predictions stay within
+    `target_bounds`.
+
+    References
+    ----------
+    .. [1] Vu and Slavkovic 2009 (noisy sums); Coleman, Gupta, Chen and Shrivastava 2020
+       (surrogate).
+
+    Examples
+    --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> points = rng.uniform(-1, 1, (20_000, 3))
@@ -74,8 +143,6 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
     >>> told = SketchRegressor(epsilon=1, bounds=(-1, 1), target_bounds=(-4, 4), degree=1)
     >>> bool(np.abs(told.fit(points, target).coef_ - [1.0, -2.0, 0.5]).max() < 0.2)
     True
-
-    Vu and Slavkovic 2009 (noisy sums); Coleman, Gupta, Chen and Shrivastava 2020 (surrogate).
     """
 
     LIMITS: dict[str, Limit] = {  # type: ignore[misc]
@@ -117,8 +184,22 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
     def fit(self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None) -> Self:
         """Learn from points, one a row, and their targets; with epsilon, release and forget them.
 
-        sample_weight, integers, only without epsilon. With epsilon a row with a cell or a
-        target that is no number is dropped, one outside the bounds clipped, and none is refused.
+        sample_weight, integers, only without epsilon. With epsilon a row with a cell or a target
+        that is no number is dropped, one outside the bounds clipped, and none is refused.
+
+        Parameters
+        ----------
+        X : array_like
+            TODO.
+        y : array_like or None, default=None
+            TODO.
+        sample_weight : array_like or None, default=None
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
         """
         plain = self._check()
         table, weights = self._learned_from(X, y, sample_weight, plain)
@@ -134,7 +215,22 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
     def partial_fit(
         self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None
     ) -> Self:
-        """Learn from further rows; the bounds stay those of the first call. Not with epsilon."""
+        """Learn from further rows; the bounds stay those of the first call. Not with epsilon.
+
+        Parameters
+        ----------
+        X : array_like
+            TODO.
+        y : array_like or None, default=None
+            TODO.
+        sample_weight : array_like or None, default=None
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         plain = self._check()
         self._refuse_private("partial_fit", plain)
         if not hasattr(self, "sketch_"):
@@ -149,7 +245,18 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
         return self
 
     def merge(self, other: Self) -> Self:
-        """Take in what another estimator of the same public numbers learned. Not with epsilon."""
+        """Take in what another estimator of the same public numbers learned. Not with epsilon.
+
+        Parameters
+        ----------
+        other : Self
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         if isinstance(other, SketchRegressor) and hasattr(self, "target_bounds_"):
             mine, yours = self.target_bounds_, getattr(other, "target_bounds_", None)
             if yours is not None and mine != yours:
@@ -163,7 +270,20 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
 
     @classmethod
     def from_release(cls, release: Release, **parameters: Any) -> Self:
-        """The estimator that answers from a release of `Moments`, at no further cost."""
+        """The estimator that answers from a release of `Moments`, at no further cost.
+
+        Parameters
+        ----------
+        release : Release
+            TODO.
+        **parameters : object
+            TODO.
+
+        Returns
+        -------
+        Self
+            The estimator that answers from a release of `Moments`, at no further cost.
+        """
         if not isinstance(release, ReleasedMoments):
             kind = type(release).__name__
             raise TypeError(f"{cls.__name__}: from_release takes a ReleasedMoments, not {kind}.")
@@ -186,7 +306,18 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
         return model
 
     def predict(self, X: Matrix) -> np.ndarray:
-        """The target at every point, within the target's bounds."""
+        """The target at every point, within the target's bounds.
+
+        Parameters
+        ----------
+        X : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The target at every point, within the target's bounds.
+        """
         points = self._queries(X)
         inside, _ = Box(*self.bounds_).clip(points)
         told = self._made.values(scaled(inside, self.bounds_)) @ self.weights_

@@ -20,25 +20,36 @@ BRANCHES = 64
 class Accountant:
     """Adds up privacy losses under one neighbouring relation.
 
-    Guarantee: everything composed is (epsilon(delta), delta)-private, where each question may
+    Parameters
+    ----------
+    method : str, default="pld"
+        "pld" (privacy loss distributions, the tightest; a loss that only tells its rho makes it
+        "rdp"), "rdp" (Renyi) or "zcdp".
+    relation : str, default="add/remove"
+        "add/remove" or "replace". Losses of another relation are refused.
+
+    Notes
+    -----
+    **Guarantee.** Everything composed is (epsilon(delta), delta)-private, where each question may
     depend on all earlier answers, but the losses themselves were fixed beforehand (losses that are
     chosen by earlier answers are covered at delta 0 only). Pure losses stay pure: epsilon(0) is
     then their exact sum, rounded up, and no epsilon(delta) is above it. A tighter method is never
     above a simpler one, and no answer goes down when a loss is added: the grid of distributions
     changes with the losses, so a finer one may be lower by a part in ten thousand, and then the
     earlier answer stands.
-    Parameters: method, "pld" (privacy loss distributions, the tightest; a loss that only tells its
-    rho makes it "rdp"), "rdp" (Renyi) or "zcdp"; relation, "add/remove" or "replace". Losses of
-    another relation are refused.
 
+    References
+    ----------
+    .. [1] Zhu, Dong and Wang 2022, theorem 10 (pairs that dominate compose); Mironov 2017,
+       proposition 1; Bun and Steinke 2016, lemma 2.3.
+
+    Examples
+    --------
     >>> two = Accountant().compose(0.5).compose(0.25, count=2)
     >>> two.epsilon()
     1.0
     >>> two.epsilon(delta=0.1) < 0.8
     True
-
-    Zhu, Dong and Wang 2022, theorem 10 (pairs that dominate compose); Mironov 2017, proposition 1;
-    Bun and Steinke 2016, lemma 2.3.
     """
 
     def __init__(self, method: str = "pld", relation: str = "add/remove") -> None:
@@ -53,7 +64,20 @@ class Accountant:
         return described(self, method=self.method, relation=self.relation, losses=composed)
 
     def compose(self, loss: Any, count: int = 1) -> Self:
-        """Add a loss, or a plain epsilon or (epsilon, delta), so many times."""
+        """Add a loss, or a plain epsilon or (epsilon, delta), so many times.
+
+        Parameters
+        ----------
+        loss : object
+            TODO.
+        count : int, default=1
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         loss = self._own(as_loss("Accountant", loss, self.relation))
         count = integer(1).check("Accountant", "count", count)
         self._branches = [branch + Counter({loss: count}) for branch in self._branches]
@@ -63,8 +87,18 @@ class Accountant:
         """Add uses of disjoint parts of the data: one unit is in one part, so the dearest counts.
 
         parts: an accountant or a loss for each part. Which part a unit belongs to must not depend
-        on answers already given. Only under "add/remove": a replaced unit may move from one part
-        to another, and then both change.
+        on answers already given. Only under "add/remove": a replaced unit may move from one part to
+        another, and then both change.
+
+        Parameters
+        ----------
+        parts : iterable
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
         """
         if self.relation != "add/remove":
             raise ValueError(
@@ -87,6 +121,16 @@ class Accountant:
         """A new accountant of the same uses for data sets that differ by so many units.
 
         Not after `parallel`: units of a group may lie in several parts, and cost in each.
+
+        Parameters
+        ----------
+        size : int
+            TODO.
+
+        Returns
+        -------
+        Accountant
+            A new accountant of the same uses for data sets that differ by so many units.
         """
         other = type(self)(self.method, self.relation)
         size = integer(1).check("Accountant", "size", size)
@@ -110,13 +154,35 @@ class Accountant:
         return max(composition.rho_sum(branch) for branch in self._branches)
 
     def epsilon(self, delta: float = 0) -> float:
-        """The least epsilon known at this delta; infinite where there is none."""
+        """The least epsilon known at this delta; infinite where there is none.
+
+        Parameters
+        ----------
+        delta : float, default=0
+            TODO.
+
+        Returns
+        -------
+        float
+            The least epsilon known at this delta; infinite where there is none.
+        """
         delta = DELTA.check("Accountant", "delta", delta)
         found = max(composition.epsilon_at(each, delta, self.method) for each in self._branches)
         return _envelope(self._epsilons, delta, found)
 
     def delta(self, epsilon: float) -> float:
-        """The least delta known at this epsilon."""
+        """The least delta known at this epsilon.
+
+        Parameters
+        ----------
+        epsilon : float
+            TODO.
+
+        Returns
+        -------
+        float
+            The least delta known at this epsilon.
+        """
         epsilon = EPSILON.check("Accountant", "epsilon", epsilon)
         found = max(composition.delta_at(each, epsilon, self.method) for each in self._branches)
         return _envelope(self._deltas, epsilon, found)

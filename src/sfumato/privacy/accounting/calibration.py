@@ -38,11 +38,31 @@ UNDERFLOW = 1e-300  # above everything that a float took for 0
 def gaussian_sigma(epsilon: float, delta: float, *, change: int = 1, cells: int = 1) -> Fraction:
     """The least sigma of discrete Gaussian noise that is (epsilon, delta)-private.
 
-    Guarantee: `gaussian_delta` of the answer is at most delta; a sigma lower by 0.3 % fails, or is
-    one of the few that pass below others that fail (the law is discrete).
-    Parameters: epsilon above 0; delta between 0 and 1; change, the most that one unit changes a
-    number by; cells, how many numbers it changes at most.
+    epsilon above 0; delta between 0 and 1;
 
+    Parameters
+    ----------
+    epsilon : float
+        TODO.
+    delta : float
+        TODO.
+    change : int, default=1
+        The most that one unit changes a number by.
+    cells : int, default=1
+        How many numbers it changes at most.
+
+    Returns
+    -------
+    Fraction
+        The least sigma of discrete Gaussian noise that is (epsilon, delta)-private.
+
+    Notes
+    -----
+    **Guarantee.** `gaussian_delta` of the answer is at most delta; a sigma lower by 0.3 % fails, or
+    is one of the few that pass below others that fail (the law is discrete).
+
+    Examples
+    --------
     >>> gaussian_sigma(1, 1e-6, cells=4)
     Fraction(541, 64)
     """
@@ -59,10 +79,29 @@ def gaussian_sigma(epsilon: float, delta: float, *, change: int = 1, cells: int 
 def gaussian_sigma_l2(epsilon: float, delta: float, *, norm_squared: Any) -> Fraction:
     """The sigma for integers that one unit moves by a vector of this squared L2 norm.
 
-    Guarantee: rho = norm_squared / (2 sigma**2) (Canonne, Kamath and Steinke 2020, theorem 14)
-    gives (epsilon, delta) by `concentrated_delta`. `gaussian_sigma` is lower where it applies.
-    Parameters: as there; norm_squared, above 0, an integer or a Fraction.
+    as there;
 
+    Parameters
+    ----------
+    epsilon : float
+        TODO.
+    delta : float
+        TODO.
+    norm_squared : object
+        Above 0, an integer or a Fraction.
+
+    Returns
+    -------
+    Fraction
+        The sigma for integers that one unit moves by a vector of this squared L2 norm.
+
+    Notes
+    -----
+    **Guarantee.** Rho = norm_squared / (2 sigma**2) (Canonne, Kamath and Steinke 2020, theorem 14)
+    gives (epsilon, delta) by `concentrated_delta`. `gaussian_sigma` is lower where it applies.
+
+    Examples
+    --------
     >>> float(gaussian_sigma_l2(1, 1e-6, norm_squared=4))
     9.0625
     """
@@ -76,6 +115,24 @@ def gaussian_sigma_l2(epsilon: float, delta: float, *, norm_squared: Any) -> Fra
 def gaussian_delta(epsilon: float, sigma: Any, *, change: int = 1, cells: int = 1) -> float:
     """The delta at this epsilon of discrete Gaussian noise, rounded up; see `gaussian_sigma`.
 
+    Parameters
+    ----------
+    epsilon : float
+        TODO.
+    sigma : object
+        TODO.
+    change : int, default=1
+        TODO.
+    cells : int, default=1
+        TODO.
+
+    Returns
+    -------
+    float
+        The delta at this epsilon of discrete Gaussian noise, rounded up; see `gaussian_sigma`.
+
+    Examples
+    --------
     >>> gaussian_delta(1, 4) < 1e-5
     True
     """
@@ -90,7 +147,24 @@ def gaussian_delta(epsilon: float, sigma: Any, *, change: int = 1, cells: int = 
 
 
 def gaussian_epsilon(delta: float, variance: Any, *, change: int = 1, cells: int = 1) -> float:
-    """The least epsilon at this delta of discrete Gaussian noise of this variance, rounded up."""
+    """The least epsilon at this delta of discrete Gaussian noise of this variance, rounded up.
+
+    Parameters
+    ----------
+    delta : float
+        TODO.
+    variance : object
+        TODO.
+    change : int, default=1
+        TODO.
+    cells : int, default=1
+        TODO.
+
+    Returns
+    -------
+    float
+        The least epsilon at this delta of discrete Gaussian noise of this variance, rounded up.
+    """
     owner = "gaussian_epsilon"
     delta = _delta_above_zero(owner, delta)
     variance = rational.check(owner, "variance", variance)
@@ -104,6 +178,20 @@ def gaussian_epsilon(delta: float, variance: Any, *, change: int = 1, cells: int
 def epsilon_of(loss: Loss, delta: float) -> float:
     """The epsilon of any loss at this delta, rounded up; infinite where it has none.
 
+    Parameters
+    ----------
+    loss : Loss
+        TODO.
+    delta : float
+        TODO.
+
+    Returns
+    -------
+    float
+        The epsilon of any loss at this delta, rounded up; infinite where it has none.
+
+    Examples
+    --------
     >>> from sfumato.privacy.accounting.losses import Pure
     >>> epsilon_of(Pure(0.5), 0)
     0.5
@@ -117,8 +205,22 @@ def epsilon_of(loss: Loss, delta: float) -> float:
 def concentrated_delta(epsilon: float, rho: float) -> float:
     """The delta at this epsilon of rho-zCDP; every order bounds it, a good one is looked for.
 
-    Canonne, Kamath and Steinke 2020, corollary 13: at an order a > 1, delta =
-    exp((a - 1) (a rho - epsilon)) / (a - 1) (1 - 1 / a)**a.
+    Parameters
+    ----------
+    epsilon : float
+        TODO.
+    rho : float
+        TODO.
+
+    Returns
+    -------
+    float
+        The delta at this epsilon of rho-zCDP; every order bounds it, a good one is looked for.
+
+    References
+    ----------
+    .. [1] Canonne, Kamath and Steinke 2020, corollary 13: at an order a > 1, delta = exp((a - 1) (a
+       rho - epsilon)) / (a - 1) (1 - 1 / a)**a.
     """
 
     def told(order: float) -> float:
@@ -131,7 +233,20 @@ def concentrated_delta(epsilon: float, rho: float) -> float:
 
 
 def concentrated_epsilon(delta: float, rho: float) -> float:
-    """The epsilon at this delta of rho-zCDP: the same corollary, solved for epsilon."""
+    """The epsilon at this delta of rho-zCDP: the same corollary, solved for epsilon.
+
+    Parameters
+    ----------
+    delta : float
+        TODO.
+    rho : float
+        TODO.
+
+    Returns
+    -------
+    float
+        The epsilon at this delta of rho-zCDP: the same corollary, solved for epsilon.
+    """
 
     def told(order: float) -> float:
         more = order - 1
@@ -226,7 +341,24 @@ def _rho(variance: Fraction, change: int, cells: int) -> float:
 
 @lru_cache(4096)
 def variance_delta(epsilon: float, variance: Fraction, change: int, cells: int) -> float:
-    """`gaussian_delta` of the square of sigma, which need not have a rational root."""
+    """`gaussian_delta` of the square of sigma, which need not have a rational root.
+
+    Parameters
+    ----------
+    epsilon : float
+        TODO.
+    variance : Fraction
+        TODO.
+    change : int
+        TODO.
+    cells : int
+        TODO.
+
+    Returns
+    -------
+    float
+        TODO.
+    """
     # From here on one cell of the summed noise, moved by all the changes at once.
     shift, spread = cells * change, cells * variance
     threshold = Fraction(epsilon) * spread / shift - Fraction(shift, 2)

@@ -33,6 +33,11 @@ class Loss:
     `epsilon` is the pure epsilon, infinite where there is none; `rho` that of zero-concentrated
     differential privacy. Both are rounded up. relation: "add/remove" (one unit more or less) or
     "replace" (one unit exchanged); losses under different relations never mix.
+
+    Parameters
+    ----------
+    relation : str, default="add/remove"
+        TODO.
     """
 
     relation: str = "add/remove"
@@ -55,6 +60,7 @@ class Loss:
 
     @property
     def epsilon(self) -> float:
+        """TODO."""
         return math.inf
 
     def _sizes(self) -> tuple[float, ...]:
@@ -71,17 +77,45 @@ class Loss:
         return pure_rho(self.epsilon)
 
     def group(self, size: int) -> "Loss":
-        """The cost for data sets that differ by so many units."""
+        """The cost for data sets that differ by so many units.
+
+        Parameters
+        ----------
+        size : int
+            TODO.
+
+        Returns
+        -------
+        Loss
+            The cost for data sets that differ by so many units.
+        """
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
-        """The description as plain JSON values."""
+        """The description as plain JSON values.
+
+        Returns
+        -------
+        dict
+            The description as plain JSON values.
+        """
         told = {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
         return {"kind": type(self).__name__, **told}
 
     @staticmethod
     def from_dict(told: dict[str, Any]) -> "Loss":
-        """The loss that was described; ValueError where it is none."""
+        """The loss that was described; ValueError where it is none.
+
+        Parameters
+        ----------
+        told : dict
+            TODO.
+
+        Returns
+        -------
+        Loss
+            The loss that was described; ValueError where it is none.
+        """
         told = dict(told) if isinstance(told, dict) else {}
         kind = Loss.KINDS.get(str(told.pop("kind", "")))
         if kind is None or set(told) != {field.name for field in fields(kind)}:
@@ -95,7 +129,15 @@ class Loss:
 
 @dataclass(frozen=True)
 class Pure(Loss):
-    """Pure differential privacy at this epsilon, and nothing else known."""
+    """Pure differential privacy at this epsilon, and nothing else known.
+
+    Parameters
+    ----------
+    epsilon : float, default=0.0
+        TODO.
+    relation : str, default="add/remove"
+        TODO.
+    """
 
     epsilon: float = 0.0
     LIMITS = {"epsilon": COST}
@@ -106,7 +148,17 @@ class Pure(Loss):
 
 @dataclass(frozen=True)
 class Approximate(Loss):
-    """(epsilon, delta), and nothing else known: delta is the chance that nothing is promised."""
+    """(epsilon, delta), and nothing else known: delta is the chance that nothing is promised.
+
+    Parameters
+    ----------
+    bound : float
+        TODO.
+    delta : float
+        TODO.
+    relation : str, default="add/remove"
+        TODO.
+    """
 
     bound: float
     delta: float
@@ -114,6 +166,7 @@ class Approximate(Loss):
 
     @property
     def epsilon(self) -> float:
+        """TODO."""
         return self.bound if self.delta == 0 else math.inf
 
     def _sizes(self) -> tuple[float, ...]:
@@ -122,7 +175,19 @@ class Approximate(Loss):
     def group(self, size: int) -> Self:
         """delta times 1 + exp(bound) + ... + exp((size - 1) bound): from unit to unit.
 
-        Dwork and Roth 2014, theorem 2.2, without rounding the sum up to its largest term.
+        Parameters
+        ----------
+        size : int
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+
+        References
+        ----------
+        .. [1] Dwork and Roth 2014, theorem 2.2, without rounding the sum up to its largest term.
         """
         size, bound = _size(size), self.bound
         total = round_up(size * Fraction(bound))
@@ -135,7 +200,15 @@ class Approximate(Loss):
 
 @dataclass(frozen=True)
 class Concentrated(Loss):
-    """Zero-concentrated differential privacy at this rho."""
+    """Zero-concentrated differential privacy at this rho.
+
+    Parameters
+    ----------
+    rho : float, default=0.0
+        TODO.
+    relation : str, default="add/remove"
+        TODO.
+    """
 
     rho: float = 0.0
     LIMITS = {"rho": COST}
@@ -150,6 +223,17 @@ class LaplaceNoise(Loss):
 
     change: the most that one unit changes a number by; cells: how many numbers it changes, at most.
     Smaller changes are covered: the law is log-concave, so longer shifts are easier to tell apart.
+
+    Parameters
+    ----------
+    scale : Fraction
+        TODO.
+    change : int, default=1
+        TODO.
+    cells : int, default=1
+        TODO.
+    relation : str, default="add/remove"
+        TODO.
     """
 
     scale: Fraction
@@ -159,6 +243,7 @@ class LaplaceNoise(Loss):
 
     @cached_property
     def epsilon(self) -> float:
+        """TODO."""
         return round_up(Fraction(self.change * self.cells) / self.scale)
 
     @cached_property
@@ -166,7 +251,18 @@ class LaplaceNoise(Loss):
         return min(self.epsilon, self.cells * pure_rho(round_up(self.change / self.scale)) * UP)
 
     def group(self, size: int) -> Pure:
-        """By the sum of the changes: which cells a group changes, and by how much, is not known."""
+        """By the sum of the changes: which cells a group changes, and by how much, is not known.
+
+        Parameters
+        ----------
+        size : int
+            TODO.
+
+        Returns
+        -------
+        Pure
+            TODO.
+        """
         exact = Fraction(_size(size) * self.change * self.cells) / self.scale
         return Pure(round_up(exact), relation=self.relation)
 
@@ -175,8 +271,22 @@ class LaplaceNoise(Loss):
 class GaussianNoise(Loss):
     """Discrete Gaussian noise of one variance (sigma squared) on integers.
 
-    change: the most that one unit changes a number by; cells: how many numbers it changes, at most.
-    rho = cells change**2 / (2 variance): Canonne, Kamath and Steinke 2020, theorems 4 and 14.
+    Parameters
+    ----------
+    variance : Fraction
+        TODO.
+    change : int, default=1
+        TODO.
+    cells : int, default=1
+        TODO.
+    relation : str, default="add/remove"
+        TODO.
+
+    References
+    ----------
+    .. [1] change: the most that one unit changes a number by; cells: how many numbers it changes,
+       at most. rho = cells change**2 / (2 variance): Canonne, Kamath and Steinke 2020, theorems 4
+       and 14.
     """
 
     variance: Fraction
@@ -189,14 +299,35 @@ class GaussianNoise(Loss):
         return round_up(Fraction(self.cells * self.change**2) / (2 * self.variance))
 
     def group(self, size: int) -> Concentrated:
-        """Bun and Steinke 2016, proposition 1.9: which cells a group changes is not known."""
+        """Bun and Steinke 2016, proposition 1.9: which cells a group changes is not known.
+
+        Parameters
+        ----------
+        size : int
+            TODO.
+
+        Returns
+        -------
+        Concentrated
+            TODO.
+        """
         exact = Fraction(_size(size) ** 2 * self.cells * self.change**2) / (2 * self.variance)
         return Concentrated(round_up(exact), relation=self.relation)
 
 
 @dataclass(frozen=True)
 class Flips(Loss):
-    """Bits, each flipped with this probability below one half; one unit changes so many of them."""
+    """Bits, each flipped with this probability below one half; one unit changes so many of them.
+
+    Parameters
+    ----------
+    probability : Fraction
+        TODO.
+    cells : int, default=1
+        TODO.
+    relation : str, default="add/remove"
+        TODO.
+    """
 
     probability: Fraction
     cells: int = 1
@@ -204,6 +335,7 @@ class Flips(Loss):
 
     @cached_property
     def epsilon(self) -> float:
+        """TODO."""
         return self.cells * self.each * UP
 
     @cached_property
@@ -233,7 +365,18 @@ class Flips(Loss):
 class Sampled(Loss):
     """Another loss on a Poisson sample: each unit takes part with this chance, told to nobody.
 
-    Amplified where the relation is "add/remove" (Li, Qardaji and Su 2012, theorem 1).
+    Parameters
+    ----------
+    rate : float
+        TODO.
+    of : Loss
+        TODO.
+    relation : str, default="add/remove"
+        TODO.
+
+    References
+    ----------
+    .. [1] Amplified where the relation is "add/remove" (Li, Qardaji and Su 2012, theorem 1).
     """
 
     rate: float
@@ -249,10 +392,22 @@ class Sampled(Loss):
 
     @property
     def epsilon(self) -> float:
+        """TODO."""
         return self.amplified(self.of.epsilon)
 
     def amplified(self, epsilon: float) -> float:
-        """What an epsilon without sampling becomes."""
+        """What an epsilon without sampling becomes.
+
+        Parameters
+        ----------
+        epsilon : float
+            TODO.
+
+        Returns
+        -------
+        float
+            What an epsilon without sampling becomes.
+        """
         return math.log1p(self.rate * math.expm1(epsilon)) * UP if epsilon < 700 else epsilon
 
     @property
@@ -263,12 +418,38 @@ class Sampled(Loss):
         return self.rate, *self.of._sizes()
 
     def group(self, size: int) -> Loss:
-        """Without amplification, which does not carry over to groups unit by unit."""
+        """Without amplification, which does not carry over to groups unit by unit.
+
+        Parameters
+        ----------
+        size : int
+            TODO.
+
+        Returns
+        -------
+        Loss
+            TODO.
+        """
         return self.of.group(size)
 
 
 def as_loss(owner: str, loss: Any, relation: str) -> Loss:
-    """A loss as it is, or a plain epsilon or (epsilon, delta) as one of this relation."""
+    """A loss as it is, or a plain epsilon or (epsilon, delta) as one of this relation.
+
+    Parameters
+    ----------
+    owner : str
+        TODO.
+    loss : object
+        TODO.
+    relation : str
+        TODO.
+
+    Returns
+    -------
+    Loss
+        A loss as it is, or a plain epsilon or (epsilon, delta) as one of this relation.
+    """
     if isinstance(loss, Loss):
         if type(loss).__module__ != __name__:
             raise ValueError(f"{owner}: loss must be of a kind in {__name__}, to be read again.")

@@ -18,7 +18,15 @@ SLACK = 1 + 1e-12
 
 @dataclass(frozen=True)
 class Cost:
-    """An epsilon and a delta, of what is spent or of what is left."""
+    """An epsilon and a delta, of what is spent or of what is left.
+
+    Parameters
+    ----------
+    epsilon : float
+        TODO.
+    delta : float
+        TODO.
+    """
 
     epsilon: float
     delta: float
@@ -26,7 +34,23 @@ class Cost:
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set of a ledger: its budget, whose presence it hides, and what it is a part of."""
+    """A data set of a ledger: its budget, whose presence it hides, and what it is a part of.
+
+    Parameters
+    ----------
+    name : str
+        TODO.
+    epsilon : float
+        TODO.
+    delta : float
+        TODO.
+    unit : str
+        TODO.
+    relation : str
+        TODO.
+    parent : str or None
+        TODO.
+    """
 
     name: str
     epsilon: float

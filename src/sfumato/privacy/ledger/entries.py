@@ -53,6 +53,25 @@ class Charge:
     """One entry of a ledger; `released` is None where no bytes were stored.
 
     `stores` tells a release, whose bytes the ledger keeps, from a charge for one kept elsewhere.
+
+    Parameters
+    ----------
+    release_id : str
+        TODO.
+    dataset : str
+        TODO.
+    loss : Loss
+        TODO.
+    what : str
+        TODO.
+    charged : str
+        TODO.
+    released : str or None
+        TODO.
+    nbytes : int
+        TODO.
+    stores : bool, default=False
+        TODO.
     """
 
     release_id: str

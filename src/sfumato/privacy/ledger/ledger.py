@@ -40,6 +40,15 @@ class Verification:
 
     entries: data sets, charges and stored releases; chain: the checksum over all of them; since:
     how many entries came after the chain that was expected, None if none was given.
+
+    Parameters
+    ----------
+    entries : int
+        TODO.
+    chain : str
+        TODO.
+    since : int or None, default=None
+        TODO.
     """
 
     entries: int
@@ -200,10 +209,23 @@ class Ledger:
     def charge(self, dataset: str, loss: Any, what: str, release_id: str | None = None) -> str:
         """Spend a loss on a release that is kept elsewhere; its id, when the charge is on the disk.
 
-        Parameters: loss, a Loss, an epsilon or (epsilon, delta); what, a sentence about the
-        release, free of people's data; release_id, a new one unless given, unique in the ledger:
-        one that was charged before is refused, as its noise was perhaps drawn. BudgetExceeded where
-        it does not fit. Prefer `release`, whose retries are safe.
+        Parameters
+        ----------
+        dataset : str
+            TODO.
+        loss : object
+            A Loss, an epsilon or (epsilon, delta).
+        what : str
+            A sentence about the release, free of people's data.
+        release_id : str or None, default=None
+            A new one unless given, unique in the ledger: one that was charged before is refused, as
+            its noise was perhaps drawn. BudgetExceeded where it does not fit. Prefer `release`,
+            whose retries are safe.
+
+        Returns
+        -------
+        str
+            TODO.
         """
         return self._charge(dataset, loss, what, release_id, stores=False)[0]
 
@@ -217,9 +239,27 @@ class Ledger:
     ) -> bytes:
         """Charge, then make, store and return the bytes of a release; or those already stored.
 
-        Parameters: as for `charge`; make, called with the release id after the charge is on the
-        disk. It must let nothing out but the bytes it returns. If it raises, the charge stands,
-        since that cannot be checked; a retry with the same release id calls it again.
+        as for `charge`;
+
+        Parameters
+        ----------
+        dataset : str
+            TODO.
+        loss : object
+            TODO.
+        what : str
+            TODO.
+        make : callable
+            Called with the release id after the charge is on the disk. It must let nothing out but
+            the bytes it returns. If it raises, the charge stands, since that cannot be checked; a
+            retry with the same release id calls it again.
+        release_id : str or None, default=None
+            TODO.
+
+        Returns
+        -------
+        bytes
+            TODO.
         """
         if not callable(make):
             raise TypeError("Ledger: make must be a function of the release id.")
@@ -242,6 +282,16 @@ class Ledger:
         """The stored bytes of a release; nothing is charged or drawn.
 
         ValueError where there are none, which says how to have them.
+
+        Parameters
+        ----------
+        release_id : str
+            TODO.
+
+        Returns
+        -------
+        bytes
+            The stored bytes of a release; nothing is charged or drawn.
         """
         with self._reading() as (file, _):
             found = find_charge(file, _entries.text("release_id", release_id))
@@ -261,19 +311,47 @@ class Ledger:
         )
 
     def find(self, release_id: str) -> Charge | None:
-        """The charge of this release id, if there is one."""
+        """The charge of this release id, if there is one.
+
+        Parameters
+        ----------
+        release_id : str
+            TODO.
+
+        Returns
+        -------
+        Charge or None
+            The charge of this release id, if there is one.
+        """
         with self._reading() as (file, book):
             wanted = _entries.text("release_id", release_id)
             found = book.charges(file, None, wanted)
         return found[0] if found else None
 
     def dataset(self, dataset: str) -> DataSet:
-        """The budget, unit and relation of a data set."""
+        """The budget, unit and relation of a data set.
+
+        Parameters
+        ----------
+        dataset : str
+            TODO.
+
+        Returns
+        -------
+        DataSet
+            The budget, unit and relation of a data set.
+        """
         with self._reading() as (_, book):
             return book.dataset(dataset)
 
     def datasets(self) -> list[DataSet]:
-        """All data sets, in the order of their creation."""
+        """All data sets, in the order of their creation.
+
+        Returns
+        -------
+        list
+            All data sets, in the order of their creation.
+        """
         with self._reading() as (_, book):
             return list(book.datasets.values())
 
@@ -281,24 +359,67 @@ class Ledger:
         """What the data set and its parts were charged, composed at the delta of the budget.
 
         Its delta is 0 where epsilon is the plain sum of pure epsilons. It never goes down.
+
+        Parameters
+        ----------
+        dataset : str
+            TODO.
+
+        Returns
+        -------
+        Cost
+            What the data set and its parts were charged, composed at the delta of the budget.
         """
         with self._reading() as (file, book):
             budget = book.dataset(dataset)
             return book.spending(file, budget.name).cost(budget)
 
     def remaining(self, dataset: str) -> Cost:
-        """What is left, here and in every data set that this one is a part of."""
+        """What is left, here and in every data set that this one is a part of.
+
+        Parameters
+        ----------
+        dataset : str
+            TODO.
+
+        Returns
+        -------
+        Cost
+            What is left, here and in every data set that this one is a part of.
+        """
         with self._reading() as (file, book):
             left = [book.spending(file, each.name).left(each) for each in book.payers(dataset)]
         return min(left, key=lambda cost: cost.epsilon)
 
     def history(self, dataset: str) -> list[Charge]:
-        """The charges of the data set and its parts, oldest first."""
+        """The charges of the data set and its parts, oldest first.
+
+        Parameters
+        ----------
+        dataset : str
+            TODO.
+
+        Returns
+        -------
+        list
+            The charges of the data set and its parts, oldest first.
+        """
         with self._reading() as (file, book):
             return book.charges(file, book.dataset(dataset).name)
 
     def counts(self, dataset: str) -> tuple[int, int]:
-        """How many charges the data set and its parts have, and how many wait for their output."""
+        """How many charges the data set and its parts have, and how many wait for their output.
+
+        Parameters
+        ----------
+        dataset : str
+            TODO.
+
+        Returns
+        -------
+        tuple
+            How many charges the data set and its parts have, and how many wait for their output.
+        """
         with self._reading() as (file, book):
             return book.counts(file, book.dataset(dataset).name)
 

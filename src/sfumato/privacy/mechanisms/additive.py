@@ -32,7 +32,20 @@ class _Additive(Stated):
     domain = "an integer or an array of them, below 2**62 in size; the shape is public"
 
     def run(self, value: Any, *, source: Source | None = None) -> Any:
-        """The value with noise on each number: an int for one number, else an int64 array."""
+        """The value with noise on each number: an int for one number, else an int64 array.
+
+        Parameters
+        ----------
+        value : object
+            TODO.
+        source : Source or None, default=None
+            TODO.
+
+        Returns
+        -------
+        object
+            The value with noise on each number: an int for one number, else an int64 array.
+        """
         numbers = integer_values(type(self).__name__, value)
         self._add(numbers, source)
         return int(numbers) if numbers.ndim == 0 else numbers
@@ -51,18 +64,33 @@ class _Additive(Stated):
 class Laplace(_Additive):
     """Discrete Laplace noise: k is added with chance proportional to exp(-|k| / scale).
 
-    Guarantee: pure epsilon = sensitivity / scale, the scale being an exact fraction (Ghosh,
-    Roughgarden and Sundararajan 2009). However a change is spread over the numbers, its loss is
-    dominated by that of one number changed by the L1 norm. Proof: let a = exp(-1 / scale), and
-    clip the noisy numbers between the two data sets, which suffices. Compare one shift by c + d
-    with two shifts by c and d. The likelihood ratios are the same numbers. The first law has more
-    mass at both ends and, since 1 - a**2 <= 2 (1 - a), less everywhere between. So its ratio is
-    larger in the convex order, which is dominance for every (epsilon, delta).
-    Parameters: sensitivity, the L1 norm that one unit changes the whole value by at most, a whole
-    number from 1 up; epsilon above 0, or scale above 0 (if both, the scale must be large enough);
-    cells, if at most so many numbers change, each by at most sensitivity / cells (an integer):
-    then charges compose more tightly; relation, of neighbouring data.
+    Parameters
+    ----------
+    sensitivity : int
+        The L1 norm that one unit changes the whole value by at most, a whole number from 1 up;
+        epsilon above 0, or scale above 0 (if both, the scale must be large enough).
+    epsilon : object, default=None
+        TODO.
+    relation : str, default="add/remove"
+        Of neighbouring data.
+    scale : object, default=None
+        TODO.
+    cells : int, default=1
+        If at most so many numbers change, each by at most sensitivity / cells (an integer): then
+        charges compose more tightly.
 
+    Notes
+    -----
+    **Guarantee.** Pure epsilon = sensitivity / scale, the scale being an exact fraction (Ghosh,
+    Roughgarden and Sundararajan 2009). However a change is spread over the numbers, its loss is
+    dominated by that of one number changed by the L1 norm. Proof: let a = exp(-1 / scale), and clip
+    the noisy numbers between the two data sets, which suffices. Compare one shift by c + d with two
+    shifts by c and d. The likelihood ratios are the same numbers. The first law has more mass at
+    both ends and, since 1 - a**2 <= 2 (1 - a), less everywhere between. So its ratio is larger in
+    the convex order, which is dominance for every (epsilon, delta).
+
+    Examples
+    --------
     >>> Laplace(1, epsilon=0.5).scale
     Fraction(2, 1)
     >>> noisy = Laplace(2, 1).run([7, 0, 12])
@@ -112,17 +140,35 @@ class Laplace(_Additive):
 class Gaussian(_Additive):
     """Discrete Gaussian noise: k is added with chance proportional to exp(-k**2 / (2 sigma**2)).
 
-    Guarantee: (epsilon, delta) for the discrete law that runs, by `calibrate.gaussian_sigma`, the
-    exact mass; where only the L2 norm of a change is known, by zero-concentrated privacy
-    (Canonne, Kamath and Steinke 2020, theorem 14). Integers whose squares sum up to 3 or less
-    are all 1 or -1, so there the norm says which changes can be, and the exact mass applies.
-    Parameters: sensitivity, the L2 norm that one unit changes the whole value by at most, a whole
-    number from 1 up (with squared=True, the square of that norm); epsilon above 0 and delta
-    between 0 and 1, or sigma above 0 (if all, sigma must be large enough; with delta alone, the
-    promise is told at it); cells, if at most so
-    many numbers change, each by at most the same integer: then the exact mass applies, so
-    for one number or a histogram say cells=1; relation, of neighbouring data.
+    Parameters
+    ----------
+    sensitivity : int
+        The L2 norm that one unit changes the whole value by at most, a whole number from 1 up (with
+        squared=True, the square of that norm); epsilon above 0 and delta between 0 and 1, or sigma
+        above 0 (if all, sigma must be large enough; with delta alone, the promise is told at it).
+    epsilon : object, default=None
+        TODO.
+    delta : object, default=None
+        TODO.
+    relation : str, default="add/remove"
+        Of neighbouring data.
+    sigma : object, default=None
+        TODO.
+    squared : bool, default=False
+        TODO.
+    cells : int or None, default=None
+        If at most so many numbers change, each by at most the same integer: then the exact mass
+        applies, so for one number or a histogram say cells=1.
 
+    Notes
+    -----
+    **Guarantee.** (epsilon, delta) for the discrete law that runs, by `calibrate.gaussian_sigma`,
+    the exact mass; where only the L2 norm of a change is known, by zero-concentrated privacy
+    (Canonne, Kamath and Steinke 2020, theorem 14). Integers whose squares sum up to 3 or less are
+    all 1 or -1, so there the norm says which changes can be, and the exact mass applies.
+
+    Examples
+    --------
     >>> Gaussian(1, epsilon=1, delta=1e-6).sigma < 5
     True
     >>> depth = 4  # one unit changes one number in each of four rows by 1

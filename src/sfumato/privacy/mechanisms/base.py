@@ -83,8 +83,13 @@ class Mechanism:
     `domain` says what values it takes; `relation` and `sensitivity` how much one unit may change
     them; `loss(distance)` what it costs for data that differ by so many units. `run(value)` checks
     the value and answers once; `sample(value, trials)` answers the same value again and again, each
-    time afresh, as an audit needs. Neither is accounted: `release(value, ledger=, dataset=)` is.
-    A subclass declares the limits of its fields in LIMITS, and describes itself in `_sentence`.
+    time afresh, as an audit needs. Neither is accounted: `release(value, ledger=, dataset=)` is. A
+    subclass declares the limits of its fields in LIMITS, and describes itself in `_sentence`.
+
+    Parameters
+    ----------
+    relation : str, default="add/remove"
+        TODO.
     """
 
     relation: str = "add/remove"
@@ -100,17 +105,56 @@ class Mechanism:
         raise NotImplementedError
 
     def loss(self, distance: int = 1) -> Loss:
-        """The cost for data that differ by so many units."""
+        """The cost for data that differ by so many units.
+
+        Parameters
+        ----------
+        distance : int, default=1
+            TODO.
+
+        Returns
+        -------
+        Loss
+            The cost for data that differ by so many units.
+        """
         one = self._loss()
         distance = integer(1).check(type(self).__name__, "distance", distance)
         return one if distance == 1 else one.group(distance)
 
     def run(self, value: Any, *, source: Source | None = None) -> Any:
-        """One answer."""
+        """One answer.
+
+        Parameters
+        ----------
+        value : object
+            TODO.
+        source : Source or None, default=None
+            TODO.
+
+        Returns
+        -------
+        object
+            One answer.
+        """
         raise NotImplementedError
 
     def sample(self, value: Any, trials: int, *, source: Source | None = None) -> np.ndarray:
-        """Many answers for the same value, the first axis being the trial; for audits."""
+        """Many answers for the same value, the first axis being the trial; for audits.
+
+        Parameters
+        ----------
+        value : object
+            TODO.
+        trials : int
+            TODO.
+        source : Source or None, default=None
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
+        """
         raise NotImplementedError
 
     def release(
@@ -127,10 +171,32 @@ class Mechanism:
     ) -> Answer:
         """One answer with its statement; with a ledger it is charged first, and stored.
 
-        Parameters: value; ledger (or its path) and dataset, who pays; unit, whose presence is
-        hidden: that of the data set if there is one; contributions, how many events or rows a unit
-        has at most, where that is not what the sensitivity was stated for; release_id, whose retry
-        returns the stored answer and costs nothing; source, for tests only; and what `run` takes.
+        value; ledger (or its path) and dataset, who pays;
+
+        Parameters
+        ----------
+        value : object
+            TODO.
+        ledger : object, default=None
+            TODO.
+        dataset : str or None, default=None
+            TODO.
+        unit : str or None, default=None
+            Whose presence is hidden: that of the data set if there is one.
+        contributions : int or None, default=None
+            How many events or rows a unit has at most, where that is not what the sensitivity was
+            stated for.
+        release_id : str or None, default=None
+            Whose retry returns the stored answer and costs nothing.
+        source : Source or None, default=None
+            For tests only; and what `run` takes.
+        **how : object
+            TODO.
+
+        Returns
+        -------
+        Answer
+            One answer with its statement; with a ledger it is charged first, and stored.
         """
         owner = type(self).__name__
         if hasattr(value, "__next__"):
@@ -165,6 +231,22 @@ class Mechanism:
         """What one answer promises a unit of so many events, made with this source.
 
         Further fields are those of the statement, as they are.
+
+        Parameters
+        ----------
+        unit : str
+            TODO.
+        source : Source or None, default=None
+            TODO.
+        contributions : int, default=1
+            TODO.
+        **fields : object
+            TODO.
+
+        Returns
+        -------
+        PrivacyStatement
+            What one answer promises a unit of so many events, made with this source.
         """
         loss, (epsilon, delta) = self.loss(contributions), self._promise()
         if contributions > 1:

@@ -30,20 +30,39 @@ __all__ = ["BinaryTreeCounter", "TreeCount"]
 class BinaryTreeCounter(Mechanism):
     """Running totals of events, one told after every step up to a public horizon.
 
-    Guarantee: all totals together are epsilon-differentially private for one event of weight 1
+    epsilon above 0;
+
+    Parameters
+    ----------
+    epsilon : float
+        TODO.
+    horizon : int
+        The largest number of steps, public.
+    delta : float, default=0.0
+        From 0.
+    relation : str, default="add/remove"
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** All totals together are epsilon-differentially private for one event of weight 1
     (add/remove: some step counts one more or less; replace: an event moves to another step, which
     may change twice as many intervals), also where later steps depend on earlier answers; with
     delta above 0 (epsilon, delta), by Gaussian noise. The curator's state holds the true total: it
     is not pan-private.
-    Parameters: epsilon above 0; horizon, the largest number of steps, public; delta, from 0.
 
+    References
+    ----------
+    .. [1] Dwork, Naor, Pitassi and Rothblum 2010, section 4; Chan, Shi and Song 2011, the binary
+       mechanism. With delta, the square root of the matrix of sums has a smaller error constant
+       than this tree (Henzinger, Upadhyay and Upadhyay 2023), for real coefficients and all past
+       noise.
+
+    Examples
+    --------
     >>> clicks = BinaryTreeCounter(epsilon=1, horizon=365).start()
     >>> clicks.update([120, 80, 95]).shape  # noisy totals after day 1, 2 and 3
     (3,)
-
-    Dwork, Naor, Pitassi and Rothblum 2010, section 4; Chan, Shi and Song 2011, the binary
-    mechanism. With delta, the square root of the matrix of sums has a smaller error constant than
-    this tree (Henzinger, Upadhyay and Upadhyay 2023), for real coefficients and all past noise.
     """
 
     epsilon: float
@@ -71,7 +90,13 @@ class BinaryTreeCounter(Mechanism):
         return self.horizon.bit_length()
 
     def start(self) -> "TreeCount":
-        """A counter at step 0."""
+        """A counter at step 0.
+
+        Returns
+        -------
+        TreeCount
+            A counter at step 0.
+        """
         return TreeCount(self)
 
     def run(self, value: Any, *, source: Source | None = None) -> np.ndarray:
@@ -84,7 +109,18 @@ class BinaryTreeCounter(Mechanism):
         return np.asarray(noise + np.cumsum(counts))
 
     def error_bound(self, confidence: float = 0.99) -> float:
-        """One told total is this near to the truth, with this confidence (Chernoff's bound)."""
+        """One told total is this near to the truth, with this confidence (Chernoff's bound).
+
+        Parameters
+        ----------
+        confidence : float, default=0.99
+            TODO.
+
+        Returns
+        -------
+        float
+            One told total is this near to the truth, with this confidence (Chernoff's bound).
+        """
         miss = 1 - fraction.check("BinaryTreeCounter", "confidence", confidence)
         law = NoiseDistribution("Gaussian" if self.delta else "Laplace", float(self._width))
         return self.levels * law.mean_tail_bound(self.levels, miss)

@@ -41,18 +41,38 @@ def bound_contributions(
 ) -> np.ndarray:
     """A mask of the events to keep: a keyed sample of each user's events.
 
-    Guarantee: at most per_user events of a user and per_item of a (user, item) are kept, and as
-    many as these allow. One event more or less changes the kept rows by at most one in and one out,
-    so its distance is 2; one user more or less changes only that user's rows, at most per_user
-    (one user in place of another: twice that): in a sketch of depth d and weights up to w, L1
-    per_user w d and L2 per_user w sqrt(d). This holds under every seed: it need not be secret.
-    How: of each user every item's first event comes before any second one, and so on; among equals
-    a hash of user, item and number decides. So as many different items as fit are kept, each as
-    likely as any other, and of an item its earliest events. Without items all events of a user are
-    alike: the earliest are kept. To sample, give what tells them apart.
-    Parameters: users and items, columns of integers or text; per_user and per_item, from 1
-    up; seed, of the sample.
+    Parameters
+    ----------
+    users : array_like or scalar
+        Columns of integers or text.
+    items : array_like, scalar or None, default=None
+        Columns of integers or text.
+    per_user : int
+        From 1 up.
+    per_item : int or None, default=None
+        From 1 up.
+    seed : int
+        Of the sample.
 
+    Returns
+    -------
+    ndarray
+        A mask of the events to keep: a keyed sample of each user's events.
+
+    Notes
+    -----
+    **Guarantee.** At most per_user events of a user and per_item of a (user, item) are kept, and as
+    many as these allow. One event more or less changes the kept rows by at most one in and one out,
+    so its distance is 2; one user more or less changes only that user's rows, at most per_user (one
+    user in place of another: twice that): in a sketch of depth d and weights up to w, L1 per_user w
+    d and L2 per_user w sqrt(d). This holds under every seed: it need not be secret. How: of each
+    user every item's first event comes before any second one, and so on; among equals a hash of
+    user, item and number decides. So as many different items as fit are kept, each as likely as any
+    other, and of an item its earliest events. Without items all events of a user are alike: the
+    earliest are kept. To sample, give what tells them apart.
+
+    Examples
+    --------
     >>> bound_contributions([7, 7, 8, 7], [1, 1, 1, 1], per_user=3, per_item=2, seed=1)
     array([ True,  True,  True, False])
     """
@@ -84,7 +104,18 @@ class _Bound:
         return described(self, per_user=self.per_user, per_item=self.per_item)
 
     def distance(self, unit: str) -> int:
-        """How many kept events change with one unit more or less: 2 for an event, else per_user."""
+        """How many kept events change with one unit more or less: 2 for an event, else per_user.
+
+        Parameters
+        ----------
+        unit : str
+            TODO.
+
+        Returns
+        -------
+        int
+            How many kept events change with one unit more or less: 2 for an event, else per_user.
+        """
         unit = one_of(("event", "user")).check(type(self).__name__, "unit", unit)
         return 2 if unit == "event" else self.per_user
 
@@ -92,13 +123,24 @@ class _Bound:
 class ContributionSample(_Bound):
     """The sample of `bound_contributions` in one pass over batches, told at the end.
 
-    Guarantee: `kept()` are the rows that `bound_contributions` keeps of all batches as one column,
-    whatever the cuts; so its limits and distances hold. Memory grows with the rows still in the
-    sample, at most per_user for each user (twice that, and what waits: a batch, or 2**16 rows),
-    and is the curator's.
-    Parameters: per_user and per_item, from 1 up; seed, of the sample. Users and items are keys of
-    any types.
+    Parameters
+    ----------
+    per_user : int
+        From 1 up.
+    per_item : int or None, default=None
+        From 1 up.
+    seed : int
+        Of the sample. Users and items are keys of any types.
 
+    Notes
+    -----
+    **Guarantee.** `kept()` are the rows that `bound_contributions` keeps of all batches as one
+    column, whatever the cuts; so its limits and distances hold. Memory grows with the rows still in
+    the sample, at most per_user for each user (twice that, and what waits: a batch, or 2**16 rows),
+    and is the curator's.
+
+    Examples
+    --------
     >>> sample = ContributionSample(per_user=2, seed=1)
     >>> sample.update([7, 8, 7], [5, 5, 5]).update([7, 8], [6, 5]).kept()
     array([0, 1, 3, 4])
@@ -112,7 +154,20 @@ class ContributionSample(_Bound):
         self._held = [_no_rows()]  # the sample, then batches that were not sampled yet
 
     def update(self, users: Ids, items: Ids | None = None) -> Self:
-        """See the next rows; without items, all are of item 0."""
+        """See the next rows; without items, all are of item 0.
+
+        Parameters
+        ----------
+        users : array_like or scalar
+            TODO.
+        items : array_like, scalar or None, default=None
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         named = KeyColumn(users, name="ContributionSample: users")
         own = self._numbers.of(named)
         of = KeyColumn(
@@ -129,7 +184,13 @@ class ContributionSample(_Bound):
         return self
 
     def kept(self) -> np.ndarray:
-        """The numbers of the rows to keep, of all rows seen so far, in order."""
+        """The numbers of the rows to keep, of all rows seen so far, in order.
+
+        Returns
+        -------
+        ndarray
+            The numbers of the rows to keep, of all rows seen so far, in order.
+        """
         self._sample()
         return self._held[0][2].copy()
 
@@ -143,12 +204,23 @@ class ContributionSample(_Bound):
 class ContributionBound(_Bound):
     """The same limits in one pass over batches, where a kept event cannot be taken back.
 
-    Guarantee: limits and distances as for `bound_contributions`, for the events of all batches
+    Parameters
+    ----------
+    per_user : int
+        From 1 up. Users and items are keys of any types. Memory grows with the users and the kept
+        (user, item) pairs, and is the curator's.
+    per_item : int or None, default=None
+        From 1 up. Users and items are keys of any types. Memory grows with the users and the kept
+        (user, item) pairs, and is the curator's.
+
+    Notes
+    -----
+    **Guarantee.** Limits and distances as for `bound_contributions`, for the events of all batches
     together; but the kept events are the first that fit, not a sample, since each is told at once.
     Use it where the order of a user's events says little.
-    Parameters: per_user and per_item, from 1 up. Users and items are keys of any types. Memory
-    grows with the users and the kept (user, item) pairs, and is the curator's.
 
+    Examples
+    --------
     >>> bound = ContributionBound(per_user=2)
     >>> bound.keep([7, 7, 8]), bound.keep([8, 7])
     (array([ True,  True,  True]), array([ True, False]))
@@ -161,7 +233,20 @@ class ContributionBound(_Bound):
         self._used = np.zeros(2, np.int64)
 
     def keep(self, users: Ids, items: Ids | None = None) -> np.ndarray:
-        """The mask of the events of this batch to keep; without items, all are of item 0."""
+        """The mask of the events of this batch to keep; without items, all are of item 0.
+
+        Parameters
+        ----------
+        users : array_like or scalar
+            TODO.
+        items : array_like, scalar or None, default=None
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The mask of the events of this batch to keep; without items, all are of item 0.
+        """
         owner = "ContributionBound"
         named = self._user_numbers.of(KeyColumn(users, name=f"{owner}: users"))
         of = np.zeros(named.size, np.uint64)

@@ -19,16 +19,29 @@ MAX_STEPS = 2**31  # steps to a bound, and rows, so that sums of them fit 64 bit
 class FixedPoint:
     """Real numbers from low to high as whole multiples of a step, and back.
 
-    Guarantee: `encode` is monotone and exact, clip(x) / step rounded toward zero, so a number that
-    one unit holds is at most `change("add/remove")` from 0, which stands for its absence, and at
-    most `change("replace")` from any other; sums of encoded rows then have the sensitivities `l1`
-    and `l2_squared`. Floats are only scaled by a power of two, cut toward zero and clipped to whole
-    numbers below 2**31, none of which rounds; up to 2**31 rows are taken, so no sum can wrap.
-    Parameters: low and high, public bounds within 2**53; step, a power of two, fewer than 2**31 of
-    which reach a bound; coordinates, how many numbers one unit holds at most. Infinite numbers are
-    clipped; NaN and what is no number count as 0, as if they were not there. Each number is read by
-    itself, whatever the type of the others.
+    Parameters
+    ----------
+    low : object
+        Public bounds within 2**53.
+    high : object
+        Public bounds within 2**53.
+    step : object
+        A power of two, fewer than 2**31 of which reach a bound.
+    coordinates : int, default=1
+        How many numbers one unit holds at most. Infinite numbers are clipped; NaN and what is no
+        number count as 0, as if they were not there. Each number is read by itself, whatever the
+        type of the others.
 
+    Notes
+    -----
+    **Guarantee.** `encode` is monotone and exact, clip(x) / step rounded toward zero, so a number
+    that one unit holds is at most `change("add/remove")` from 0, which stands for its absence, and
+    at most `change("replace")` from any other; sums of encoded rows then have the sensitivities
+    `l1` and `l2_squared`. Floats are only scaled by a power of two, cut toward zero and clipped to
+    whole numbers below 2**31, none of which rounds; up to 2**31 rows are taken, so no sum can wrap.
+
+    Examples
+    --------
     >>> grid = FixedPoint(low=-1, high=1, step=2**-10, coordinates=2)
     >>> people = grid.encode([[0.5, -0.25], [9.0, 0.0], [-0.1, 0.3]])
     >>> from sfumato.privacy.mechanisms.additive import Laplace
@@ -71,7 +84,18 @@ class FixedPoint:
         return int(self.high / self.step)
 
     def encode(self, numbers: Any) -> np.ndarray:
-        """Each number's multiple of the step, as int64: clipped, then rounded toward zero."""
+        """Each number's multiple of the step, as int64: clipped, then rounded toward zero.
+
+        Parameters
+        ----------
+        numbers : object
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
+        """
         reals = _reals(numbers)
         if len(np.atleast_1d(reals)) > MAX_STEPS:
             raise ValueError("FixedPoint: numbers must be at most 2**31 rows, or sums might wrap.")
@@ -83,24 +107,68 @@ class FixedPoint:
         return np.asarray(whole_steps, np.int64)
 
     def decode(self, steps: Any) -> Any:
-        """The real numbers of whole ones, noisy or not: a float, or an array of them."""
+        """The real numbers of whole ones, noisy or not: a float, or an array of them.
+
+        Parameters
+        ----------
+        steps : object
+            TODO.
+
+        Returns
+        -------
+        object
+            The real numbers of whole ones, noisy or not: a float, or an array of them.
+        """
         steps = np.asarray(plain("FixedPoint", "steps", steps))
         if steps.dtype.kind not in "iu":
             raise ValueError(f"FixedPoint: steps must be integers, not {steps.dtype}.")
         return np.ldexp(steps.astype(np.float64), self._exponent)[()]
 
     def change(self, relation: str) -> int:
-        """The most that one unit changes a sum of encoded numbers by, in steps."""
+        """The most that one unit changes a sum of encoded numbers by, in steps.
+
+        Parameters
+        ----------
+        relation : str
+            TODO.
+
+        Returns
+        -------
+        int
+            The most that one unit changes a sum of encoded numbers by, in steps.
+        """
         if one_of(RELATIONS).check("FixedPoint", "relation", relation) == "replace":
             return self._highest - self._lowest
         return max(abs(self._lowest), abs(self._highest))
 
     def l1(self, relation: str) -> int:
-        """The L1 sensitivity of a sum of encoded rows, in steps."""
+        """The L1 sensitivity of a sum of encoded rows, in steps.
+
+        Parameters
+        ----------
+        relation : str
+            TODO.
+
+        Returns
+        -------
+        int
+            The L1 sensitivity of a sum of encoded rows, in steps.
+        """
         return self.coordinates * self.change(relation)
 
     def l2_squared(self, relation: str) -> int:
-        """The square of the L2 sensitivity of a sum of encoded rows, in steps."""
+        """The square of the L2 sensitivity of a sum of encoded rows, in steps.
+
+        Parameters
+        ----------
+        relation : str
+            TODO.
+
+        Returns
+        -------
+        int
+            The square of the L2 sensitivity of a sum of encoded rows, in steps.
+        """
         return int(self.coordinates * self.change(relation) ** 2)
 
     @property

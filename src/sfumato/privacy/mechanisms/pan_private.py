@@ -74,25 +74,51 @@ class _PanPrivate(Mechanism):
 class PanPrivateCounter(_PanPrivate):
     """How many events there were, from a state that may be stolen once.
 
-    Guarantee: for one event of weight 1, an intruder's one look at the state costs epsilon_state
-    alone, the outputs cost `outputs` times epsilon_output alone, and all of it together, in any
-    order, costs the sum, which `loss()` states: an event before the look is hidden by the noise of
-    the start, moved by one; the outputs before the event then move by one each. A second look is
-    not covered.
-    Parameters: epsilon_state and epsilon_output, above 0, taken exactly; outputs, how many will be
-    asked for, at most.
+    Parameters
+    ----------
+    epsilon_state : object
+        Above 0, taken exactly.
+    epsilon_output : object
+        Above 0, taken exactly.
+    outputs : int, default=1
+        How many will be asked for, at most.
+    relation : str, default="add/remove"
+        TODO.
 
+    Notes
+    -----
+    **Guarantee.** For one event of weight 1, an intruder's one look at the state costs
+    epsilon_state alone, the outputs cost `outputs` times epsilon_output alone, and all of it
+    together, in any order, costs the sum, which `loss()` states: an event before the look is hidden
+    by the noise of the start, moved by one; the outputs before the event then move by one each. A
+    second look is not covered.
+
+    References
+    ----------
+    .. [1] Dwork, Naor, Pitassi, Rothblum and Yekhanin 2010: noise before the data, and after.
+
+    Examples
+    --------
     >>> visits = PanPrivateCounter(epsilon_state=1, epsilon_output=1).start()
     >>> isinstance(visits.update([3, 0, 5]).output(), int)
     True
-
-    Dwork, Naor, Pitassi, Rothblum and Yekhanin 2010: noise before the data, and after.
     """
 
     domain = "two columns of counts: before the outputs, and between them and the look"
 
     def start(self, *, source: Source | None = None) -> "NoisyCount":
-        """A counter of no events whose state is noise."""
+        """A counter of no events whose state is noise.
+
+        Parameters
+        ----------
+        source : Source or None, default=None
+            TODO.
+
+        Returns
+        -------
+        NoisyCount
+            A counter of no events whose state is noise.
+        """
         noise = discrete_laplace(1 / self.epsilon_state, source=source)
         return NoisyCount(self, noise)
 
@@ -163,20 +189,40 @@ class NoisyCount:
 class PanPrivateDistinct(_PanPrivate):
     """How many different users there were, from a table that may be stolen once.
 
-    Guarantee: hides all events of one user (add/remove). Each user has one cell of bits that start
-    as fair coins; the cell is drawn anew, 1 with chance q > 1/2, whenever its user is seen. A look
-    sees one bit of the user: log-ratio at most log(1 / (2 (1 - q))) <= epsilon_state. An output is
-    the number of ones with discrete Laplace noise, which the user changes by at most 1. Together
-    they cost the sum. The hash seed need not be secret: one user, one cell, under every seed.
-    Parameters: epsilon_state and epsilon_output, above 0; outputs, how many at most; cells, best
-    near the number of users; seed, of the hash.
+    Parameters
+    ----------
+    epsilon_state : object
+        Above 0.
+    epsilon_output : object
+        Above 0.
+    outputs : int, default=1
+        How many at most.
+    cells : int, default=1024
+        Best near the number of users.
+    seed : int, default=0
+        Of the hash.
+    relation : str, default="add/remove"
+        TODO.
 
+    Notes
+    -----
+    **Guarantee.** Hides all events of one user (add/remove). Each user has one cell of bits that
+    start as fair coins; the cell is drawn anew, 1 with chance q > 1/2, whenever its user is seen. A
+    look sees one bit of the user: log-ratio at most log(1 / (2 (1 - q))) <= epsilon_state. An
+    output is the number of ones with discrete Laplace noise, which the user changes by at most 1.
+    Together they cost the sum. The hash seed need not be secret: one user, one cell, under every
+    seed.
+
+    References
+    ----------
+    .. [1] Dwork, Naor, Pitassi, Rothblum and Yekhanin 2010, the density estimator, here with exact
+       chances, a hash in place of a sampled universe, and linear counting.
+
+    Examples
+    --------
     >>> seen = PanPrivateDistinct(2, 1, cells=1024, seed=1).start()
     >>> 0 <= seen.update(["ann", "bob", "ann"]).output()
     True
-
-    Dwork, Naor, Pitassi, Rothblum and Yekhanin 2010, the density estimator, here with exact
-    chances, a hash in place of a sampled universe, and linear counting.
     """
 
     cells: int = 1024
@@ -202,7 +248,18 @@ class PanPrivateDistinct(_PanPrivate):
         return "user"
 
     def start(self, *, source: Source | None = None) -> "PanPrivateTable":
-        """A table of fair coins."""
+        """A table of fair coins.
+
+        Parameters
+        ----------
+        source : Source or None, default=None
+            TODO.
+
+        Returns
+        -------
+        PanPrivateTable
+            A table of fair coins.
+        """
         return PanPrivateTable(self, coins(Fraction(1, 2), self.cells, source=source))
 
     def sample(self, value: Any, trials: int, *, source: Source | None = None) -> np.ndarray:
@@ -223,8 +280,18 @@ class PanPrivateDistinct(_PanPrivate):
     def estimate(self, ones: Any) -> Any:
         """The number of users behind a noisy number of ones, from 0 up: no cell is counted twice.
 
-        A share f of cells was hit if ones / cells = 1/2 + f (q - 1/2); n users hit about
-        cells (1 - exp(-n / cells)).
+        A share f of cells was hit if ones / cells = 1/2 + f (q - 1/2); n users hit about cells (1 -
+        exp(-n / cells)).
+
+        Parameters
+        ----------
+        ones : object
+            TODO.
+
+        Returns
+        -------
+        object
+            The number of users behind a noisy number of ones, from 0 up: no cell is counted twice.
         """
         hit = (np.asarray(ones) / self.cells - 0.5) / (float(self.chance) - 0.5)
         share = np.clip(hit, 0, 1 - 0.5 / self.cells)

@@ -57,11 +57,20 @@ class _Model:
 class BetaBernoulli(_Model):
     """Rows of 0 and 1, of which 1 has an unknown chance with a Beta prior.
 
-    Parameters: margin, from 2**-50 to below 1/2; points: the chance is one of so many evenly spaced
-    numbers from margin to 1 - margin (log-likelihoods are unbounded nearer to 0 and 1); alpha and
-    beta, of the prior.
-    One row moves the posterior by R = log((1 - margin) / margin).
+    Parameters
+    ----------
+    margin : float
+        From 2**-50 to below 1/2.
+    points : int
+        The chance is one of so many evenly spaced numbers from margin to 1 - margin
+        (log-likelihoods are unbounded nearer to 0 and 1).
+    alpha : float, default=1.0
+        Of the prior. One row moves the posterior by R = log((1 - margin) / margin).
+    beta : float, default=1.0
+        Of the prior. One row moves the posterior by R = log((1 - margin) / margin).
 
+    Examples
+    --------
     >>> BetaBernoulli(margin=0.25, points=3).grid
     array([0.25, 0.5 , 0.75])
     """
@@ -79,18 +88,33 @@ class BetaBernoulli(_Model):
 
     @cached_property
     def grid(self) -> np.ndarray:
+        """TODO."""
         return np.linspace(self.margin, 1 - self.margin, self.points)
 
     @property
     def log_prior(self) -> np.ndarray:
+        """TODO."""
         shape = (self.alpha - 1) * np.log(self.grid) + (self.beta - 1) * np.log1p(-self.grid)
         return _steps("BetaBernoulli", shape)
 
     @cached_property
     def log_likelihood(self) -> np.ndarray:
+        """TODO."""
         return _steps("BetaBernoulli", np.stack([np.log1p(-self.grid), np.log(self.grid)]))
 
     def counts(self, column: Column) -> np.ndarray:
+        """TODO.
+
+        Parameters
+        ----------
+        column : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
+        """
         return self._counted(integer_column(ASKED, "value", column), 2)
 
 
@@ -98,10 +122,20 @@ class BetaBernoulli(_Model):
 class DirichletMultinomial(_Model):
     """Rows of one of several categories, whose chances have a symmetric Dirichlet prior.
 
-    Parameters: categories; parts: the chances are whole multiples, at least one, of 1 / parts, so
-    the grid has (parts - 1 choose categories - 1) points, at most 2**18; alpha, of the prior.
-    One row moves the posterior by R = log(parts - categories + 1).
+    categories;
 
+    Parameters
+    ----------
+    categories : int
+        TODO.
+    parts : int
+        The chances are whole multiples, at least one, of 1 / parts, so the grid has (parts - 1
+        choose categories - 1) points, at most 2**18.
+    alpha : float, default=1.0
+        Of the prior. One row moves the posterior by R = log(parts - categories + 1).
+
+    Examples
+    --------
     >>> DirichletMultinomial(categories=2, parts=4).grid
     array([[0.25, 0.75],
            [0.5 , 0.5 ],
@@ -124,18 +158,33 @@ class DirichletMultinomial(_Model):
 
     @cached_property
     def grid(self) -> np.ndarray:
+        """TODO."""
         return _compositions(self.parts, self.categories) / self.parts
 
     @property
     def log_prior(self) -> np.ndarray:
+        """TODO."""
         shape = (self.alpha - 1) * np.log(self.grid).sum(axis=1)
         return _steps("DirichletMultinomial", shape)
 
     @cached_property
     def log_likelihood(self) -> np.ndarray:
+        """TODO."""
         return _steps("DirichletMultinomial", np.log(self.grid.T))
 
     def counts(self, column: Column) -> np.ndarray:
+        """TODO.
+
+        Parameters
+        ----------
+        column : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
+        """
         rows = integer_column(ASKED, "value", column)
         return self._counted(rows, self.categories)
 
@@ -144,12 +193,26 @@ class DirichletMultinomial(_Model):
 class GaussianMean(_Model):
     """Real rows around an unknown mean, with a known deviation and a Gaussian prior of the mean.
 
-    Parameters: low and high, public bounds within 2**53 that rows are clipped to; cells, to whose
-    lower ends they are then rounded (one unit stays in one cell, whatever floats do); deviation, of
-    a row around the mean; points, of the mean's grid from low to high; prior_mean, within 2**53,
-    and prior_deviation.
-    One row moves the posterior by R = (high - low)**2 / (2 deviation**2).
+    Parameters
+    ----------
+    low : float
+        Public bounds within 2**53 that rows are clipped to.
+    high : float
+        Public bounds within 2**53 that rows are clipped to.
+    deviation : float
+        Of a row around the mean.
+    points : int
+        Of the mean's grid from low to high.
+    prior_mean : float
+        Within 2**53, and prior_deviation. One row moves the posterior by R = (high - low)**2 / (2
+        deviation**2).
+    prior_deviation : float
+        TODO.
+    cells : int, default=1024
+        To whose lower ends they are then rounded (one unit stays in one cell, whatever floats do).
 
+    Examples
+    --------
     >>> heights = GaussianMean(120, 220, 30, points=5, prior_mean=170, prior_deviation=20)
     >>> heights.grid
     array([120., 145., 170., 195., 220.])
@@ -181,19 +244,34 @@ class GaussianMean(_Model):
 
     @cached_property
     def grid(self) -> np.ndarray:
+        """TODO."""
         return np.linspace(self.low, self.high, self.points)
 
     @property
     def log_prior(self) -> np.ndarray:
+        """TODO."""
         away = (self.grid - self.prior_mean) / self.prior_deviation
         return _steps("GaussianMean", -(away**2) / 2)
 
     @cached_property
     def log_likelihood(self) -> np.ndarray:
+        """TODO."""
         rows = np.linspace(self.low, self.high, self.cells + 1)[:, None]
         return _steps("GaussianMean", -(((rows - self.grid) / self.deviation) ** 2) / 2)
 
     def counts(self, column: Column) -> np.ndarray:
+        """TODO.
+
+        Parameters
+        ----------
+        column : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
+        """
         rows = np.clip(real_column(ASKED, "value", column), self.low, self.high)
         cells = ((rows - self.low) * (self.cells / (self.high - self.low))).astype(np.int64)
         return self._counted(np.clip(cells, 0, self.cells), self.cells + 1)
@@ -243,19 +321,33 @@ class PosteriorModel(Protocol):
 class PosteriorSample(Mechanism):
     """One draw from the posterior of a model, tempered to a wanted epsilon.
 
-    Guarantee: pure differential privacy at the epsilon of `loss()`, which is the wanted one, or
-    less where the posterior itself is more private. The log-weights are whole multiples of a public
-    step and the draw follows them exactly, so R is that of the law that runs.
-    How long a draw takes depends on the data, and is not covered: tell it to nobody.
-    Parameters: model, one of `BetaBernoulli`, `DirichletMultinomial` and `GaussianMean`; epsilon
-    above 0. Each draw costs epsilon again.
+    Parameters
+    ----------
+    model : PosteriorModel
+        One of `BetaBernoulli`, `DirichletMultinomial` and `GaussianMean`; epsilon above 0. Each
+        draw costs epsilon again.
+    epsilon : object
+        TODO.
+    relation : str, default="add/remove"
+        TODO.
 
+    Notes
+    -----
+    **Guarantee.** Pure differential privacy at the epsilon of `loss()`, which is the wanted one, or
+    less where the posterior itself is more private. The log-weights are whole multiples of a public
+    step and the draw follows them exactly, so R is that of the law that runs. How long a draw takes
+    depends on the data, and is not covered: tell it to nobody.
+
+    References
+    ----------
+    .. [1] Wang, Fienberg and Smola 2015, theorem 1, with the constants derived above.
+
+    Examples
+    --------
     >>> from sfumato.privacy.mechanisms.posterior_sampling import BetaBernoulli
     >>> click_rate = PosteriorSample(BetaBernoulli(margin=0.01, points=99), epsilon=1)
     >>> 0.01 <= click_rate.run([0, 1, 0, 0, 1]) <= 0.99
     True
-
-    Wang, Fienberg and Smola 2015, theorem 1, with the constants derived above.
     """
 
     model: PosteriorModel

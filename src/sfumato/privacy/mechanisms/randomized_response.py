@@ -48,7 +48,20 @@ class _Response(Mechanism):
         return None
 
     def run(self, value: Any, *, source: Source | None = None) -> Any:
-        """An answer for each entry: an int for one entry, else an array of the same shape."""
+        """An answer for each entry: an int for one entry, else an array of the same shape.
+
+        Parameters
+        ----------
+        value : object
+            TODO.
+        source : Source or None, default=None
+            TODO.
+
+        Returns
+        -------
+        object
+            An answer for each entry: an int for one entry, else an array of the same shape.
+        """
         entries = self._entries(value)
         answers = self._answer(entries.reshape(-1), source or SystemSource()).reshape(entries.shape)
         return int(answers) if answers.ndim == 0 else answers
@@ -84,11 +97,25 @@ class _Response(Mechanism):
 class BinaryResponse(_Response):
     """Every bit is flipped with one chance: the local model for yes or no, or for sets of bits.
 
-    Guarantee: pure epsilon = cells ln((1 - p) / p) for the flip chance p that runs, a multiple of
-    2**-32 rounded toward 1/2, so never above the epsilon asked for (Warner 1965; every bit answers
-    for itself, so the loss of the changed bits adds up).
-    Parameters: epsilon above 0; cells, how many bits one unit changes at most; relation.
+    epsilon above 0;
 
+    Parameters
+    ----------
+    epsilon : float
+        TODO.
+    relation : str, default="replace"
+        TODO.
+    cells : int, default=1
+        How many bits one unit changes at most; relation.
+
+    Notes
+    -----
+    **Guarantee.** Pure epsilon = cells ln((1 - p) / p) for the flip chance p that runs, a multiple
+    of 2**-32 rounded toward 1/2, so never above the epsilon asked for (Warner 1965; every bit
+    answers for itself, so the loss of the changed bits adds up).
+
+    Examples
+    --------
     >>> asked = BinaryResponse(epsilon=float(np.log(3)))
     >>> asked.flip_probability - Fraction(1, 4) <= Fraction(1, 2**32)
     True
@@ -107,8 +134,20 @@ class BinaryResponse(_Response):
     def estimate(self, count: Any, n: Any) -> tuple[Any, Any]:
         """How many of n bits were 1, without bias, given how many answers are; and its error.
 
-        The standard error is that of the flips alone: it counts no sampling of people. One count
-        or an array of them, as of the columns of a table.
+        The standard error is that of the flips alone: it counts no sampling of people. One count or
+        an array of them, as of the columns of a table.
+
+        Parameters
+        ----------
+        count : object
+            TODO.
+        n : object
+            TODO.
+
+        Returns
+        -------
+        tuple
+            How many of n bits were 1, without bias, given how many answers are; and its error.
         """
         count, n = _counts("BinaryResponse", count, n)
         p = float(self.flip_probability)
@@ -140,14 +179,28 @@ class BinaryResponse(_Response):
 class KaryResponse(_Response):
     """Every symbol is kept, or else becomes one of the others, all equally likely.
 
-    Guarantee: each other symbol has a chance c, a multiple of 2**-32 rounded up, and the true one a
-    chance a, so pure epsilon = cells ln(a / c), never above the epsilon asked for (Kairouz, Oh and
-    Viswanath 2014, who show that at high epsilon no other answer is more useful). Between two
-    symbols an answer is a function of a bit flipped with probability c / (a + c), and that is the
-    loss: with chance a + c it is the symbol that the bit says, else one of the others, all alike.
-    Parameters: symbols, how many there are, 2 to 65536; epsilon above 0; cells, how many symbols
-    one unit changes at most; relation.
+    Parameters
+    ----------
+    symbols : int
+        How many there are, 2 to 65536; epsilon above 0.
+    epsilon : float
+        TODO.
+    relation : str, default="replace"
+        TODO.
+    cells : int, default=1
+        How many symbols one unit changes at most; relation.
 
+    Notes
+    -----
+    **Guarantee.** Each other symbol has a chance c, a multiple of 2**-32 rounded up, and the true
+    one a chance a, so pure epsilon = cells ln(a / c), never above the epsilon asked for (Kairouz,
+    Oh and Viswanath 2014, who show that at high epsilon no other answer is more useful). Between
+    two symbols an answer is a function of a bit flipped with probability c / (a + c), and that is
+    the loss: with chance a + c it is the symbol that the bit says, else one of the others, all
+    alike.
+
+    Examples
+    --------
     >>> answers = KaryResponse(4, epsilon=2).run([0, 3, 1, 1, 2])
     >>> about, error = KaryResponse(4, epsilon=2).estimate([120, 80, 70, 30])
     >>> round(float(about.sum()))
@@ -173,6 +226,16 @@ class KaryResponse(_Response):
         """How often each symbol was meant, without bias, given how often it was answered.
 
         The standard errors are those of the answers alone, at the estimated frequencies.
+
+        Parameters
+        ----------
+        counts : object
+            TODO.
+
+        Returns
+        -------
+        tuple
+            How often each symbol was meant, without bias, given how often it was answered.
         """
         counts = np.asarray(plain("KaryResponse", "counts", counts))
         if counts.shape != (self.symbols,):

@@ -27,23 +27,45 @@ __all__ = ["SampleAndAggregate"]
 class SampleAndAggregate(Mechanism):
     """The mean or the median of what a function says about random blocks of the rows.
 
-    Guarantee: pure epsilon-differential privacy, add/remove or replace, of one row; with `units`
-    (a column that names the unit of each row) of one unit with all its rows. Each unit goes to one
-    block by fresh random bits that do not depend on the data. Neighbours whose other units lie
-    alike differ in one block, so in one of the `blocks` answers, by at most high - low. The mean
-    takes discrete Laplace noise for that, the median is a `SmoothMedian` of the answers.
-    A block on which the function fails, or says what is no number, counts as `low`; how long it
-    takes is not hidden.
-    Parameters: function, of an array of some of the rows (perhaps none), which must depend on them
-    alone: it may not remember other blocks; epsilon above 0, from 1/1024 for the median; blocks;
-    low and high, public bounds of the answers, whole multiples of step; step, to which answers are
-    rounded toward zero; aggregate, "mean" or "median".
+    Parameters
+    ----------
+    function : callable
+        Of an array of some of the rows (perhaps none), which must depend on them alone: it may not
+        remember other blocks; epsilon above 0, from 1/1024 for the median; blocks.
+    epsilon : object
+        TODO.
+    blocks : int
+        TODO.
+    low : object
+        Public bounds of the answers, whole multiples of step.
+    high : object
+        Public bounds of the answers, whole multiples of step.
+    step : object, optional
+        To which answers are rounded toward zero.
+    aggregate : str, default="mean"
+        "mean" or "median".
+    relation : str, default="add/remove"
+        TODO.
 
+    Notes
+    -----
+    **Guarantee.** Pure epsilon-differential privacy, add/remove or replace, of one row; with
+    `units` (a column that names the unit of each row) of one unit with all its rows. Each unit goes
+    to one block by fresh random bits that do not depend on the data. Neighbours whose other units
+    lie alike differ in one block, so in one of the `blocks` answers, by at most high - low. The
+    mean takes discrete Laplace noise for that, the median is a `SmoothMedian` of the answers. A
+    block on which the function fails, or says what is no number, counts as `low`; how long it takes
+    is not hidden.
+
+    References
+    ----------
+    .. [1] Nissim, Raskhodnikova and Smith 2007, section 4; Smith 2011 for the mean.
+
+    Examples
+    --------
     >>> typical = SampleAndAggregate(np.median, epsilon=1, blocks=50, low=0, high=120)
     >>> 0 <= typical.run(np.arange(1000) % 100) <= 120
     True
-
-    Nissim, Raskhodnikova and Smith 2007, section 4; Smith 2011 for the mean.
     """
 
     function: Callable[[np.ndarray], Any]

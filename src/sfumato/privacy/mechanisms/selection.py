@@ -133,7 +133,20 @@ class _Selection(Stated):
         return (1 if self.monotone else 2) * self.sensitivity / Fraction(self.epsilon)
 
     def run(self, value: Any, *, source: Source | None = None) -> int:
-        """The index of the chosen candidate."""
+        """The index of the chosen candidate.
+
+        Parameters
+        ----------
+        value : object
+            TODO.
+        source : Source or None, default=None
+            TODO.
+
+        Returns
+        -------
+        int
+            The index of the chosen candidate.
+        """
         return int(self.sample(value, 1, source=source)[0])
 
     def sample(self, value: Any, trials: int, *, source: Source | None = None) -> np.ndarray:
@@ -166,16 +179,34 @@ class _Selection(Stated):
 class Exponential(_Selection):
     """The exponential mechanism: the chance of a candidate is proportional to exp(score / scale).
 
-    Guarantee: pure epsilon, with scale = 2 sensitivity / epsilon: a score moves its weight by at
-    most exp(epsilon / 2), and the sum of weights by no more (McSherry and Talwar 2007, theorem 6).
-    If monotone, all weights move the same way, so scale = sensitivity / epsilon. The chances are
-    exact: a uniform number is compared with certain bounds of their running sums. (Rejection, with
-    chance exp(-(best - score) / scale) for a random candidate, has the same law. But where most
-    scores are poor it takes long, and its time tells how long.)
-    Parameters: sensitivity, epsilon, candidates, monotone, relation. Give costs with a minus: the
-    thesis that we follow writes exp(-epsilon u / (2 du)) for a utility u (2.4.6.2), and that sign
-    fits a cost only.
+    Parameters
+    ----------
+    sensitivity : int
+        Relation. Give costs with a minus: the thesis that we follow writes exp(-epsilon u / (2 du))
+        for a utility u (2.4.6.2), and that sign fits a cost only.
+    epsilon : float
+        Relation. Give costs with a minus: the thesis that we follow writes exp(-epsilon u / (2 du))
+        for a utility u (2.4.6.2), and that sign fits a cost only.
+    relation : str, default="add/remove"
+        TODO.
+    candidates : int
+        Relation. Give costs with a minus: the thesis that we follow writes exp(-epsilon u / (2 du))
+        for a utility u (2.4.6.2), and that sign fits a cost only.
+    monotone : bool, default=False
+        Relation. Give costs with a minus: the thesis that we follow writes exp(-epsilon u / (2 du))
+        for a utility u (2.4.6.2), and that sign fits a cost only.
 
+    Notes
+    -----
+    **Guarantee.** Pure epsilon, with scale = 2 sensitivity / epsilon: a score moves its weight by
+    at most exp(epsilon / 2), and the sum of weights by no more (McSherry and Talwar 2007, theorem
+    6). If monotone, all weights move the same way, so scale = sensitivity / epsilon. The chances
+    are exact: a uniform number is compared with certain bounds of their running sums. (Rejection,
+    with chance exp(-(best - score) / scale) for a random candidate, has the same law. But where
+    most scores are poor it takes long, and its time tells how long.)
+
+    Examples
+    --------
     >>> teas = ["green", "black", "white"]
     >>> liked = teas[Exponential(1, epsilon=2, candidates=3).run([12, 90, 31])]
     """
@@ -191,14 +222,30 @@ class Exponential(_Selection):
 class PermuteAndFlip(_Selection):
     """Candidates in random order, the first whose coin of exp((score - best) / scale) shows heads.
 
-    Guarantee: pure epsilon, with the scales of `Exponential`, and an expected score never below
+    Parameters
+    ----------
+    sensitivity : int
+        Relation.
+    epsilon : float
+        Relation.
+    relation : str, default="add/remove"
+        TODO.
+    candidates : int
+        Relation.
+    monotone : bool, default=False
+        Relation.
+
+    Notes
+    -----
+    **Guarantee.** Pure epsilon, with the scales of `Exponential`, and an expected score never below
     that of `Exponential` (McKenna and Sheldon 2020). The law is that of the highest score with
     exponential noise (Ding et al. 2021): a candidate wins if its noise passes a threshold that one
-    unit moves by at most 2 sensitivities, or by one sensitivity if monotone.
-    All coins are flipped and one head is drawn evenly: coins do not depend on the order, so the
-    first head of a random order is any of the heads. That takes no longer for poor scores.
-    Parameters: sensitivity, epsilon, candidates, monotone, relation.
+    unit moves by at most 2 sensitivities, or by one sensitivity if monotone. All coins are flipped
+    and one head is drawn evenly: coins do not depend on the order, so the first head of a random
+    order is any of the heads. That takes no longer for poor scores.
 
+    Examples
+    --------
     >>> winner = PermuteAndFlip(1, epsilon=2, candidates=3).run([12, 90, 31])
     """
 
@@ -219,16 +266,34 @@ class PermuteAndFlip(_Selection):
 class ReportNoisyMax(_Selection):
     """The candidate whose score with noise is highest, the first of them where several are.
 
-    Guarantee: pure epsilon = 2 sensitivity / scale (sensitivity / scale if monotone), ties
-    included. Proof: fix the noise of the other candidates. A candidate wins if its own is at least
-    some integer t, which counts ties: an earlier rival must be passed by 1. One unit moves t
-    by at most 2 sensitivities (monotone: by one). P(noise >= t) falls by at most exp(1 / scale) per
-    step of t: by that for geometric noise and t >= 0, by less for Laplace noise near 0, whose tail
-    is log-concave. For noise on a coarser grid than the scores this would be false.
-    Dwork and Roth 2014, claim 3.9, prove continuous noise, where ties have no chance.
-    Parameters: sensitivity, epsilon, candidates, monotone, relation; noise, "geometric" (k >= 0
-    with chance proportional to exp(-k / scale), less noise for the same promise) or "laplace".
+    Parameters
+    ----------
+    sensitivity : int
+        Relation.
+    epsilon : float
+        Relation.
+    relation : str, default="add/remove"
+        TODO.
+    candidates : int
+        Relation.
+    monotone : bool, default=False
+        Relation.
+    noise : str, default="geometric"
+        "geometric" (k >= 0 with chance proportional to exp(-k / scale), less noise for the same
+        promise) or "laplace".
 
+    Notes
+    -----
+    **Guarantee.** Pure epsilon = 2 sensitivity / scale (sensitivity / scale if monotone), ties
+    included. Proof: fix the noise of the other candidates. A candidate wins if its own is at least
+    some integer t, which counts ties: an earlier rival must be passed by 1. One unit moves t by at
+    most 2 sensitivities (monotone: by one). P(noise >= t) falls by at most exp(1 / scale) per step
+    of t: by that for geometric noise and t >= 0, by less for Laplace noise near 0, whose tail is
+    log-concave. For noise on a coarser grid than the scores this would be false. Dwork and Roth
+    2014, claim 3.9, prove continuous noise, where ties have no chance.
+
+    Examples
+    --------
     >>> winner = ReportNoisyMax(1, epsilon=2, candidates=3).run([12, 90, 31])
     """
 

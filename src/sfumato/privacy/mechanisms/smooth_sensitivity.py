@@ -90,18 +90,35 @@ UP = 1 + 2**-40  # floats of a few operations, rounded up for certain
 class SmoothMedian(Mechanism):
     """The median of bounded integers, with less noise where the data agree about it.
 
-    Guarantee: pure epsilon-differential privacy, add/remove or replace alike, for every column. The
-    claim is the largest log-ratio of two rungs of the ladder that neighbours can have, with the
-    largest shift that both cover.
-    Parameters: epsilon, from 1/1024 to below 64; low and high, public bounds that values are
-    clipped to, within 2**60; quantile, between 0 and 1: the answer is about element ceil(quantile
-    n) of the n sorted ones, so 1/2 is the lower median.
+    Parameters
+    ----------
+    epsilon : float
+        From 1/1024 to below 64.
+    low : int
+        Public bounds that values are clipped to, within 2**60.
+    high : int
+        Public bounds that values are clipped to, within 2**60.
+    quantile : object, optional
+        Between 0 and 1: the answer is about element ceil(quantile n) of the n sorted ones, so 1/2
+        is the lower median.
+    relation : str, default="add/remove"
+        TODO.
 
+    Notes
+    -----
+    **Guarantee.** Pure epsilon-differential privacy, add/remove or replace alike, for every column.
+    The claim is the largest log-ratio of two rungs of the ladder that neighbours can have, with the
+    largest shift that both cover.
+
+    References
+    ----------
+    .. [1] Nissim, Raskhodnikova and Smith 2007, sections 2 and 3.1, made discrete.
+
+    Examples
+    --------
     >>> ages = SmoothMedian(epsilon=1, low=0, high=120)
     >>> 0 <= ages.run([31, 35, 35, 38, 40, 41, 77]) <= 120
     True
-
-    Nissim, Raskhodnikova and Smith 2007, sections 2 and 3.1, made discrete.
     """
 
     epsilon: float
@@ -129,7 +146,18 @@ class SmoothMedian(Mechanism):
         return self.high - self.low
 
     def scale(self, value: Any) -> Fraction:
-        """The scale of the noise for these data. It tells about them: for the curator alone."""
+        """The scale of the noise for these data. It tells about them: for the curator alone.
+
+        Parameters
+        ----------
+        value : object
+            TODO.
+
+        Returns
+        -------
+        Fraction
+            The scale of the noise for these data.
+        """
         return Fraction(self._scales[self._rung(self._around(value))], UNIT)
 
     def run(self, value: Any, *, source: Source | None = None) -> int:

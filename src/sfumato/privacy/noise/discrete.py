@@ -45,13 +45,29 @@ WORDS = 1 << 14  # random words held at a time
 def discrete_laplace(scale: Any, size: Any = None, *, source: Source | None = None) -> Any:
     """Integers k, independent, each with chance proportional to exp(-|k| / scale).
 
-    Parameters: scale, above 0 up to 2**40, taken exactly (a float as the fraction it is, or a
-    Fraction, or text such as "21/2"); size, a shape, or None for one int; source, for tests only.
+    Parameters
+    ----------
+    scale : object
+        Above 0 up to 2**40, taken exactly (a float as the fraction it is, or a Fraction, or text
+        such as "21/2").
+    size : object, default=None
+        A shape, or None for one int.
+    source : Source or None, default=None
+        For tests only.
 
+    Returns
+    -------
+    object
+        TODO.
+
+    References
+    ----------
+    .. [1] Canonne, Kamath and Steinke 2020, section 5.
+
+    Examples
+    --------
     >>> discrete_laplace("21/2", 1000).dtype
     dtype('int64')
-
-    Canonne, Kamath and Steinke 2020, section 5.
     """
     scale = noise_scale("discrete_laplace", "scale", scale)
     cells = np.zeros(() if size is None else size, np.int64)
@@ -62,12 +78,28 @@ def discrete_laplace(scale: Any, size: Any = None, *, source: Source | None = No
 def discrete_gaussian(sigma: Any, size: Any = None, *, source: Source | None = None) -> Any:
     """Integers k, independent, each with chance proportional to exp(-k**2 / (2 sigma**2)).
 
-    Parameters: sigma, above 0 up to 2**40, taken exactly; size and source as in `discrete_laplace`.
+    Parameters
+    ----------
+    sigma : object
+        Above 0 up to 2**40, taken exactly; size and source as in `discrete_laplace`.
+    size : object, default=None
+        TODO.
+    source : Source or None, default=None
+        TODO.
 
+    Returns
+    -------
+    object
+        TODO.
+
+    References
+    ----------
+    .. [1] Canonne, Kamath and Steinke 2020, section 3.
+
+    Examples
+    --------
     >>> discrete_gaussian(10, (2, 3)).shape
     (2, 3)
-
-    Canonne, Kamath and Steinke 2020, section 3.
     """
     sigma = noise_scale("discrete_gaussian", "sigma", sigma)
     cells = np.zeros(() if size is None else size, np.int64)
@@ -76,7 +108,17 @@ def discrete_gaussian(sigma: Any, size: Any = None, *, source: Source | None = N
 
 
 def add_laplace(cells: np.ndarray, scale: Any, *, source: Source | None = None) -> None:
-    """Add discrete Laplace noise to a contiguous int64 array, in place and in little memory."""
+    """Add discrete Laplace noise to a contiguous int64 array, in place and in little memory.
+
+    Parameters
+    ----------
+    cells : ndarray
+        TODO.
+    scale : object
+        TODO.
+    source : Source or None, default=None
+        TODO.
+    """
     scale, flat = noise_scale("add_laplace", "scale", scale), flat_cells("add_laplace", cells)
     if isinstance(source, ShareSource):
         source.add_laplace(flat, scale)
@@ -85,7 +127,17 @@ def add_laplace(cells: np.ndarray, scale: Any, *, source: Source | None = None) 
 
 
 def add_gaussian(cells: np.ndarray, sigma: Any, *, source: Source | None = None) -> None:
-    """Add discrete Gaussian noise to a contiguous int64 array, in place and in little memory."""
+    """Add discrete Gaussian noise to a contiguous int64 array, in place and in little memory.
+
+    Parameters
+    ----------
+    cells : ndarray
+        TODO.
+    sigma : object
+        TODO.
+    source : Source or None, default=None
+        TODO.
+    """
     sigma, flat = noise_scale("add_gaussian", "sigma", sigma), flat_cells("add_gaussian", cells)
     if isinstance(source, ShareSource):
         source.add_gaussian(flat, sigma**2)
@@ -94,7 +146,22 @@ def add_gaussian(cells: np.ndarray, sigma: Any, *, source: Source | None = None)
 
 
 def coins(probability: Any, size: int, *, source: Source | None = None) -> np.ndarray:
-    """Booleans, independent, each True with this rational probability, exactly."""
+    """Booleans, independent, each True with this rational probability, exactly.
+
+    Parameters
+    ----------
+    probability : object
+        TODO.
+    size : int
+        TODO.
+    source : Source or None, default=None
+        TODO.
+
+    Returns
+    -------
+    ndarray
+        TODO.
+    """
     size = integer(0).check("coins", "size", size)
     words = flips(probability, size, source=source)
     return np.unpackbits(words.view(np.uint8), bitorder="little")[:size].view(np.bool_)
@@ -103,6 +170,22 @@ def coins(probability: Any, size: int, *, source: Source | None = None) -> np.nd
 def flips(probability: Any, bits: int, *, source: Source | None = None) -> np.ndarray:
     """Words of 64 coins, lowest first: so many of them, further bits being 0.
 
+    Parameters
+    ----------
+    probability : object
+        TODO.
+    bits : int
+        TODO.
+    source : Source or None, default=None
+        TODO.
+
+    Returns
+    -------
+    ndarray
+        TODO.
+
+    Examples
+    --------
     >>> int(flips("1/3", 3)[0]) < 8
     True
     """
@@ -118,7 +201,22 @@ def flips(probability: Any, bits: int, *, source: Source | None = None) -> np.nd
 
 
 def uniform(limit: int, size: int, *, source: Source | None = None) -> np.ndarray:
-    """Integers from 0 to limit - 1, limit up to 2**63, each as likely as any other."""
+    """Integers from 0 to limit - 1, limit up to 2**63, each as likely as any other.
+
+    Parameters
+    ----------
+    limit : int
+        TODO.
+    size : int
+        TODO.
+    source : Source or None, default=None
+        TODO.
+
+    Returns
+    -------
+    ndarray
+        TODO.
+    """
     limit = integer(1, 2**63).check("uniform", "limit", limit)
     source = source or SystemSource()
     out = np.empty(integer(0).check("uniform", "size", size), np.uint64)
@@ -176,17 +274,37 @@ PI_SQUARED = 9.8696  # and a little more
 def laplace_share(scale: Any, of: int, size: Any = None, *, source: Source | None = None) -> Any:
     """Integers, of which `of` independent ones sum to discrete Laplace noise of this scale.
 
-    Guarantee: the law is exact: each is the difference of two Polya numbers, of mass proportional
-    to Gamma(k + 1 / of) / k! exp(-k / scale), drawn without floats.
-    Parameters: scale, above 0 up to 2**40, taken exactly; of, shares from 1 up to 2**20; size, a
-    shape, or None for one int; source, for tests only.
+    Parameters
+    ----------
+    scale : object
+        Above 0 up to 2**40, taken exactly.
+    of : int
+        Shares from 1 up to 2**20.
+    size : object, default=None
+        A shape, or None for one int.
+    source : Source or None, default=None
+        For tests only.
 
+    Returns
+    -------
+    object
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** The law is exact: each is the difference of two Polya numbers, of mass
+    proportional to Gamma(k + 1 / of) / k! exp(-k / scale), drawn without floats.
+
+    References
+    ----------
+    .. [1] Goryczka and Xiong 2017 (geometric noise from Polya shares); Fisher, Corbet and Williams
+       1943 for the sums of logarithmic numbers that they are.
+
+    Examples
+    --------
     >>> shares = laplace_share(10, 4, (4, 1000))
     >>> shares.sum(axis=0).dtype  # discrete Laplace noise of scale 10
     dtype('int64')
-
-    Goryczka and Xiong 2017 (geometric noise from Polya shares); Fisher, Corbet and Williams 1943
-    for the sums of logarithmic numbers that they are.
     """
     cells = np.zeros(() if size is None else size, np.int64)
     add_laplace_share(cells, scale, of, source=source)
@@ -196,7 +314,19 @@ def laplace_share(scale: Any, of: int, size: Any = None, *, source: Source | Non
 def add_laplace_share(
     cells: np.ndarray, scale: Any, of: int, *, source: Source | None = None
 ) -> None:
-    """Add one share of `of` to each number of a contiguous int64 array, in place."""
+    """Add one share of `of` to each number of a contiguous int64 array, in place.
+
+    Parameters
+    ----------
+    cells : ndarray
+        TODO.
+    scale : object
+        TODO.
+    of : int
+        TODO.
+    source : Source or None, default=None
+        TODO.
+    """
     exact = noise_scale("add_laplace_share", "scale", scale)
     of = PARTIES.check("add_laplace_share", "of", of)
     share_sampler(exact, of).add(flat_cells("add_laplace_share", cells), source or SystemSource())
@@ -205,17 +335,35 @@ def add_laplace_share(
 def gaussian_gap(sigma: float, of: int, cells: int) -> float:
     """How far discrete Gaussian shares are from discrete Gaussian noise, at most: infinite if far.
 
-    Guarantee: for `cells` independent sums of `of` numbers of variance sigma**2 / of, the chance of
-    every outcome is within a factor exp(gap) of that under noise of this sigma. A mechanism that is
-    (epsilon, delta)-private with this noise is so with these sums at epsilon + 2 gap and
-    delta exp(gap).
-
     Noises of variances k v and v sum to z with chance proportional to exp(-z**2 / (2 (k + 1) v))
     times the sum over x of exp(-(x - t)**2 / (2 c)), c = v k / (k + 1) >= v / 2, at some t. By
     Poisson's summation that is sqrt(2 pi c) (1 + n), |n| <= 2.001 exp(-pi**2 v) for v >= 1; so the
     two laws differ by a factor of at most (1 + n) / (1 - n) <= exp(5 exp(-pi**2 v)), of - 1 times.
     Compare Kairouz, Liu and Steinke 2021.
 
+    Parameters
+    ----------
+    sigma : float
+        TODO.
+    of : int
+        TODO.
+    cells : int
+        TODO.
+
+    Returns
+    -------
+    float
+        How far discrete Gaussian shares are from discrete Gaussian noise, at most: infinite if far.
+
+    Notes
+    -----
+    **Guarantee.** For `cells` independent sums of `of` numbers of variance sigma**2 / of, the
+    chance of every outcome is within a factor exp(gap) of that under noise of this sigma. A
+    mechanism that is (epsilon, delta)-private with this noise is so with these sums at epsilon + 2
+    gap and delta exp(gap).
+
+    Examples
+    --------
     >>> gaussian_gap(100, 10, cells=2**20) < 1e-100
     True
     """

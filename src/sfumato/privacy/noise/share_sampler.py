@@ -113,6 +113,13 @@ class ShareSource:
     """A source of bits under which Laplace or Gaussian noise is added as one of so many shares.
 
     What is made with it is not private by itself; every other kind of noise is added whole.
+
+    Parameters
+    ----------
+    of : int
+        TODO.
+    source : Source or None, default=None
+        TODO.
     """
 
     def __init__(self, of: int, source: Source | None = None) -> None:
@@ -124,14 +131,37 @@ class ShareSource:
         return f"ShareSource(of={self.of}, source={self._source!r})"
 
     def fill(self, out: np.ndarray) -> None:
+        """TODO.
+
+        Parameters
+        ----------
+        out : ndarray
+            TODO.
+        """
         self._source.fill(out)
 
     def add_laplace(self, cells: np.ndarray, scale: Fraction) -> None:
-        """Add a share of Laplace noise to every cell; `added` counts them."""
+        """Add a share of Laplace noise to every cell; `added` counts them.
+
+        Parameters
+        ----------
+        cells : ndarray
+            TODO.
+        scale : Fraction
+            TODO.
+        """
         share_sampler(scale, self.of).add(cells, self._source)
         self.added += cells.size
 
     def add_gaussian(self, cells: np.ndarray, variance: Fraction) -> None:
-        """Add Gaussian noise of its part of the variance to every cell; `added` counts them."""
+        """Add Gaussian noise of its part of the variance to every cell; `added` counts them.
+
+        Parameters
+        ----------
+        cells : ndarray
+            TODO.
+        variance : Fraction
+            TODO.
+        """
         gaussian_sampler(variance / self.of).add(cells, self._source)
         self.added += cells.size

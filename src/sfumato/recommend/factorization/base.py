@@ -122,13 +122,30 @@ USER_KIND = one_of(("", "integers", "text"))
 class Factorization(Estimator, in_files=False):
     """The base of all models that predict by the factors of a user and of an item.
 
-    Guarantee: prediction = mean_ + sum of p_l q_l over the components + p_last + q_last, cut to
-    [low_, high_]. An entity has `factors` numbers: components and, last, its bias. A user never
-    seen is answered like any other, and no list of what was seen is kept.
-
     A subclass gives `_user_vectors` and `_item_vectors` beside what `Estimator` asks for, and calls
     `_changed` after every change of what it learned. Threads may ask one model together.
 
+    Attributes
+    ----------
+    catalogue_ : Catalogue
+        TODO.
+    high_ : float
+        TODO.
+    low_ : float
+        TODO.
+    mean_ : float
+        TODO.
+    user_kind_ : str
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** Prediction = mean_ + sum of p_l q_l over the components + p_last + q_last, cut to
+    [low_, high_]. An entity has `factors` numbers: components and, last, its bias. A user never
+    seen is answered like any other, and no list of what was seen is kept.
+
+    Examples
+    --------
     >>> from sfumato.data import Interactions
     >>> from sfumato.recommend import DenseFactorization
     >>> seen = Interactions(users=[1, 1, 2, 2], items=[10, 20, 10, 30], ratings=[5, 1, 4, 2])
@@ -144,7 +161,17 @@ class Factorization(Estimator, in_files=False):
     def predict(self, users: Ids, items: Ids) -> np.ndarray:
         """The predicted rating of each user for the item beside it, cut to the bounds.
 
-        Parameters: users and items, columns of one length; one single id stands for a whole column.
+        Parameters
+        ----------
+        users : array_like or scalar
+            Columns of one length; one single id stands for a whole column.
+        items : array_like or scalar
+            Columns of one length; one single id stands for a whole column.
+
+        Returns
+        -------
+        ndarray
+            The predicted rating of each user for the item beside it, cut to the bounds.
         """
         self._check_fitted()
         who, what = self._pairs(users, items)
@@ -163,9 +190,23 @@ class Factorization(Estimator, in_files=False):
         equal ones stand in the catalogue's order. A column of users gets two arrays of shape
         (users, n), with score -inf (and item -1 or None) where fewer are left; one single id gets
         two arrays of what is left.
-        Parameters: users, a column or one id; n, from 1 up; exclude, Interactions whose items the
-        user who stands beside them does not get (they are used and not kept); filter, a boolean
-        mask over `catalogue_`.
+
+        Parameters
+        ----------
+        users : array_like or scalar
+            A column or one id.
+        n : int, default=10
+            From 1 up.
+        exclude : Interactions or None, default=None
+            Interactions whose items the user who stands beside them does not get (they are used and
+            not kept).
+        filter : object, default=None
+            A boolean mask over `catalogue_`.
+
+        Returns
+        -------
+        tuple
+            The n best items of the catalogue for each user, and their scores, best first.
         """
         self._check_fitted()
         return self._recommended(users, n, exclude, filter)
@@ -173,7 +214,17 @@ class Factorization(Estimator, in_files=False):
     def index(self, kind: str = "codes", **options: Any) -> ItemIndex:
         """The catalogue as an index that recommends without scoring every item: see `ItemIndex`.
 
-        Parameters: kind, "codes" or "bands"; options, of `ItemIndex`.
+        Parameters
+        ----------
+        kind : str, default="codes"
+            "codes" or "bands".
+        **options : object
+            Of `ItemIndex`.
+
+        Returns
+        -------
+        ItemIndex
+            The catalogue as an index that recommends without scoring every item: see `ItemIndex`.
         """
         self._check_fitted()
         return ItemIndex(self, kind, **options)
@@ -183,7 +234,18 @@ class Factorization(Estimator, in_files=False):
 
         Cosines are of the components, without the biases, so popularity plays no part; the item
         itself is left out. Shapes and places without an item are as in `recommend`.
-        Parameters: items, a column or one id, also of items outside the catalogue; n, from 1 up.
+
+        Parameters
+        ----------
+        items : array_like or scalar
+            A column or one id, also of items outside the catalogue.
+        n : int, default=10
+            From 1 up.
+
+        Returns
+        -------
+        tuple
+            The n items of the catalogue nearest to each item, and the cosines, nearest first.
         """
         self._check_fitted()
         n = COUNT.check(type(self).__name__, "n", n)
@@ -197,7 +259,20 @@ class Factorization(Estimator, in_files=False):
         score = mean + user_bias + item_bias + the contributions of the strongest n `components` +
         `rest`, those of all others; `prediction` is the score cut to the bounds; `similar` are the
         n nearest items of the catalogue with their cosines.
-        Parameters: user and item, one id each; n, from 1 up.
+
+        Parameters
+        ----------
+        user : array_like or scalar
+            One id each.
+        item : array_like or scalar
+            One id each.
+        n : int, default=5
+            From 1 up.
+
+        Returns
+        -------
+        dict
+            What a prediction is made of: parts that add up to its score, as plain values.
         """
         self._check_fitted()
         n = COUNT.check(type(self).__name__, "n", n)
@@ -215,13 +290,29 @@ class Factorization(Estimator, in_files=False):
     ) -> tuple[np.ndarray, np.ndarray]:
         """The n best items for someone the model never met, from items alone; nothing is kept.
 
-        A guest's components p and bias g minimise, over the listed items, the sum of
-        (rating - mean_ - item bias - p.q - g)^2, + ridge (p.p + g^2). Without ratings, each listed
-        item counts as liked: rated high_ - mean_ above what its bias alone would predict, g = 0.
-        Listed items are not recommended again.
-        Parameters: items, a column of ids, or one; ratings, as many numbers, cut to the bounds, or
-        None; n and filter as in `recommend`; ridge, above 0, or None for high_ - low_: the variance
-        of a rating over that of a component grows like the scale of the ratings.
+        A guest's components p and bias g minimise, over the listed items, the sum of (rating -
+        mean_ - item bias - p.q - g)^2, + ridge (p.p + g^2). Without ratings, each listed item
+        counts as liked: rated high_ - mean_ above what its bias alone would predict, g = 0. Listed
+        items are not recommended again.
+
+        Parameters
+        ----------
+        items : object
+            A column of ids, or one.
+        ratings : object, default=None
+            As many numbers, cut to the bounds, or None; n and filter as in `recommend`.
+        n : int, default=10
+            TODO.
+        filter : object, default=None
+            TODO.
+        ridge : float or None, default=None
+            Above 0, or None for high_ - low_: the variance of a rating over that of a component
+            grows like the scale of the ratings.
+
+        Returns
+        -------
+        tuple
+            The n best items for someone the model never met, from items alone; nothing is kept.
         """
         self._check_fitted()
         n = COUNT.check(type(self).__name__, "n", n)

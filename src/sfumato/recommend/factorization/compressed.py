@@ -19,12 +19,39 @@ __all__ = ["SketchedFactors"]
 class SketchedFactors(Factorization):
     """A private model whose file is as large as told, whatever the number of users and items.
 
-    Guarantee: that of the model it was made from, whose statement it carries: it is computed from
-    that model alone, so it costs nothing more. A vector is read as the mean over rows of
-    sign * cell, right on average; the error is that of collisions, with a variance of
-    sum of squares / cells. Nothing tells whose vectors it holds; a stranger reads such noise.
-    Parameters: cells, float32 numbers; depth, rows; seed, of the hashes.
+    The thesis, equations (4.1) and (4.2).
 
+    Parameters
+    ----------
+    cells : int
+        Float32 numbers.
+    depth : int, default=4
+        Rows.
+    seed : int, default=0
+        Of the hashes.
+
+    Attributes
+    ----------
+    catalogue_ : Catalogue
+        TODO.
+    high_ : float
+        TODO.
+    low_ : float
+        TODO.
+    mean_ : float
+        TODO.
+    user_kind_ : str
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** That of the model it was made from, whose statement it carries: it is computed
+    from that model alone, so it costs nothing more. A vector is read as the mean over rows of sign
+    * cell, right on average; the error is that of collisions, with a variance of sum of squares /
+    cells. Nothing tells whose vectors it holds; a stranger reads such noise.
+
+    Examples
+    --------
     >>> from sfumato.data import generate_world
     >>> from sfumato.recommend import PrivateFactorization
     >>> world = generate_world(users=60, items=40, ratings=900, random_state=1).interactions
@@ -33,8 +60,6 @@ class SketchedFactors(Factorization):
     >>> small = SketchedFactors(cells=4096).fit(model)
     >>> small.nbytes, small.statement == model.statement
     (16384, True)
-
-    The thesis, equations (4.1) and (4.2).
     """
 
     version = 2  # a key has one hash, whatever its type
@@ -54,6 +79,16 @@ class SketchedFactors(Factorization):
         """Write the vectors of a fitted private model into the cells, and nothing else.
 
         A personal copy is refused: its vectors are users' own.
+
+        Parameters
+        ----------
+        model : PrivateFactorization
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
         """
         plain = self._check()
         if not isinstance(model, PrivateFactorization) or model.statement is None:

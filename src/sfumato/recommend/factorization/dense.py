@@ -23,24 +23,67 @@ SIDES = ("user", "item")
 class DenseFactorization(Descent):
     """Ratings from the factors of users and items, learned by stochastic gradient descent.
 
-    Guarantee: the same random_state and one thread give the same model, bit for bit. A user or item
-    that was not in the data has factors 0, so the other side's bias decides. Nothing is private;
-    with clip or noise `privacy_label` is "measured".
-    Parameters: factors, numbers for each user and item, the bias included; epochs, passes over the
-    data; learning_rate, eta, of stars; decay, b, of eta / (1 + b t / T);
-    regularization, lambda; clip, the loss (r - prediction)**2 / 2 above which a rating
-    is left out in that epoch; noise, the temperature of Langevin dynamics (1 samples the posterior
-    of ratings with variance 1); threads, which share the tables without locks, so that two runs
-    differ; bounds, (low, high) of ratings, or None for those of the data; random_state, an int,
-    a numpy Generator or None.
+    Parameters
+    ----------
+    factors : int, default=32
+        Numbers for each user and item, the bias included.
+    epochs : int, default=20
+        Passes over the data.
+    learning_rate : float, default=0.05
+        Eta, of stars.
+    decay : float, default=6.0
+        B, of eta / (1 + b t / T).
+    regularization : float, default=0.05
+        Lambda.
+    clip : float or None, default=None
+        The loss (r - prediction)**2 / 2 above which a rating is left out in that epoch.
+    noise : float or None, default=None
+        The temperature of Langevin dynamics (1 samples the posterior of ratings with variance 1).
+    threads : int, default=1
+        Which share the tables without locks, so that two runs differ.
+    bounds : tuple or None, default=None
+        (low, high) of ratings, or None for those of the data.
+    random_state : int, Generator or None, default=0
+        An int, a numpy Generator or None.
 
+    Attributes
+    ----------
+    catalogue_ : Catalogue
+        TODO.
+    hides_ : bool
+        TODO.
+    high_ : float
+        TODO.
+    history_ : list
+        TODO.
+    low_ : float
+        TODO.
+    mean_ : float
+        TODO.
+    scale_ : float
+        TODO.
+    seen_ : int
+        TODO.
+    user_kind_ : str
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** The same random_state and one thread give the same model, bit for bit. A user or
+    item that was not in the data has factors 0, so the other side's bias decides. Nothing is
+    private; with clip or noise `privacy_label` is "measured".
+
+    References
+    ----------
+    .. [1] Koren, Bell and Volinsky 2009; the thesis, section 2.2.5.
+
+    Examples
+    --------
     >>> from sfumato.data import Interactions
     >>> seen = Interactions(users=[1, 1, 2, 2], items=[10, 20, 10, 30], ratings=[5, 1, 4, 2])
     >>> model = DenseFactorization(factors=4).fit(seen)
     >>> bool(model.predict(1, 10)[0] > model.predict(1, 20)[0])
     True
-
-    Koren, Bell and Volinsky 2009; the thesis, section 2.2.5.
     """
 
     LIMITS = Descent.LIMITS
@@ -77,6 +120,16 @@ class DenseFactorization(Descent):
         """Give every user and item more or fewer components; biases and the first ones stay.
 
         New components start at small random values.
+
+        Parameters
+        ----------
+        factors : int
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
         """
         self._check_fitted()
         wanted = self.LIMITS["factors"].check(type(self).__name__, "factors", factors)

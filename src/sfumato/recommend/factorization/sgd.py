@@ -183,10 +183,22 @@ class Descent(Factorization, in_files=False):
     ) -> Self:
         """Learn from ratings, anew; Ctrl-C lets the running epoch end and keeps what was learned.
 
-        Parameters: train, Interactions of two users and two items at least, since one alone tells
-        nothing about taste; valid, whose error `history_` reports after each epoch;
-        catalogue, what may be recommended, or the items of train; progress, called as
-        progress(done, epochs, valid_rmse or None).
+        Parameters
+        ----------
+        train : Interactions
+            Interactions of two users and two items at least, since one alone tells nothing about
+            taste.
+        valid : Interactions or None, default=None
+            Whose error `history_` reports after each epoch.
+        catalogue : array_like, scalar or None, default=None
+            What may be recommended, or the items of train.
+        progress : callable or None, default=None
+            Called as progress(done, epochs, valid_rmse or None).
+
+        Returns
+        -------
+        Self
+            The object itself.
         """
         plain = self._check() | {"random_state": self._new_seed()}
         self._check_train(train)
@@ -223,6 +235,18 @@ class Descent(Factorization, in_files=False):
         with `partial_fit`, which needs bounds=, is the items of the first batch. A pass that
         diverges leaves the model as it was: while it runs, it takes as much memory again as the
         numbers that it changes, at most as all of them. Ctrl-C waits for its end.
+
+        Parameters
+        ----------
+        batch : Interactions
+            TODO.
+        catalogue : array_like, scalar or None, default=None
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
         """
         plain = self._check() | {"random_state": self._new_seed()}
         self._check_train(batch, "batch")

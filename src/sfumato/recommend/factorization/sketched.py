@@ -172,20 +172,80 @@ class FactorCells:
 class SketchFactorization(Descent):
     """Ratings from factors that share one count sketch: fixed memory, any number of users.
 
-    Guarantee: the table is as large as `cells` or `space_gain` say, whoever comes; a user never
+    The thesis, section 4.1, equations (4.1) to (4.9).
+
+    Parameters
+    ----------
+    factors : int, default=32
+        Numbers of each user and item, the bias included.
+    depth : int, default=4
+        Rows of the sketch (1 is feature hashing).
+    space_gain : float, default=1.0
+        How many times smaller than the dense table of the users and items of the first fit the
+        sketch is (4.9), or cells, float32 numbers in it, which a model that starts with
+        `partial_fit` needs.
+    cells : int or None, default=None
+        TODO.
+    layout : str, default="block"
+        "block", 16 numbers of an entity side by side, at full speed where factors is a multiple of
+        16 (others leave lanes unused), or "component", every number hashed on its own.
+    readout : str, default="mean"
+        "mean" or "median" (slow) over rows.
+    active : int or None, default=None
+        How many of the factors are read, the others being 0: None in blocks means as many as the
+        table has cells for an entity, in whole blocks, since more only collide, and all of them in
+        "component" or where the model starts with `partial_fit`.
+    epochs : int, default=20
+        TODO.
+    learning_rate : float, default=0.05
+        TODO.
+    decay : float, default=6.0
+        TODO.
+    regularization : float, default=0.05
+        TODO.
+    clip : float or None, default=None
+        TODO.
+    noise : float or None, default=None
+        TODO.
+    threads : int, default=1
+        TODO.
+    bounds : tuple or None, default=None
+        TODO.
+    seed : int, default=0
+        Of the hashes; the others as in DenseFactorization.
+    random_state : int, Generator or None, default=0
+        TODO.
+
+    Attributes
+    ----------
+    catalogue_ : Catalogue
+        TODO.
+    hides_ : bool
+        TODO.
+    high_ : float
+        TODO.
+    history_ : list
+        TODO.
+    low_ : float
+        TODO.
+    mean_ : float
+        TODO.
+    scale_ : float
+        TODO.
+    seen_ : int
+        TODO.
+    user_kind_ : str
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** The table is as large as `cells` or `space_gain` say, whoever comes; a user never
     seen reads noise near 0, and nothing tells who is known. The same random_state and one thread
     give the same model, bit for bit. Nothing is private; with clip or noise `privacy_label` is
     "measured".
-    Parameters: factors, numbers of each user and item, the bias included; depth, rows of the sketch
-    (1 is feature hashing); space_gain, how many times smaller than the dense table of the users and
-    items of the first fit the sketch is (4.9), or cells, float32 numbers in it, which a model that
-    starts with `partial_fit` needs; layout, "block", 16 numbers of an entity side by side, at full
-    speed where factors is a multiple of 16 (others leave lanes unused), or "component", every
-    number hashed on its own; readout, "mean" or "median" (slow) over rows; active, how many of the
-    factors are read, the others being 0: None in blocks means as many as the table has cells for an
-    entity, in whole blocks, since more only collide, and all of them in "component" or where the
-    model starts with `partial_fit`; seed, of the hashes; the others as in DenseFactorization.
 
+    Examples
+    --------
     >>> from sfumato.data import Interactions
     >>> seen = Interactions(users=[1, 1, 2, 2], items=[10, 20, 10, 30], ratings=[5, 1, 4, 2])
     >>> model = SketchFactorization(factors=16, cells=4096).fit(seen)
@@ -193,8 +253,6 @@ class SketchFactorization(Descent):
     True
     >>> model.nbytes
     16384
-
-    The thesis, section 4.1, equations (4.1) to (4.9).
     """
 
     version = 2  # a key has one hash, whatever its type
@@ -245,6 +303,16 @@ class SketchFactorization(Descent):
         The cells stay, and so do biases, in blocks from 16 up. The components that are served turn,
         those of all entities alike, so that products over what is read before and after stay; new
         numbers read what lies in their cells, which is noise of others until they have learned.
+
+        Parameters
+        ----------
+        factors : int
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
         """
         self._check_fitted()
         wanted = LIMITS["factors"].check(type(self).__name__, "factors", factors)

@@ -16,9 +16,23 @@ BLOCK = 1 << 14  # lists whose vectors are held at a time
 def coverage(recommended: Any, catalogue: Any, *, scores: Any = None) -> float:
     """The share of the catalogue that is in some list.
 
-    Parameters: recommended, users x places; catalogue, the ids that could be; scores, whose -inf
-    (or a mask, whose False) says that a place is empty; without them item -1 or None says so.
+    Parameters
+    ----------
+    recommended : object
+        Users x places.
+    catalogue : object
+        The ids that could be.
+    scores : object, default=None
+        Whose -inf (or a mask, whose False) says that a place is empty; without them item -1 or None
+        says so.
 
+    Returns
+    -------
+    float
+        The share of the catalogue that is in some list.
+
+    Examples
+    --------
     >>> coverage([[1, 2], [2, 3]], [1, 2, 3, 4])
     0.75
     """
@@ -33,13 +47,35 @@ def novelty(
 ) -> float:
     """The mean over listed items of -log2 of the share of users who knew the item.
 
-    Parameters: recommended and scores as in `coverage`; catalogue, ids; counts, how many of the
-    `users` users had each of them. An item that nobody had counts as one user's.
+    recommended and scores as in `coverage`;
 
+    Parameters
+    ----------
+    recommended : object
+        TODO.
+    catalogue : object
+        Ids.
+    counts : object
+        How many of the `users` users had each of them. An item that nobody had counts as one
+        user's.
+    users : int
+        TODO.
+    scores : object, default=None
+        TODO.
+
+    Returns
+    -------
+    float
+        The mean over listed items of -log2 of the share of users who knew the item.
+
+    References
+    ----------
+    .. [1] Vargas and Castells 2011, the self-information.
+
+    Examples
+    --------
     >>> novelty([[1, 2]], [1, 2], [8, 2], users=8)
     1.0
-
-    Vargas and Castells 2011, the self-information.
     """
     positions, told = _positions("novelty", recommended, catalogue, "catalogue", scores)
     known = np.asarray(counts, np.float64)
@@ -55,12 +91,33 @@ def diversity(recommended: Any, items: Any, vectors: Any, *, scores: Any = None)
     """The mean over lists of the mean of 1 - cosine over the pairs of a list.
 
     Lists of fewer than two items are left out. An item of a zero vector is like no other.
-    Parameters: recommended and scores as in `coverage`; items, ids, and vectors, a row for each.
 
+    recommended and scores as in `coverage`;
+
+    Parameters
+    ----------
+    recommended : object
+        TODO.
+    items : object
+        Ids,.
+    vectors : object
+        A row for each.
+    scores : object, default=None
+        TODO.
+
+    Returns
+    -------
+    float
+        The mean over lists of the mean of 1 - cosine over the pairs of a list.
+
+    References
+    ----------
+    .. [1] Ziegler, McNee, Konstan and Lausen 2005, as a mean.
+
+    Examples
+    --------
     >>> diversity([[1, 2], [1, 3]], [1, 2, 3], [[1, 0], [0, 1], [1, 0]])
     0.5
-
-    Ziegler, McNee, Konstan and Lausen 2005, as a mean.
     """
     positions, told = _positions("diversity", recommended, items, "items", scores)
     unit = np.asarray(vectors, np.float64)

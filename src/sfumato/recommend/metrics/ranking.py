@@ -223,10 +223,28 @@ def precision(
 ) -> float:
     """The share of the items of a list that were right; empty places are not counted.
 
+    Thesis (2.3).
+
+    Parameters
+    ----------
+    recommended : array_like
+        TODO.
+    relevant : array_like
+        TODO.
+    users : array_like, scalar or None, default=None
+        TODO.
+    scores : array_like or None, default=None
+        TODO.
+
+    Returns
+    -------
+    float
+        The share of the items of a list that were right; empty places are not counted.
+
+    Examples
+    --------
     >>> precision([[1, 2], [3, 4]], ([0, 1, 1], [2, 3, 4]))
     0.75
-
-    Thesis (2.3).
     """
     return _precision(matched("precision", recommended, relevant, users, scores))
 
@@ -236,10 +254,28 @@ def recall(
 ) -> float:
     """The share of the right items that are in the list.
 
+    Thesis (2.4).
+
+    Parameters
+    ----------
+    recommended : array_like
+        TODO.
+    relevant : array_like
+        TODO.
+    users : array_like, scalar or None, default=None
+        TODO.
+    scores : array_like or None, default=None
+        TODO.
+
+    Returns
+    -------
+    float
+        The share of the right items that are in the list.
+
+    Examples
+    --------
     >>> recall([[1, 2], [3, 4]], ([0, 0, 1], [2, 9, 3]))
     0.75
-
-    Thesis (2.4).
     """
     return _recall(matched("recall", recommended, relevant, users, scores))
 
@@ -254,10 +290,28 @@ def map_at_k(
     the one that there was scores (1 + 1/2 + ... + 1/K) / K if it comes first, there it scores 1. An
     empty place counts as a wrong item.
 
+    Thesis (2.5).
+
+    Parameters
+    ----------
+    recommended : array_like
+        TODO.
+    relevant : array_like
+        TODO.
+    users : array_like, scalar or None, default=None
+        TODO.
+    scores : array_like or None, default=None
+        TODO.
+
+    Returns
+    -------
+    float
+        The mean of precision(k) over all k from 1 to K, the number of places.
+
+    Examples
+    --------
     >>> map_at_k([[1, 2]], ([0], [1])), average_precision([[1, 2]], ([0], [1]))
     (0.75, 1.0)
-
-    Thesis (2.5).
     """
     return _map_at_k(matched("map_at_k", recommended, relevant, users, scores))
 
@@ -270,6 +324,24 @@ def average_precision(
     Divided by the right items, or by the places where these are fewer, so that 1 can be reached.
     `map_at_k` says how the thesis' mean differs.
 
+    Parameters
+    ----------
+    recommended : array_like
+        TODO.
+    relevant : array_like
+        TODO.
+    users : array_like, scalar or None, default=None
+        TODO.
+    scores : array_like or None, default=None
+        TODO.
+
+    Returns
+    -------
+    float
+        The mean over right items of the precision at their places; those not listed add 0.
+
+    Examples
+    --------
     >>> average_precision([[1, 2, 3]], ([0, 0], [1, 3]))
     0.8333333333333333
     """
@@ -286,13 +358,35 @@ def ndcg(
 ) -> float:
     """Gains of the right items, each over log2(1 + place), as a share of the most there can be.
 
-    gains: what each relevant pair is worth, from 0 up (a rating, for example); 1 unless told.
-    A user all of whose gains are 0 counts 0.
+    gains: what each relevant pair is worth, from 0 up (a rating, for example); 1 unless told. A
+    user all of whose gains are 0 counts 0.
 
+    Parameters
+    ----------
+    recommended : array_like
+        TODO.
+    relevant : array_like
+        TODO.
+    users : array_like, scalar or None, default=None
+        TODO.
+    scores : array_like or None, default=None
+        TODO.
+    gains : object, default=None
+        TODO.
+
+    Returns
+    -------
+    float
+        TODO.
+
+    References
+    ----------
+    .. [1] Jarvelin and Kekalainen 2002, with the gains as they are.
+
+    Examples
+    --------
     >>> round(ndcg([[1, 2]], ([0], [2])), 4)
     0.6309
-
-    Jarvelin and Kekalainen 2002, with the gains as they are.
     """
     return _ndcg(matched("ndcg", recommended, relevant, users, scores, gains))
 
@@ -302,6 +396,24 @@ def mrr(
 ) -> float:
     """One over the place of the first right item, 0 where there is none.
 
+    Parameters
+    ----------
+    recommended : array_like
+        TODO.
+    relevant : array_like
+        TODO.
+    users : array_like, scalar or None, default=None
+        TODO.
+    scores : array_like or None, default=None
+        TODO.
+
+    Returns
+    -------
+    float
+        One over the place of the first right item, 0 where there is none.
+
+    Examples
+    --------
     >>> mrr([[1, 2], [3, 4]], ([0, 1], [2, 3]))
     0.75
     """
@@ -313,6 +425,24 @@ def hit_rate(
 ) -> float:
     """The share of users with at least one right item in their list.
 
+    Parameters
+    ----------
+    recommended : array_like
+        TODO.
+    relevant : array_like
+        TODO.
+    users : array_like, scalar or None, default=None
+        TODO.
+    scores : array_like or None, default=None
+        TODO.
+
+    Returns
+    -------
+    float
+        The share of users with at least one right item in their list.
+
+    Examples
+    --------
     >>> hit_rate([[1, 2], [3, 4]], ([0, 1], [2, 9]))
     0.5
     """
@@ -324,6 +454,24 @@ def ranked(
 ) -> dict[str, float]:
     """All of these at once, for the work of one, and `users`, how many the means are over.
 
+    Parameters
+    ----------
+    recommended : array_like
+        TODO.
+    relevant : array_like
+        TODO.
+    users : array_like, scalar or None, default=None
+        TODO.
+    scores : array_like or None, default=None
+        TODO.
+
+    Returns
+    -------
+    dict
+        All of these at once, for the work of one, and `users`, how many the means are over.
+
+    Examples
+    --------
     >>> ranked([[1, 2]], ([0], [1]))["mrr"]
     1.0
     """

@@ -18,12 +18,26 @@ LIST = optional(integer(1, 2**20))
 def rmse(truth: Any, predicted: Column) -> float:
     """The root of the mean squared error.
 
-    Parameters: two columns of finite numbers, of one length above 0.
+    Thesis (2.1).
 
+    two columns of finite numbers, of one length above 0.
+
+    Parameters
+    ----------
+    truth : object
+        TODO.
+    predicted : array_like
+        TODO.
+
+    Returns
+    -------
+    float
+        The root of the mean squared error.
+
+    Examples
+    --------
     >>> rmse([1, 2], [1, 4])
     1.4142135623730951
-
-    Thesis (2.1).
     """
     truth, predicted = _columns("rmse", truth=truth, predicted=predicted)
     return float(np.sqrt(np.mean((truth - predicted) ** 2)))
@@ -32,10 +46,24 @@ def rmse(truth: Any, predicted: Column) -> float:
 def mae(truth: Any, predicted: Column) -> float:
     """The mean absolute error, of columns as in `rmse`.
 
+    Thesis (2.2).
+
+    Parameters
+    ----------
+    truth : object
+        TODO.
+    predicted : array_like
+        TODO.
+
+    Returns
+    -------
+    float
+        The mean absolute error, of columns as in `rmse`.
+
+    Examples
+    --------
     >>> mae([1, 2], [1, 4])
     1.0
-
-    Thesis (2.2).
     """
     truth, predicted = _columns("mae", truth=truth, predicted=predicted)
     return float(np.mean(np.abs(truth - predicted)))
@@ -44,10 +72,25 @@ def mae(truth: Any, predicted: Column) -> float:
 def spearman(truth: Any, predicted: Column, *, users: Ids | None = None) -> float:
     """The correlation of the ranks of two columns, equal numbers sharing their mean rank.
 
-    Parameters: columns as in `rmse`; users, the user of each row as an integer: then the mean
-    of every user's own correlation, users left out whose truth or predictions are all equal. NaN
-    where nothing is left.
+    columns as in `rmse`;
 
+    Parameters
+    ----------
+    truth : object
+        TODO.
+    predicted : array_like
+        TODO.
+    users : array_like, scalar or None, default=None
+        The user of each row as an integer: then the mean of every user's own correlation, users
+        left out whose truth or predictions are all equal. NaN where nothing is left.
+
+    Returns
+    -------
+    float
+        The correlation of the ranks of two columns, equal numbers sharing their mean rank.
+
+    Examples
+    --------
     >>> spearman([1, 2, 3, 4], [10, 30, 20, 40])
     0.8
     """
@@ -63,10 +106,23 @@ def spearman(truth: Any, predicted: Column, *, users: Ids | None = None) -> floa
 def auc(relevant: Column, scores: Matrix, *, users: Ids | None = None) -> float:
     """The chance that a relevant row scores above an irrelevant one, an equal score counting half.
 
-    Parameters: relevant, a column of booleans; scores, finite numbers; users, the user of each row
-    as an integer: then the mean of every user's own chance, users left out who lack either
-    kind. NaN where nothing is left.
+    Parameters
+    ----------
+    relevant : array_like
+        A column of booleans.
+    scores : array_like
+        Finite numbers.
+    users : array_like, scalar or None, default=None
+        The user of each row as an integer: then the mean of every user's own chance, users left out
+        who lack either kind. NaN where nothing is left.
 
+    Returns
+    -------
+    float
+        The chance that a relevant row scores above an irrelevant one, an equal score counting half.
+
+    Examples
+    --------
     >>> auc([True, False, True, False], [0.9, 0.8, 0.3, 0.3])
     0.625
     """
@@ -96,10 +152,25 @@ def evaluate(
     where n is given also all of `ranked` on lists of that many items for every user of the test
     set, `coverage`, and `places`, how many items that is. For the curator: it is computed from raw
     data and is no part of a release.
-    Parameters: model, with predict(users, items) and, for lists, recommend(users, n, exclude=), or
-    user_items= in place of exclude, and catalogue_; test, Interactions, not empty; n, from 1 up, or
-    None; exclude, the interactions that are not to be recommended again, usually the training set;
-    relevant_from, the rating from which on an item of the test set was right; None, all of them.
+
+    Parameters
+    ----------
+    model : object
+        With predict(users, items) and, for lists, recommend(users, n, exclude=), or user_items= in
+        place of exclude, and catalogue_.
+    test : object
+        Interactions, not empty.
+    n : int or None, default=None
+        From 1 up, or None.
+    exclude : object, default=None
+        The interactions that are not to be recommended again, usually the training set.
+    relevant_from : float or None, default=None
+        The rating from which on an item of the test set was right; None, all of them.
+
+    Returns
+    -------
+    dict
+        What a fitted model does on interactions it has not seen, as a plain dict.
     """
     if not len(test):
         raise ValueError("evaluate: test must have at least one row.")

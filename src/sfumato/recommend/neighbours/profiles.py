@@ -45,14 +45,30 @@ class Profiles(Protocol):
 class RawProfiles:
     """The items of each user as they are: whole histories, with no privacy at all.
 
-    Guarantee: answers are exact. A pair of user and item counts once, with the rating of its last
-    row. Equally similar users stand in the order of first appearance.
-    Measures: inner, the items c in common; cosine, c / sqrt(a b) for users with a and b items;
-    jaccard, c / (a + b - c); pearson, the correlation of the ratings of the items in common, from
-    2 of them on that both rated differently. Users with less in common are no neighbours.
-    Parameters: interactions, with at least one row; least_common, items that neighbours have in
-    common at least: pearson is 1 or -1 for any 2, so there 10 is wiser; threads, over queries.
+    Parameters
+    ----------
+    interactions : Interactions
+        With at least one row.
+    least_common : int, default=1
+        Items that neighbours have in common at least: pearson is 1 or -1 for any 2, so there 10 is
+        wiser.
+    threads : int, default=1
+        Over queries.
 
+    Notes
+    -----
+    **Guarantee.** Answers are exact. A pair of user and item counts once, with the rating of its
+    last row. Equally similar users stand in the order of first appearance. Measures: inner, the
+    items c in common; cosine, c / sqrt(a b) for users with a and b items; jaccard, c / (a + b - c);
+    pearson, the correlation of the ratings of the items in common, from 2 of them on that both
+    rated differently. Users with less in common are no neighbours.
+
+    References
+    ----------
+    .. [1] Thesis 2.2.2.2, step 1; Resnick et al. 1994 for the correlation.
+
+    Examples
+    --------
     >>> users, items = ["ann", "ann", "bob", "eve"], ["tea", "rum", "tea", "milk"]
     >>> had = Interactions(users, items, ratings=[1, 1, 1, 1])
     >>> raw = RawProfiles(had)
@@ -62,8 +78,6 @@ class RawProfiles:
            [      -inf,       -inf]]))
     >>> raw.memberships(["tea", "milk"], rows=[0])
     array([[1., 0.]])
-
-    Thesis 2.2.2.2, step 1; Resnick et al. 1994 for the correlation.
     """
 
     def __init__(
@@ -121,14 +135,32 @@ class RawProfiles:
         return Interactions(users, self.items_[self._items], self._ratings)
 
     def estimate_size(self) -> np.ndarray:
-        """How many items each user has; exact here."""
+        """How many items each user has; exact here.
+
+        Returns
+        -------
+        ndarray
+            How many items each user has; exact here.
+        """
         return self._sizes.astype(np.float64)
 
     @renamed_arguments(measure="metric")
     def nearest_rows(self, rows: Any, n: int = 10, *, metric: str = "cosine") -> Near:
         """The n other rows most like each of these, and how alike they are; -1 and -inf for none.
 
-        Parameters: rows, a column of row numbers; n, from 1 up; metric, one of the four.
+        Parameters
+        ----------
+        rows : object
+            A column of row numbers.
+        n : int, default=10
+            From 1 up.
+        metric : str, default="cosine"
+            One of the four.
+
+        Returns
+        -------
+        Near
+            The n other rows most like each of these, and how alike they are; -1 and -inf for none.
         """
         asked = self._checked(rows)
         mine = _Queries(self._starts, self._items, self._centred)
@@ -139,6 +171,20 @@ class RawProfiles:
         """As `nearest_rows`, one row of answers, for somebody who has these items.
 
         Items that no user has count in the size of the profile, and are in nobody's else.
+
+        Parameters
+        ----------
+        items : array_like or scalar
+            TODO.
+        n : int, default=10
+            TODO.
+        metric : str, default="cosine"
+            TODO.
+
+        Returns
+        -------
+        Near
+            TODO.
         """
         if metric == "pearson":
             raise ValueError(f"RawProfiles: metric must be one of {tuple(CODES)} without ratings.")
@@ -150,7 +196,20 @@ class RawProfiles:
         return self._nearest(guest, np.zeros(1, np.int64), np.full(1, -1), n, metric)
 
     def memberships(self, items: Ids, rows: Any = None) -> np.ndarray:
-        """1 where the row has the item, else 0: float64, rows x items."""
+        """1 where the row has the item, else 0: float64, rows x items.
+
+        Parameters
+        ----------
+        items : array_like or scalar
+            TODO.
+        rows : object, default=None
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
+        """
         asked = np.arange(len(self)) if rows is None else self._checked(rows)
         return self.sums(asked[:, None], np.ones((asked.size, 1)), items)
 
@@ -163,8 +222,21 @@ class RawProfiles:
     ) -> np.ndarray:
         """out[q, i] = the sum over k of weights[q, k] where the profile rows[q, k] has item i.
 
-        Parameters: rows and weights, of one shape, row -1 for none; items, a column of ids; values,
-        a factor for each row of `interactions`, None for 1.
+        Parameters
+        ----------
+        rows : ndarray
+            Of one shape, row -1 for none.
+        weights : ndarray
+            Of one shape, row -1 for none.
+        items : array_like or scalar
+            A column of ids.
+        values : ndarray or None, default=None
+            A factor for each row of `interactions`, None for 1.
+
+        Returns
+        -------
+        ndarray
+            TODO.
         """
         codes, back = np.unique(self._known.positions(items), return_inverse=True)
         columns = np.full(self.items_.size + 1, -1)  # the last is of all items that no user has

@@ -62,20 +62,50 @@ SAMPLED = 128  # profiles by whose neighbours it is seen what neighbours are wor
 class UserNeighbours(Parameters):
     """A recommender by users who are alike: compare, choose neighbours, aggregate, rank.
 
-    Guarantee: (1) every other user is compared with the given one; (2) neighbours are the most
+    Parameters
+    ----------
+    neighbours : int or None, default=50
+        At most, None for all.
+    threshold : float or None, default=None
+        The least similarity of a neighbour.
+    metric : str, default="cosine"
+        Cosine, jaccard or inner, and pearson of raw ratings.
+    weighting : str, default="similarity"
+        Of neighbours: by "similarity" or "equal".
+    shrink : bool, default=True
+        Whether scores are drawn towards the mean of all profiles by as much as neighbours vary by
+        chance and noise (else noisy ones are taken at their word).
+    predicts : str, default="memberships"
+        "memberships" or, from raw profiles, "ratings".
+    threads : int, default=1
+        That compare raw profiles.
+
+    Attributes
+    ----------
+    catalogue_ : Catalogue
+        TODO.
+    crowd_ : PopularityPrior
+        TODO.
+    profiles_ : Profiles
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** (1) every other user is compared with the given one; (2) neighbours are the most
     similar ones with a similarity above 0; (3) an item scores the weighted mean of their
     memberships, 1 for one who has it and 0 for one who has not, or what a release estimates; (4)
-    the best items are told. On released profiles all of it is computed from the release, the
-    public catalogue and what the asker tells: `statement` is the release's and nothing is spent. On
-    raw profiles the model keeps whole histories: it is not private, and has no file.
-    Whoever has no neighbours, or is not in the profiles, is answered by the mean of all profiles; a
-    release whose noise hides everything scores all items 0.
-    Parameters: neighbours, at most, None for all; threshold, the least similarity of a neighbour;
-    metric, cosine, jaccard or inner, and pearson of raw ratings; weighting, of neighbours: by
-    "similarity" or "equal"; shrink, whether scores are drawn towards the mean of all profiles by
-    as much as neighbours vary by chance and noise (else noisy ones are taken at their word);
-    predicts, "memberships" or, from raw profiles, "ratings"; threads, that compare raw profiles.
+    the best items are told. On released profiles all of it is computed from the release, the public
+    catalogue and what the asker tells: `statement` is the release's and nothing is spent. On raw
+    profiles the model keeps whole histories: it is not private, and has no file. Whoever has no
+    neighbours, or is not in the profiles, is answered by the mean of all profiles; a release whose
+    noise hides everything scores all items 0.
 
+    References
+    ----------
+    .. [1] Thesis 2.2.2.2; Resnick et al. 1994.
+
+    Examples
+    --------
     >>> users, items = ["ann", "ann", "bob", "bob", "eve"], ["tea", "rum", "tea", "milk", "ale"]
     >>> had = Interactions(users, items, ratings=[1, 1, 1, 1, 1])
     >>> model = UserNeighbours(neighbours=2).fit(had)
@@ -83,8 +113,6 @@ class UserNeighbours(Parameters):
     array(['milk'], dtype=object)
     >>> model.profiles_, model.statement
     (RawProfiles(3 users, 4 items: whole histories, not private), None)
-
-    Thesis 2.2.2.2; Resnick et al. 1994.
     """
 
     LIMITS: ClassVar[dict[str, Limit]] = {
@@ -118,7 +146,18 @@ class UserNeighbours(Parameters):
 
     @renamed_arguments(measure="metric")
     def set_params(self, **params: Any) -> Self:
-        """Change parameters; the next `fit` checks and uses them, what was learned stays."""
+        """Change parameters; the next `fit` checks and uses them, what was learned stays.
+
+        Parameters
+        ----------
+        **params : object
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         return super().set_params(**params)
 
     @property
@@ -130,9 +169,18 @@ class UserNeighbours(Parameters):
     def fit(self, train: Any, *, catalogue: Any = None) -> Self:
         """Take over profiles and look at what neighbours are worth; nothing else is learned.
 
-        Parameters: train, Interactions, or profiles: RawProfiles, or released ones; catalogue, the
-        ids that may be recommended: public, and asked for, where profiles are released; of raw
-        ones those that occur unless told.
+        Parameters
+        ----------
+        train : object
+            Interactions, or profiles: RawProfiles, or released ones.
+        catalogue : object, default=None
+            The ids that may be recommended: public, and asked for, where profiles are released; of
+            raw ones those that occur unless told.
+
+        Returns
+        -------
+        Self
+            The object itself.
         """
         told = self._limited()
         profiles = train
@@ -184,9 +232,25 @@ class UserNeighbours(Parameters):
         Equal scores stand in the catalogue's order. A column of users gets two arrays of shape
         (users, n), with score -inf (and item -1 or None) where fewer are left; one single id gets
         two arrays of what is left.
-        Parameters: users, a column or one id; n, from 1 up; exclude, Interactions whose items the
-        user beside them does not get (also on raw profiles: own items are not left out unasked);
-        filter, a boolean mask over `catalogue_`; minimum, the least score that is told.
+
+        Parameters
+        ----------
+        users : array_like or scalar
+            A column or one id.
+        n : int, default=10
+            From 1 up.
+        exclude : Interactions or None, default=None
+            Interactions whose items the user beside them does not get (also on raw profiles: own
+            items are not left out unasked).
+        filter : object, default=None
+            A boolean mask over `catalogue_`.
+        minimum : float or None, default=None
+            The least score that is told.
+
+        Returns
+        -------
+        tuple
+            The n best items of the catalogue for each user, and their scores, best first.
         """
         self._check_fitted()
         n, minimum = _asked_for(n, minimum)
@@ -205,8 +269,22 @@ class UserNeighbours(Parameters):
     ) -> tuple[np.ndarray, np.ndarray]:
         """The n best items for somebody who has these, which are not listed again; none is kept.
 
-        Parameters: items, a column of ids or one; the others as in `recommend`. Pearson is refused:
-        it needs ratings.
+        Parameters
+        ----------
+        items : array_like or scalar
+            A column of ids or one; the others as in `recommend`. Pearson is refused: it needs
+            ratings.
+        n : int, default=10
+            TODO.
+        filter : object, default=None
+            TODO.
+        minimum : float or None, default=None
+            TODO.
+
+        Returns
+        -------
+        tuple
+            The n best items for somebody who has these, which are not listed again; none is kept.
         """
         self._check_fitted()
         n, minimum = _asked_for(n, minimum)
@@ -225,6 +303,18 @@ class UserNeighbours(Parameters):
 
         All who can be compared are told, whatever neighbours and threshold are; to a user who is
         not in the profiles nobody can.
+
+        Parameters
+        ----------
+        users : array_like or scalar
+            TODO.
+        n : int, default=10
+            TODO.
+
+        Returns
+        -------
+        tuple
+            The n users most like each, and how alike they are; shapes as in `recommend`.
         """
         self._check_fitted()
         n = COUNT.check("UserNeighbours", "n", n)
@@ -242,7 +332,18 @@ class UserNeighbours(Parameters):
         A score is that of `recommend`, 0 for an item outside of the catalogue. A rating is that of
         `DampedMeans` plus the damped weighted mean of what neighbours who rated the item departed
         from theirs, cut to the bounds of all ratings; so the means alone where none of them did.
-        Parameters: users and items, columns of one length; one single id stands for a whole column.
+
+        Parameters
+        ----------
+        users : array_like or scalar
+            Columns of one length; one single id stands for a whole column.
+        items : array_like or scalar
+            Columns of one length; one single id stands for a whole column.
+
+        Returns
+        -------
+        ndarray
+            The score of each user for the item beside it, or the rating, as `predicts` says.
         """
         self._check_fitted()
         kinds = kind_of(self.profiles_.users_), self.catalogue_.kind

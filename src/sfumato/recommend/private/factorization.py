@@ -181,23 +181,74 @@ WIDEST = 33
 class PrivateFactorization(PrivateFile):
     """Factors of users and items, private by proof, with no setting left to be tuned on the data.
 
-    Guarantee: everything in the file is (epsilon, delta)-differentially private for one unit more
-    or less. Ratings meet the model only as sums of clipped integers with discrete Gaussian
+    Parameters
+    ----------
+    epsilon : float or None, default=None
+        Above 0,.
+    delta : float or None, default=None
+        Between 0 and 1, without defaults.
+    bounds : tuple
+        Lowest and highest rating, public; unit; covers.
+    unit : str, default="event"
+        TODO.
+    covers : str, default="file"
+        TODO.
+    factors : int or None, default=None
+        Components and a bias, from 1 (means alone) to 33, or None for a public rule of epsilon,
+        delta, the numbers of users and items and a noisy number of ratings.
+    per_user : int or None, default=None
+        Ratings of different items that a user has at most, for unit "user".
+    rows : int or None, default=None
+        For unit "event" without a public list of accounts: so many rows that users share by a hash,
+        better several times as many as there are users.
+    seed : int, default=0
+        Of that hash, of the public start and of the sample of a user's ratings.
+    privacy : Privacy or None, default=None
+        A `sfumato.privacy.Privacy` in place of epsilon, delta, unit and what `fit` takes of a
+        ledger.
+
+    Attributes
+    ----------
+    catalogue_ : Catalogue
+        TODO.
+    high_ : float
+        TODO.
+    item_vectors_ : ndarray
+        TODO.
+    joint_ : bool
+        TODO.
+    low_ : float
+        TODO.
+    mean_ : float
+        TODO.
+    residual_ : float
+        TODO.
+    user_bias_ : float
+        TODO.
+    user_kind_ : str
+        TODO.
+    user_vectors_ : ndarray
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** Everything in the file is (epsilon, delta)-differentially private for one unit
+    more or less. Ratings meet the model only as sums of clipped integers with discrete Gaussian
     noise (alternating least squares on noisy sufficient statistics); biases, components, their
     number and the mean are computed from those sums. unit "event" hides one rating; "user" all
     ratings of a user, of whom per_user are used. covers "file": all of the file may be published.
     "joint": the file holds items only, and `personal` gives users vectors from their own ratings,
     which they alone may see (joint differential privacy; what others are told hides theirs).
     Nothing tells whether a user was in the data; one who was not is told the items' biases.
-    Parameters: epsilon, above 0, and delta, between 0 and 1, without defaults; bounds, lowest and
-    highest rating, public; unit; covers; factors, components and a bias, from 1 (means alone) to
-    33, or None for a public rule of epsilon, delta, the numbers of users and items and a noisy
-    number of ratings; per_user, ratings of different items that a user has at most, for unit
-    "user"; rows, for unit "event" without a public list of accounts: so many rows that users share
-    by a hash, better several times as many as there are users; seed, of that hash, of the public
-    start and of the sample of a user's ratings; privacy, a `sfumato.privacy.Privacy` in place of
-    epsilon, delta, unit and what `fit` takes of a ledger.
 
+    References
+    ----------
+    .. [1] McSherry and Mironov 2009 (private factors); Chien et al. 2021 (noisy alternating least
+       squares, joint privacy). The accounting is in `_private_plan`, the bound on each event in
+       `_noisy_sums`.
+
+    Examples
+    --------
     >>> from sfumato.data import generate_world
     >>> world = generate_world(users=60, items=40, ratings=900, random_state=1).interactions
     >>> model = PrivateFactorization(epsilon=8, delta=1e-6, bounds=(1, 5))
@@ -205,9 +256,6 @@ class PrivateFactorization(PrivateFile):
     (2,)
     >>> model.statement.unit, model.statement.epsilon <= 8
     ('event', True)
-
-    McSherry and Mironov 2009 (private factors); Chien et al. 2021 (noisy alternating least squares,
-    joint privacy). The accounting is in `_private_plan`, the bound on each event in `_noisy_sums`.
     """
 
     version = 2  # a key has one hash, whatever its type
@@ -255,14 +303,32 @@ class PrivateFactorization(PrivateFile):
     ) -> Self:
         """Charge the budget, add the noise, learn; with a ledger the model is stored there too.
 
-        Parameters: train, whatever it holds: rows outside of the public lists are left out, ratings
-        beyond the bounds are clipped, none is fine, and nothing is said of it (the curator may ask
-        `Interactions.outside`); make it with invalid="drop" and, where it is read from a file,
-        duplicates="keep", since of rows that put each other out one more would change two;
-        catalogue, the public ids of items, and users, for unit "event" the public ids of accounts
-        (or None where `rows` is given): never taken from train, whose ids they meet as texts, 7 as
-        "7"; ledger (or its path) and dataset, who pays; release_id, whose retry with the same
-        parameters returns the stored model and costs nothing; source, of the noise, for tests only.
+        Parameters
+        ----------
+        train : Interactions
+            Whatever it holds: rows outside of the public lists are left out, ratings beyond the
+            bounds are clipped, none is fine, and nothing is said of it (the curator may ask
+            `Interactions.outside`); make it with invalid="drop" and, where it is read from a file,
+            duplicates="keep", since of rows that put each other out one more would change two.
+        catalogue : object, default=None
+            The public ids of items,.
+        users : object, default=None
+            For unit "event" the public ids of accounts (or None where `rows` is given): never taken
+            from train, whose ids they meet as texts, 7 as "7"; ledger (or its path) and dataset,
+            who pays.
+        ledger : object, default=None
+            TODO.
+        dataset : str or None, default=None
+            TODO.
+        release_id : str or None, default=None
+            Whose retry with the same parameters returns the stored model and costs nothing.
+        source : Source or None, default=None
+            Of the noise, for tests only.
+
+        Returns
+        -------
+        Self
+            The object itself.
         """
         plain = self._check()
         self._check_train(train, empty=True)
@@ -295,6 +361,16 @@ class PrivateFactorization(PrivateFile):
 
         What it tells a user may depend on that user's ratings, and hides those of all others;
         `save` refuses it.
+
+        Parameters
+        ----------
+        own : Interactions
+            TODO.
+
+        Returns
+        -------
+        Self
+            A copy that knows these users by their own ratings, for covers "joint".
         """
         self._check_fitted()
         if not self.joint_:

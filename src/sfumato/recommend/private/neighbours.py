@@ -140,30 +140,61 @@ Noise = tuple[str, Fraction, Loss, Shape]
 class PrivateNeighbours(Parameters):
     """A recommender by items that the same users had, of which one user or event may be missing.
 
-    Guarantee: (epsilon, delta)-differential privacy, proved, of everything in `release_`, for one
-    unit more or less. At most per_user different items of each user are counted, a keyed sample.
-    Then a user changes per_user counts of items and per_user (per_user - 1) / 2 counts of pairs by
-    1 each, an event 2 and 2 (per_user - 1): it may put another item out. All counts, of single
-    items too, are integers with discrete Laplace noise, or Gaussian where delta allows it and
-    its variance is smaller. What is asked of the catalogue must be public; nothing else of the data
-    is kept. Items whose counts drown in noise get no neighbours; if all do, popularity decides.
-    Parameters: epsilon, above 0; delta, from 0 up; per_user, from 2 up, public: Laplace noise grows
-    with its square for a user, Gaussian noise and that for an event in proportion; unit, "user" or
-    "event", and relation (of the ledger's data set where there is one); width, None for a table of
-    all pairs, or the cells of each of `depth` rows of a count sketch of them, in which noise grows
-    with the root of depth, so that 1 is best; weight, how many times each item's count is in its
-    cell, None for a quarter of the budget; neighbours, of an item at most; seed, of the sample and
-    the sketch; privacy, a `sfumato.privacy.Privacy` in place of epsilon, delta, unit, relation and
-    what `fit` takes of a ledger. Filter rows beforehand by what stands in each alone, such as its
-    rating.
+    Parameters
+    ----------
+    epsilon : float or None, default=None
+        Above 0.
+    per_user : int
+        From 2 up, public: Laplace noise grows with its square for a user, Gaussian noise and that
+        for an event in proportion.
+    delta : float, default=0.0
+        From 0 up.
+    unit : str, default="user"
+        "user" or "event", and relation (of the ledger's data set where there is one).
+    relation : str, default="add/remove"
+        TODO.
+    width : int or None, default=None
+        None for a table of all pairs, or the cells of each of `depth` rows of a count sketch of
+        them, in which noise grows with the root of depth, so that 1 is best.
+    depth : int, default=1
+        TODO.
+    weight : int or None, default=None
+        How many times each item's count is in its cell, None for a quarter of the budget.
+    neighbours : int, default=100
+        Of an item at most.
+    seed : int, default=0
+        Of the sample and the sketch.
+    privacy : Privacy or None, default=None
+        A `sfumato.privacy.Privacy` in place of epsilon, delta, unit, relation and what `fit` takes
+        of a ledger. Filter rows beforehand by what stands in each alone, such as its rating.
 
+    Attributes
+    ----------
+    release_ : ReleasedNeighbours
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** (epsilon, delta)-differential privacy, proved, of everything in `release_`, for
+    one unit more or less. At most per_user different items of each user are counted, a keyed
+    sample. Then a user changes per_user counts of items and per_user (per_user - 1) / 2 counts of
+    pairs by 1 each, an event 2 and 2 (per_user - 1): it may put another item out. All counts, of
+    single items too, are integers with discrete Laplace noise, or Gaussian where delta allows it
+    and its variance is smaller. What is asked of the catalogue must be public; nothing else of the
+    data is kept. Items whose counts drown in noise get no neighbours; if all do, popularity
+    decides.
+
+    References
+    ----------
+    .. [1] McSherry and Mironov 2009; in a count sketch Melis, Danezis and De Cristofaro 2016.
+
+    Examples
+    --------
     >>> from sfumato.data import Interactions
     >>> had = Interactions(["ann", "ann", "bob"], ["tea", "milk", "tea"], [1, 1, 1])
     >>> model = PrivateNeighbours(epsilon=1, per_user=2).fit(had, catalogue=["tea", "milk", "rum"])
     >>> model.statement.proof, model.recommend_fold_in(["tea"], n=2)[0].size
     ('proved', 2)
-
-    McSherry and Mironov 2009; in a count sketch Melis, Danezis and De Cristofaro 2016.
     """
 
     LIMITS: ClassVar[dict[str, Limit]] = {
@@ -213,11 +244,27 @@ class PrivateNeighbours(Parameters):
     ) -> Self:
         """Count, charge, add noise; the release is in `release_`.
 
-        Parameters: train, Interactions, best made with invalid="drop": whatever they hold, nothing
-        is raised; items outside of the catalogue are left out (`Interactions.outside` counts them
-        for the curator); may be empty; catalogue, the public ids that may be recommended, at least
-        2, never taken from train; ledger and dataset, who pays; release_id, whose retry returns the
-        stored release; source, of the noise, for tests only.
+        Parameters
+        ----------
+        train : object
+            Interactions, best made with invalid="drop": whatever they hold, nothing is raised;
+            items outside of the catalogue are left out (`Interactions.outside` counts them for the
+            curator); may be empty.
+        catalogue : array_like or scalar
+            The public ids that may be recommended, at least 2, never taken from train.
+        ledger : object, default=None
+            Who pays.
+        dataset : str or None, default=None
+            Who pays.
+        release_id : str or None, default=None
+            Whose retry returns the stored release.
+        source : Source or None, default=None
+            Of the noise, for tests only.
+
+        Returns
+        -------
+        Self
+            The object itself.
         """
         told = self._limited()
         if not isinstance(train, Interactions):
@@ -247,6 +294,7 @@ class PrivateNeighbours(Parameters):
 
     @property
     def catalogue_(self) -> Catalogue:
+        """TODO."""
         return self._released().catalogue_
 
     @property
@@ -258,24 +306,75 @@ class PrivateNeighbours(Parameters):
     def recommend(
         self, users: Ids, n: int = 10, *, user_items: Any, filter: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """As `ReleasedNeighbours.recommend`: from the users' own items, `user_items`."""
+        """As `ReleasedNeighbours.recommend`: from the users' own items, `user_items`.
+
+        Parameters
+        ----------
+        users : array_like or scalar
+            TODO.
+        n : int, default=10
+            TODO.
+        user_items : object
+            TODO.
+        filter : object, default=None
+            TODO.
+
+        Returns
+        -------
+        tuple
+            TODO.
+        """
         return self._released().recommend(users, n, user_items=user_items, filter=filter)
 
     @keyword_only("n")
     def recommend_fold_in(
         self, items: Ids, *, n: int = 10, filter: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """As `ReleasedNeighbours.recommend_fold_in`."""
+        """As `ReleasedNeighbours.recommend_fold_in`.
+
+        Parameters
+        ----------
+        items : array_like or scalar
+            TODO.
+        n : int, default=10
+            TODO.
+        filter : object, default=None
+            TODO.
+
+        Returns
+        -------
+        tuple
+            TODO.
+        """
         return self._released().recommend_fold_in(items, n=n, filter=filter)
 
     recommend_guest = renamed_method("recommend_guest", "recommend_fold_in")
 
     def similar_items(self, items: Ids, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
-        """As `ReleasedNeighbours.similar_items`."""
+        """As `ReleasedNeighbours.similar_items`.
+
+        Parameters
+        ----------
+        items : array_like or scalar
+            TODO.
+        n : int, default=10
+            TODO.
+
+        Returns
+        -------
+        tuple
+            TODO.
+        """
         return self._released().similar_items(items, n)
 
     def save(self, path: Any) -> None:
-        """Write the release to a file, for `ReleasedNeighbours.load`."""
+        """Write the release to a file, for `ReleasedNeighbours.load`.
+
+        Parameters
+        ----------
+        path : object
+            TODO.
+        """
         self._released().save(path)
 
     def _released(self) -> ReleasedNeighbours:

@@ -120,12 +120,15 @@ BLOCK = 1 << 22  # scores held at a time
 class ReleasedNeighbours(Release):
     """Item counts and pair counts that may leave the curator; made by `PrivateNeighbours.fit`.
 
-    Guarantee: as its statement says, for all cells together; what it answers is computed from
+    items, of the catalogue, and kind, of their ids; weight, how many times the count of an item is
+    in its cell; width, depth, seed and sketched, of the table of pairs; neighbours, of an item at
+    most; noise and scale, the law of what was added to every cell.
+
+    Notes
+    -----
+    **Guarantee.** As its statement says, for all cells together; what it answers is computed from
     them, from the public catalogue and from what the asker tells, and costs nothing more. Nobody's
     history is in it.
-    Parameters: items, of the catalogue, and kind, of their ids; weight, how many times the count of
-    an item is in its cell; width, depth, seed and sketched, of the table of pairs; neighbours, of
-    an item at most; noise and scale, the law of what was added to every cell.
     """
 
     items: Annotated[int, integer(2, 2**24)]
@@ -161,7 +164,18 @@ class ReleasedNeighbours(Release):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The release in a file; SketchFormatError where it is not a whole, intact one."""
+        """The release in a file; SketchFormatError where it is not a whole, intact one.
+
+        Parameters
+        ----------
+        path : path_like
+            TODO.
+
+        Returns
+        -------
+        Self
+            The release in a file; SketchFormatError where it is not a whole, intact one.
+        """
         return cls.from_bytes(packed_file(path))
 
     @cached_property
@@ -177,11 +191,35 @@ class ReleasedNeighbours(Release):
         return math.sqrt(NoiseDistribution(self.noise, self.scale).variance)
 
     def counts(self, items: Ids) -> np.ndarray:
-        """How many users had each item, noisy, of the items that were kept of each user."""
+        """How many users had each item, noisy, of the items that were kept of each user.
+
+        Parameters
+        ----------
+        items : array_like or scalar
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            How many users had each item, noisy, of the items that were kept of each user.
+        """
         return np.asarray(self._cells[self._positions(items)] / self.weight)
 
     def pair_counts(self, items: Ids, others: Any) -> np.ndarray:
-        """How many users had both items, noisy, for each item and the one beside it."""
+        """How many users had both items, noisy, for each item and the one beside it.
+
+        Parameters
+        ----------
+        items : array_like or scalar
+            TODO.
+        others : object
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            How many users had both items, noisy, for each item and the one beside it.
+        """
         first, second = self._positions(items), self._positions(others)
         if first.shape != second.shape or (first == second).any():
             raise ValueError("ReleasedNeighbours: others must be another item for each item.")
@@ -193,6 +231,18 @@ class ReleasedNeighbours(Release):
         For a column of items arrays of items x n: ids, and weights above 0; a place without a
         neighbour that stands out of the noise has weight -inf and id -1 or None. For one item
         columns of what there is.
+
+        Parameters
+        ----------
+        items : array_like or scalar
+            TODO.
+        n : int, default=10
+            TODO.
+
+        Returns
+        -------
+        tuple
+            The items most often had together with each item, beyond what popularity explains.
         """
         near, positions = self._near, self._positions(items)
         n = N.check("ReleasedNeighbours", "n", n)
@@ -210,11 +260,23 @@ class ReleasedNeighbours(Release):
     ) -> tuple[np.ndarray, np.ndarray]:
         """The n best items of each user, from the user's own items, which are not listed again.
 
-        Parameters: users, a column of ids, or one; n, from 1 up; user_items, Interactions that hold
-        the users' own items (asked for each time, never kept; ratings play no part), a user who has
-        none there gets the most popular; filter, a mask over the catalogue. For a column arrays of
-        users x n, a place without an item having score -inf and item -1 or None; for one user
-        columns of what is left.
+        Parameters
+        ----------
+        users : array_like or scalar
+            A column of ids, or one.
+        n : int, default=10
+            From 1 up.
+        user_items : object
+            Interactions that hold the users' own items (asked for each time, never kept; ratings
+            play no part), a user who has none there gets the most popular.
+        filter : object, default=None
+            A mask over the catalogue. For a column arrays of users x n, a place without an item
+            having score -inf and item -1 or None; for one user columns of what is left.
+
+        Returns
+        -------
+        tuple
+            The n best items of each user, from the user's own items, which are not listed again.
         """
         if not isinstance(user_items, Interactions):
             kind = type(user_items).__name__
@@ -235,7 +297,22 @@ class ReleasedNeighbours(Release):
     def recommend_fold_in(
         self, items: Ids, *, n: int = 10, filter: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The n best items for somebody who has these, which are not listed again."""
+        """The n best items for somebody who has these, which are not listed again.
+
+        Parameters
+        ----------
+        items : array_like or scalar
+            TODO.
+        n : int, default=10
+            TODO.
+        filter : object, default=None
+            TODO.
+
+        Returns
+        -------
+        tuple
+            The n best items for somebody who has these, which are not listed again.
+        """
         positions = self.catalogue_.positions(items)
         positions = positions[positions >= 0]
         found, scores = self._best(np.zeros(positions.size, np.int64), positions, 1, n, filter)

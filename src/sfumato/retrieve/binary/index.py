@@ -48,29 +48,46 @@ class _Now(NamedTuple):
 class BinaryIndex:
     """Vectors kept as codes of bits and one factor each, and the k best of them for any query.
 
-    Guarantee: `search` finds the best of the codes by the score it names, rows of equal codes in
-    their order; an answer depends on no other query of its batch. A call that raises changes
-    nothing. Any number of threads may search together and beside one that changes the index: a
-    search sees it before a change or after it. A removed row stays in memory until `compact`.
-    Parameters: bits of a code, up to 2**16 (qoLSH and learned codes 2**12); encoder, None (qoLSH
-    with 50 flips, centre and factor), a name (that encoder with its own defaults; "learned" finds
-    most once it is fitted to thousands of rows), or a `CodeEncoder`, which then decides the bits
-    and stays as it is if it is fitted; metric, "cosine" (vectors and queries are made unit vectors;
-    zeros are refused) or "inner" (numbers up to 1e15); keep_vectors, whether the vectors are kept
-    in float32 for exact scores (unit vectors for "cosine"); seed, of the directions and of the
-    sample to learn from.
-
     With metric "inner", codes with a factor and learned ones carry a length. Others are made of
     vectors lifted to a sphere (see `Lift`): y = x - centre becomes (y / m, sqrt(1 - |y|^2 / m^2))
     with the centre and radius m, that of 99 in 100, of what `fit`, or else the first `add`, met. A
     Hamming scan takes a longer y for one of length m; all other scores know its length.
 
+    bits of a code, up to 2**16 (qoLSH and learned codes 2**12);
+
+    Parameters
+    ----------
+    bits : int, default=256
+        TODO.
+    encoder : str, CodeEncoder or None, default=None
+        None (qoLSH with 50 flips, centre and factor), a name (that encoder with its own defaults;
+        "learned" finds most once it is fitted to thousands of rows), or a `CodeEncoder`, which then
+        decides the bits and stays as it is if it is fitted.
+    metric : str, default="cosine"
+        "cosine" (vectors and queries are made unit vectors; zeros are refused) or "inner" (numbers
+        up to 1e15).
+    keep_vectors : bool, default=False
+        Whether the vectors are kept in float32 for exact scores (unit vectors for "cosine").
+    seed : int, default=0
+        Of the directions and of the sample to learn from.
+
+    Notes
+    -----
+    **Guarantee.** `search` finds the best of the codes by the score it names, rows of equal codes
+    in their order; an answer depends on no other query of its batch. A call that raises changes
+    nothing. Any number of threads may search together and beside one that changes the index: a
+    search sees it before a change or after it. A removed row stays in memory until `compact`.
+
+    References
+    ----------
+    .. [1] Thesis chapter 5; lifting: Neyshabur and Srebro 2015.
+
+    Examples
+    --------
     >>> index = BinaryIndex(bits=64, keep_vectors=True).add([7, 3, 5], [[1, 0], [0, 1], [1, 1]])
     >>> scores, ids = index.search([[2, 1]], k=2, rerank="exact")
     >>> ids, scores.round(3)
     (array([[5, 7]]), array([[0.949, 0.894]], dtype=float32))
-
-    Thesis chapter 5; lifting: Neyshabur and Srebro 2015.
     """
 
     def __init__(
@@ -101,7 +118,16 @@ class BinaryIndex:
         """Learn what the encoder learns, from up to 100,000 of these rows; none of them is added.
 
         Without it, the first `add` learns from its own rows.
-        Parameters: X, a matrix of vectors, one a row. The index must be empty.
+
+        Parameters
+        ----------
+        X : array_like
+            A matrix of vectors, one a row. The index must be empty.
+
+        Returns
+        -------
+        Self
+            The object itself.
         """
         with self._writing:
             if len(self):
@@ -116,9 +142,18 @@ class BinaryIndex:
     def add(self, ids: Ids, X: Matrix) -> Self:
         """Take in vectors under ids that are not in the index.
 
-        Parameters: ids, a column of integers from 0 up, each once; X, a matrix with a row for
-        each id. The first rows decide the dimension, and the encoder learns from them, unless it
-        was fitted before.
+        Parameters
+        ----------
+        ids : array_like or scalar
+            A column of integers from 0 up, each once.
+        X : array_like
+            A matrix with a row for each id. The first rows decide the dimension, and the encoder
+            learns from them, unless it was fitted before.
+
+        Returns
+        -------
+        Self
+            The object itself.
         """
         with self._writing:
             now = self._now
@@ -139,7 +174,15 @@ class BinaryIndex:
     def remove(self, ids: Ids) -> Self:
         """Let vectors not be found any more; their ids may be added again.
 
-        Parameters: ids, a column of ids of the index, each once, or one.
+        Parameters
+        ----------
+        ids : array_like or scalar
+            A column of ids of the index, each once, or one.
+
+        Returns
+        -------
+        Self
+            The object itself.
         """
         with self._writing:
             column = integer_ids(OWNER, ids)
@@ -150,7 +193,13 @@ class BinaryIndex:
         return self
 
     def compact(self) -> Self:
-        """Give back the room of removed rows; the order of the others stays."""
+        """Give back the room of removed rows; the order of the others stays.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         with self._writing:
             if self._now is not None:
                 self._now = self._now._replace(rows=self._now.rows.compacted())
@@ -169,17 +218,34 @@ class BinaryIndex:
         """The k best vectors of each query: scores, float32, and ids, int64, best first.
 
         The order of the answers and the name `k` are those of faiss, whose indexes this one stands
-        in for; everything else in Sfumato takes `n` and answers (ids, scores).
-        A matrix of queries gets arrays of shape (queries, k), one vector of shape (dimension,) gets
-        two of shape (k,). Where fewer than k are left, the score is -inf and the id -1; so is all
-        of an index that is empty. Every score estimates (or is) the cosine or inner product.
-        Parameters: Q, queries; k, from 1 up, times queries at most 2**28; shortlist, how many the
-        scan finds for `rerank`, at least k are; rerank, "asymmetric" (the query as it is against
-        codes), "exact" (needs keep_vectors) or None, the scores of the scan; scan, "hamming"
-        (distance d of codes, scored cos(pi d / bits), for lifted vectors m |q| of it + <q, centre>;
-        an encoder's own centre is subtracted first), "asymmetric" (weights of the query rounded to
-        a few bits: slower, better) or None, which is Hamming where most bits are plain signs and a
-        re-rank follows, or all are; filter, a boolean mask over `ids`, as `mask` makes.
+        in for; everything else in Sfumato takes `n` and answers (ids, scores). A matrix of queries
+        gets arrays of shape (queries, k), one vector of shape (dimension,) gets two of shape (k,).
+        Where fewer than k are left, the score is -inf and the id -1; so is all of an index that is
+        empty. Every score estimates (or is) the cosine or inner product.
+
+        Parameters
+        ----------
+        Q : object
+            Queries.
+        k : int, default=10
+            From 1 up, times queries at most 2**28.
+        shortlist : int, default=1000
+            How many the scan finds for `rerank`, at least k are.
+        rerank : str or None, default="asymmetric"
+            "asymmetric" (the query as it is against codes), "exact" (needs keep_vectors) or None,
+            the scores of the scan.
+        scan : str or None, default=None
+            "hamming" (distance d of codes, scored cos(pi d / bits), for lifted vectors m |q| of it
+            + <q, centre>; an encoder's own centre is subtracted first), "asymmetric" (weights of
+            the query rounded to a few bits: slower, better) or None, which is Hamming where most
+            bits are plain signs and a re-rank follows, or all are.
+        filter : object, default=None
+            A boolean mask over `ids`, as `mask` makes.
+
+        Returns
+        -------
+        tuple
+            The k best vectors of each query: scores, float32, and ids, int64, best first.
         """
         k = COUNT.check(OWNER, "k", k)
         shortlist = COUNT.check(OWNER, "shortlist", shortlist)
@@ -200,7 +266,18 @@ class BinaryIndex:
         return (scores[0], ids[0]) if one else (scores, ids)
 
     def vectors(self, ids: Ids) -> np.ndarray:
-        """The kept vectors of these ids, float32, of length 1 for metric "cosine"."""
+        """The kept vectors of these ids, float32, of length 1 for metric "cosine".
+
+        Parameters
+        ----------
+        ids : array_like or scalar
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The kept vectors of these ids, float32, of length 1 for metric "cosine".
+        """
         self._check_exact("exact")
         held, rows = self._rows_of(integer_ids(OWNER, ids))
         return np.empty((0, 0), np.float32) if held.vectors is None else held.vectors[rows]
@@ -209,6 +286,16 @@ class BinaryIndex:
         """A filter for `search`: True for those of `ids` that stand in this column.
 
         What is not in the index changes nothing. The mask holds for the index as it is now.
+
+        Parameters
+        ----------
+        ids : array_like or scalar
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            A filter for `search`: True for those of `ids` that stand in this column.
         """
         column = integer_ids(OWNER, ids)
         if self._now is None:
@@ -219,7 +306,13 @@ class BinaryIndex:
         return np.asarray(wanted[held.rows()])
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the index, without removed rows, to a file that is complete or not there."""
+        """Write the index, without removed rows, to a file that is complete or not there.
+
+        Parameters
+        ----------
+        path : path_like
+            TODO.
+        """
         with self._writing:  # rows that are added would change the last block while it is written
             now = self._now
             if now is None:
@@ -232,8 +325,19 @@ class BinaryIndex:
 
         It answers as the one that was saved, bit for bit. IndexFormatError where the file is not a
         whole, intact index. The file must not be changed in place while the index is in use.
-        Parameters: check, whether the checksums of all arrays are verified, which reads the file
-        once; that of the header always is.
+
+        Parameters
+        ----------
+        path : Source
+            TODO.
+        check : bool, default=True
+            Whether the checksums of all arrays are verified, which reads the file once; that of the
+            header always is.
+
+        Returns
+        -------
+        Self
+            The index in a file, which is mapped, not read, and never written.
         """
         index, fitted, held = restored(path, cls, check=flag.check(OWNER, "check", check))
         index._now = _Now(fitted, RowWriter(held))

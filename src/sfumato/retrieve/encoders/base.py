@@ -67,6 +67,15 @@ class Codes(NamedTuple):
     Fields: words, uint64 (n, W), bit j of a code in word j >> 6, lowest first, spare bits 0;
     factors, float32 (n, 1), or (n, 0) where the encoder keeps none; short, uint64 (n, W), the plain
     signs for a Hamming short-list, or None.
+
+    Parameters
+    ----------
+    words : ndarray
+        TODO.
+    factors : ndarray
+        TODO.
+    short : ndarray or None
+        TODO.
     """
 
     words: np.ndarray
@@ -80,21 +89,45 @@ class Codes(NamedTuple):
 class CodeEncoder:
     """Vectors as codes b in {-1, 1}^bits that stand for centre + factor * (sum of b_j atom_j).
 
-    Guarantee: a code depends on its vector, the parameters and what `fit` learned, not on the rows
-    encoded with it. Of a zero vector (or one equal to the centre) all bits are 0 and the factor is
-    0; without a factor that code stands for the same direction as any other code of only 0.
-    Parameters: bits of a code; seed, of the directions; center, whether the mean of the rows given
-    to `fit` is subtracted first; factor, None: a code stands for a direction, and its length is
-    that of a unit vector (with a centre: the mean distance from it); or one float32 a vector:
-    "unbiased", |r|^2 / <r, W b> for r = vector - centre, which makes the estimate of <r, r> exact
-    and that of <q, r> unbiased over random rotations, or "nearest", the one of least error where
-    an error along the vector x itself weighs 100 times more, so that near neighbours are told
-    apart: the same as "unbiased" within a hundredth where there is no centre, and much better where
-    there is one; short, whether `Codes.short` keeps the signs.
-    Learned: dimension_, centre_, reach_ (the length without a factor), directions_ (whose signs
-    a code starts from) and atoms_ (which it is rebuilt from), both float32 (bits, dimension).
+    bits of a code; seed, of the directions; center, whether the mean of the rows given to `fit` is
+    subtracted first; factor, None: a code stands for a direction, and its length is that of a unit
+    vector (with a centre: the mean distance from it); or one float32 a vector: "unbiased", |r|^2 /
+    <r, W b> for r = vector - centre, which makes the estimate of <r, r> exact and that of <q, r>
+    unbiased over random rotations, or "nearest", the one of least error where an error along the
+    vector x itself weighs 100 times more, so that near neighbours are told apart: the same as
+    "unbiased" within a hundredth where there is no centre, and much better where there is one;
+    short, whether `Codes.short` keeps the signs. Learned: dimension_, centre_, reach_ (the length
+    without a factor), directions_ (whose signs a code starts from) and atoms_ (which it is rebuilt
+    from), both float32 (bits, dimension).
 
-    Thesis (5.4) and (5.14); the factor: Gao and Long 2024 (RaBitQ), theorem 3.2.
+    Parameters
+    ----------
+    **parameters : object
+        TODO.
+
+    Attributes
+    ----------
+    atoms_ : ndarray
+        TODO.
+    centre_ : ndarray
+        TODO.
+    dimension_ : int
+        TODO.
+    directions_ : ndarray
+        TODO.
+    reach_ : float
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** A code depends on its vector, the parameters and what `fit` learned, not on the
+    rows encoded with it. Of a zero vector (or one equal to the centre) all bits are 0 and the
+    factor is 0; without a factor that code stands for the same direction as any other code of only
+    0.
+
+    References
+    ----------
+    .. [1] Thesis (5.4) and (5.14); the factor: Gao and Long 2024 (RaBitQ), theorem 3.2.
     """
 
     kind: ClassVar[str] = ""
@@ -138,11 +171,28 @@ class CodeEncoder:
         return f"{self.kind}({inside})"
 
     def get_params(self) -> dict[str, Any]:
-        """The parameters by name."""
+        """The parameters by name.
+
+        Returns
+        -------
+        dict
+            The parameters by name.
+        """
         return {name: getattr(self, name) for name in self.LIMITS}
 
     def fit(self, X: Matrix) -> Self:
-        """Take the dimension, and learn what there is to learn, from rows like those to come."""
+        """Take the dimension, and learn what there is to learn, from rows like those to come.
+
+        Parameters
+        ----------
+        X : array_like
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         rows = matrix(self.kind, X)
         if rows.shape[0] == 0 or rows.shape[1] == 0:
             raise ValueError(f"{self.kind}: fit needs at least one row of at least one number.")
@@ -153,7 +203,18 @@ class CodeEncoder:
         return self
 
     def encode(self, X: Matrix) -> Codes:
-        """The codes of rows."""
+        """The codes of rows.
+
+        Parameters
+        ----------
+        X : array_like
+            TODO.
+
+        Returns
+        -------
+        Codes
+            The codes of rows.
+        """
         rows = matrix(self.kind, X, self._fitted())
         words = np.empty((len(rows), self._words), np.uint64)
         short = np.empty_like(words) if self.short else None
@@ -172,6 +233,16 @@ class CodeEncoder:
         """What the codes stand for, float32 (n, dimension).
 
         Unit vectors, if there is neither a centre nor a factor.
+
+        Parameters
+        ----------
+        codes : Codes
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            What the codes stand for, float32 (n, dimension).
         """
         out = np.empty((len(codes.words), self._fitted()), np.float32)
         own = self.factor is not None
@@ -186,7 +257,18 @@ class CodeEncoder:
         return out
 
     def scales(self, words: np.ndarray) -> np.ndarray:
-        """The factors of codes that keep none, from their bits: reach_ / |W b| of (5.14)."""
+        """The factors of codes that keep none, from their bits: reach_ / |W b| of (5.14).
+
+        Parameters
+        ----------
+        words : ndarray
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The factors of codes that keep none, from their bits: reach_ / |W b| of (5.14).
+        """
         self._fitted()
         out = np.empty(len(words), np.float32)
         for part, _, lengths in self._basis.sums(words):
@@ -194,7 +276,18 @@ class CodeEncoder:
         return out
 
     def query_words(self, Q: Any) -> np.ndarray:
-        """The signs of queries, uint64 (q, W), to be compared with codes by Hamming distance."""
+        """The signs of queries, uint64 (q, W), to be compared with codes by Hamming distance.
+
+        Parameters
+        ----------
+        Q : object
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The signs of queries, uint64 (q, W), to be compared with codes by Hamming distance.
+        """
         rows = matrix(self.kind, Q, self._fitted())
         out = np.empty((len(rows), self._words), np.uint64)
         for batch in batches(self.kind, rows, self.centre_, self._basis.height):
@@ -206,6 +299,16 @@ class CodeEncoder:
 
         The estimate of <q, x> is offset + factor * sum of weight_j b_j, with the code's factor or
         else `scales`: the product of q with the reconstruction.
+
+        Parameters
+        ----------
+        Q : object
+            TODO.
+
+        Returns
+        -------
+        tuple
+            TODO.
         """
         rows = matrix(self.kind, Q, self._fitted())
         weights = np.empty((len(rows), self.bits), np.float32)
@@ -229,14 +332,33 @@ class CodeEncoder:
         return 8 * self._words * (1 + self.short) + 4 * (self.factor is not None)
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Parameters as plain values and learned arrays, for `from_state`; no random directions."""
+        """Parameters as plain values and learned arrays, for `from_state`; no random directions.
+
+        Returns
+        -------
+        tuple
+            TODO.
+        """
         learned = {"dimension": self._fitted(), "reach": self.reach_}
         arrays = {"centre": self.centre_} if self.center else {}
         return {"kind": self.kind, **self.get_params(), **learned}, arrays | self._learned()
 
     @staticmethod
     def from_state(parameters: dict[str, Any], arrays: dict[str, np.ndarray]) -> "CodeEncoder":
-        """The fitted encoder whose `state` this is."""
+        """The fitted encoder whose `state` this is.
+
+        Parameters
+        ----------
+        parameters : dict
+            TODO.
+        arrays : dict
+            TODO.
+
+        Returns
+        -------
+        CodeEncoder
+            The fitted encoder whose `state` this is.
+        """
         given = dict(parameters)
         kind, dimension = given.pop("kind", None), given.pop("dimension", None)
         reach = given.pop("reach", None)

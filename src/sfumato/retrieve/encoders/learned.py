@@ -156,27 +156,51 @@ def learned(
 ) -> CodeEncoder:
     """Codes that stand for centre + (sum of b_j atom_j), with atoms learned from a sample.
 
-    Guarantee: with each round of learning the atoms' mean squared error falls on rows of the sample
-    that they are not fitted to; a code is found by signs of what is left, atom after atom, and then
-    turned bit by bit, each turn lowering |e|^2 + along * <e, x / |x|>^2 of the error e.
-    Parameters: bits of a code, from 1 to 4,096; flips, turns of a bit at most, from 0 to 65,536;
-    rounds of learning at most, from 0 to 1,000; along, from 0 to below 10,000, how much more an
-    error along the vector itself weighs: it is what most confuses the order of near neighbours;
-    short, whether `Codes.short` keeps signs along a tight frame, for a Hamming short-list (learned
-    bits tell little by their Hamming distance: search them by the asymmetric scan); seed, of the
-    sample of 50,000 rows and of that frame. There is no factor, so bits / 8 bytes are all that a
-    vector takes. It pays where some directions vary more than others; where all vary alike and
-    there are two bits a dimension or fewer, `qolsh` with 30 flips or more is as good. With fewer
-    than 8 rows a bit, atoms follow from the variances alone.
+    bits of a code, from 1 to 4,096;
 
+    Parameters
+    ----------
+    bits : int, default=320
+        TODO.
+    flips : int, default=60
+        Turns of a bit at most, from 0 to 65,536; rounds of learning at most, from 0 to 1,000.
+    rounds : int, default=10
+        TODO.
+    along : float, default=10.0
+        From 0 to below 10,000, how much more an error along the vector itself weighs: it is what
+        most confuses the order of near neighbours.
+    short : bool, default=False
+        Whether `Codes.short` keeps signs along a tight frame, for a Hamming short-list (learned
+        bits tell little by their Hamming distance: search them by the asymmetric scan).
+    seed : int, default=0
+        Of the sample of 50,000 rows and of that frame. There is no factor, so bits / 8 bytes are
+        all that a vector takes. It pays where some directions vary more than others; where all vary
+        alike and there are two bits a dimension or fewer, `qolsh` with 30 flips or more is as good.
+        With fewer than 8 rows a bit, atoms follow from the variances alone.
+
+    Returns
+    -------
+    CodeEncoder
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** With each round of learning the atoms' mean squared error falls on rows of the
+    sample that they are not fitted to; a code is found by signs of what is left, atom after atom,
+    and then turned bit by bit, each turn lowering |e|^2 + along * <e, x / |x|>^2 of the error e.
+
+    References
+    ----------
+    .. [1] Additive quantization (Babenko and Lempitsky 2014) with codebooks of two; bits by
+       variance: Huang and Schultheiss 1963; along: Guo and others 2020 (anisotropic loss).
+
+    Examples
+    --------
     >>> x = np.random.default_rng(0).normal(size=(2000, 8)) * 0.5 ** np.arange(8)
     >>> encoder = learned(32).fit(x)
     >>> rebuilt = encoder.reconstruct(encoder.encode(x))
     >>> bool(np.square(rebuilt - x).sum() < 0.01 * np.square(x).sum())
     True
-
-    Additive quantization (Babenko and Lempitsky 2014) with codebooks of two; bits by variance:
-    Huang and Schultheiss 1963; along: Guo and others 2020 (anisotropic loss).
     """
     return LearnedEncoder(
         bits=bits, flips=flips, rounds=rounds, along=along, short=short, seed=seed

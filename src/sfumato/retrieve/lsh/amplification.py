@@ -17,17 +17,31 @@ MOST_ROWS = 64
 class Sensitive:
     """A family of hashes for which near pairs agree more often than far ones.
 
-    Guarantee: pairs no farther apart than `near` agree with probability at least `near_agree`,
+    Leskovec, Rajaraman and Ullman, Mining of Massive Datasets, 3.6.3.
+
+    Parameters
+    ----------
+    near : float
+        Distances, near the smaller.
+    far : float
+        Distances, near the smaller.
+    near_agree : float
+        From 0 to 1.
+    far_agree : float
+        From 0 to 1.
+
+    Notes
+    -----
+    **Guarantee.** Pairs no farther apart than `near` agree with probability at least `near_agree`,
     pairs as far apart as `far` or farther with probability at most `far_agree`; `every` and `some`
     give the families made of independent members, with exactly these probabilities, and may follow
     each other.
-    Parameters: near and far, distances, near the smaller; near_agree and far_agree, from 0 to 1.
 
+    Examples
+    --------
     >>> family = Sensitive(near=0.2, far=0.8, near_agree=0.8, far_agree=0.2)
     >>> family.some(4).every(4).every(4).some(4).far_agree.__round__(6)
     0.000871
-
-    Leskovec, Rajaraman and Ullman, Mining of Massive Datasets, 3.6.3.
     """
 
     near: float
@@ -44,12 +58,34 @@ class Sensitive:
             )
 
     def every(self, rows: int) -> "Sensitive":
-        """AND: agree where all of so many hashes do, from 1 up; both probabilities fall."""
+        """AND: agree where all of so many hashes do, from 1 up; both probabilities fall.
+
+        Parameters
+        ----------
+        rows : int
+            TODO.
+
+        Returns
+        -------
+        Sensitive
+            TODO.
+        """
         rows = LENGTH.check("Sensitive", "rows", rows)
         return replace(self, near_agree=self.near_agree**rows, far_agree=self.far_agree**rows)
 
     def some(self, bands: int) -> "Sensitive":
-        """OR: agree where at least one of so many does, from 1 up; both probabilities rise."""
+        """OR: agree where at least one of so many does, from 1 up; both probabilities rise.
+
+        Parameters
+        ----------
+        bands : int
+            TODO.
+
+        Returns
+        -------
+        Sensitive
+            TODO.
+        """
         bands = LENGTH.check("Sensitive", "bands", bands)
         near, far = _any(self.near_agree, bands), _any(self.far_agree, bands)
         return replace(self, near_agree=near, far_agree=far)
@@ -58,9 +94,26 @@ class Sensitive:
 def candidate_probability(agree: float, bands: int, rows: int) -> float:
     """The probability that a pair shares at least one of `bands` keys of `rows` hashes each.
 
-    Guarantee: 1 - (1 - agree**rows)**bands, to full precision also where it is small.
-    Parameters: agree, from 0 to 1, the probability that one hash agrees; bands and rows, from 1 up.
+    Parameters
+    ----------
+    agree : float
+        From 0 to 1, the probability that one hash agrees.
+    bands : int
+        From 1 up.
+    rows : int
+        From 1 up.
 
+    Returns
+    -------
+    float
+        The probability that a pair shares at least one of `bands` keys of `rows` hashes each.
+
+    Notes
+    -----
+    **Guarantee.** 1 - (1 - agree**rows)**bands, to full precision also where it is small.
+
+    Examples
+    --------
     >>> round(candidate_probability(0.8, bands=10, rows=5), 4)
     0.9811
     """

@@ -45,19 +45,27 @@ class Run(NamedTuple):
 class Buckets:
     """Rows by their keys, one key in each of several tables; a row is found by any of its keys.
 
-    Guarantee: `rows_of` gives exactly the rows that share a key with a query in at least one table,
-    each once, ascending. Rows are numbered in the order they came. A call that raises changes
-    nothing, and a `copy` does not change with the original.
-    Parameters: tables, how many keys each row has, from 1 up. Keys are integers of 64 bits, as
-    `band_keys` makes of signatures.
-
-    >>> shelf = Buckets(2).add([[7, 1], [8, 1], [9, 2]])
-    >>> shelf.rows_of([[7, 2], [0, 1]])
-    (array([0, 2, 4]), array([0, 2, 0, 1]))
-
     Rows that came together are a sorted run; a run joins the one before it unless that is more than
     twice as large, so that n rows are in at most log2(n) + 1 runs and each is moved at most
     log1.5(n) times. Bands: Leskovec, Rajaraman and Ullman, Mining of Massive Datasets, 3.4.
+
+    Parameters
+    ----------
+    tables : int
+        How many keys each row has, from 1 up. Keys are integers of 64 bits, as `band_keys` makes of
+        signatures.
+
+    Notes
+    -----
+    **Guarantee.** `rows_of` gives exactly the rows that share a key with a query in at least one
+    table, each once, ascending. Rows are numbered in the order they came. A call that raises
+    changes nothing, and a `copy` does not change with the original.
+
+    Examples
+    --------
+    >>> shelf = Buckets(2).add([[7, 1], [8, 1], [9, 2]])
+    >>> shelf.rows_of([[7, 2], [0, 1]])
+    (array([0, 2, 4]), array([0, 2, 0, 1]))
     """
 
     def __init__(self, tables: int) -> None:
@@ -67,7 +75,22 @@ class Buckets:
 
     @classmethod
     def over(cls, tables: int, count: int, runs: tuple[Run, ...]) -> Self:
-        """The buckets of runs that are there already, together `count` rows."""
+        """The buckets of runs that are there already, together `count` rows.
+
+        Parameters
+        ----------
+        tables : int
+            TODO.
+        count : int
+            TODO.
+        runs : tuple
+            TODO.
+
+        Returns
+        -------
+        Self
+            The buckets of runs that are there already, together `count` rows.
+        """
         buckets = cls(tables)
         buckets.count, buckets.runs = count, runs
         return buckets
@@ -81,11 +104,28 @@ class Buckets:
         return sum(int(array.nbytes) for run in self.runs for array in run)
 
     def copy(self) -> "Buckets":
-        """The same buckets, which later change on their own."""
+        """The same buckets, which later change on their own.
+
+        Returns
+        -------
+        Buckets
+            The same buckets, which later change on their own.
+        """
         return Buckets.over(self.tables, self.count, self.runs)
 
     def add(self, keys: Column) -> Self:
-        """Add rows with these keys, a matrix with a row of `tables` integers for each."""
+        """Add rows with these keys, a matrix with a row of `tables` integers for each.
+
+        Parameters
+        ----------
+        keys : array_like
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         keys = self._keys(keys)
         if self.count + len(keys) > MOST_ROWS:
             raise ValueError(f"Buckets: at most {MOST_ROWS} rows fit; split them among indexes.")
@@ -99,7 +139,13 @@ class Buckets:
         return self
 
     def whole(self) -> Run:
-        """All rows as one run."""
+        """All rows as one run.
+
+        Returns
+        -------
+        Run
+            All rows as one run.
+        """
         runs = list(self.runs) or [_sorted(np.empty((0, self.tables), np.uint64), 0)]
         while len(runs) > 1:
             right, left = runs.pop(), runs.pop()
@@ -107,7 +153,18 @@ class Buckets:
         return runs[0]
 
     def compact(self, alive: np.ndarray) -> Self:
-        """Forget rows and number those left anew; alive, a boolean for each row."""
+        """Forget rows and number those left anew; alive, a boolean for each row.
+
+        Parameters
+        ----------
+        alive : ndarray
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         alive = np.asarray(alive)
         if alive.dtype != bool or alive.shape != (self.count,):
             raise ValueError(f"Buckets: alive must be a boolean mask with {self.count} entries.")
@@ -123,7 +180,15 @@ class Buckets:
     def marks(self, asked: np.ndarray) -> np.ndarray:
         """uint64 (queries, words): bit i where row i is in a bucket that a query asks for.
 
-        Parameters: asked, uint64 (queries, tables, probes), the keys to look up in each table.
+        Parameters
+        ----------
+        asked : ndarray
+            Uint64 (queries, tables, probes), the keys to look up in each table.
+
+        Returns
+        -------
+        ndarray
+            TODO.
         """
         if asked.dtype != np.uint64 or asked.ndim != 3 or asked.shape[1] != self.tables:
             raise ValueError(f"Buckets: keys must be uint64 (queries, {self.tables}, probes).")
@@ -136,6 +201,16 @@ class Buckets:
         """Of each query and each row in a bucket that it asks for, the places of both.
 
         A row that shares several keys with a query comes as often.
+
+        Parameters
+        ----------
+        keys : ndarray
+            TODO.
+
+        Returns
+        -------
+        tuple
+            Of each query and each row in a bucket that it asks for, the places of both.
         """
         keys = self._keys(keys)
         at, found = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
@@ -153,8 +228,16 @@ class Buckets:
     def rows_of(self, keys: Column) -> tuple[np.ndarray, np.ndarray]:
         """The rows that share a key with query q, at rows[starts[q] : starts[q + 1]].
 
-        Parameters: keys, one row of `tables` integers for each query; a bit for each pair of a
-        query and a row is needed while this runs, so ask in parts where both are many.
+        Parameters
+        ----------
+        keys : array_like
+            One row of `tables` integers for each query; a bit for each pair of a query and a row is
+            needed while this runs, so ask in parts where both are many.
+
+        Returns
+        -------
+        tuple
+            The rows that share a key with query q, at rows[starts[q] : starts[q + 1]].
         """
         return listed(self.marks(self._keys(keys)[:, :, None]))
 
@@ -185,12 +268,28 @@ def coefficients(tables: int, rows: int, seed: int) -> np.ndarray:
 def band_keys(codes: Any, bands: int, *, seed: int = 0) -> np.ndarray:
     """Keys for `Buckets`, uint64 (rows, bands): one a band of columns, equal where all of them are.
 
-    Guarantee: bands that are equal have one key; bands that differ have one with probability at
-    most 2**-32.
-    Parameters: codes, a matrix of integers of up to 32 bits, such as signatures of MinHash; a
-    band is columns // bands of them, and what is left over is not used; bands, from 1 to the
-    number of columns; seed, of how columns become keys: keys of one seed can be compared.
+    Parameters
+    ----------
+    codes : object
+        A matrix of integers of up to 32 bits, such as signatures of MinHash; a band is columns //
+        bands of them, and what is left over is not used.
+    bands : int
+        From 1 to the number of columns.
+    seed : int, default=0
+        Of how columns become keys: keys of one seed can be compared.
 
+    Returns
+    -------
+    ndarray
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** Bands that are equal have one key; bands that differ have one with probability at
+    most 2**-32.
+
+    Examples
+    --------
     >>> keys = band_keys([[1, 2, 3, 4], [1, 2, 4, 3]], bands=2)
     >>> keys[0] == keys[1]
     array([ True, False])

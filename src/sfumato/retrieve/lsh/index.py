@@ -67,13 +67,37 @@ class LshIndex:
     hashes, which are made when first needed and never stored. Bands times rows times the dimension
     are at most 2**26.
 
+    Parameters
+    ----------
+    bands : int, default=32
+        TODO.
+    rows : int, default=12
+        TODO.
+    metric : str, default="cosine"
+        TODO.
+    probes : int, default=1
+        TODO.
+    directions : str, default="random"
+        TODO.
+    width : float or None, default=None
+        TODO.
+    keep_vectors : bool, default=True
+        TODO.
+    seed : int, default=0
+        TODO.
+
+    References
+    ----------
+    .. [1] Indyk and Motwani 1998; Charikar 2002; Datar et al. 2004; probes: Lv et al. 2007;
+       lifting: Neyshabur and Srebro 2015. For sets, give `band_keys` of MinHash signatures to
+       `Buckets`.
+
+    Examples
+    --------
     >>> index = LshIndex(bands=8, rows=2).add([7, 3, 5], [[1, 0], [0, 1], [1, 0.1]])
     >>> ids, scores = index.search([[2, 0]], n=2)
     >>> ids, scores.round(3)
     (array([[7, 5]]), array([[1.   , 0.995]], dtype=float32))
-
-    Indyk and Motwani 1998; Charikar 2002; Datar et al. 2004; probes: Lv et al. 2007; lifting:
-    Neyshabur and Srebro 2015. For sets, give `band_keys` of MinHash signatures to `Buckets`.
     """
 
     bands: int
@@ -111,9 +135,24 @@ class LshIndex:
     ) -> Self:
         """The strictest keys that find vectors as similar as this with probability `recall`.
 
-        Parameters: similar, as in `probability`, and not so that all hashes agree; recall, between
-        0 and 1; most_bands, up to 4096; options, of the index. Probes come on top of the recall.
+        Parameters
+        ----------
+        similar : float
+            As in `probability`, and not so that all hashes agree.
+        recall : float, default=0.95
+            Between 0 and 1.
+        most_bands : int, default=64
+            Up to 4096.
+        **options : object
+            Of the index. Probes come on top of the recall.
 
+        Returns
+        -------
+        Self
+            The strictest keys that find vectors as similar as this with probability `recall`.
+
+        Examples
+        --------
         >>> index = LshIndex.from_threshold(0.9, recall=0.95)
         >>> index.bands, index.rows, bool(index.probability(0.9) >= 0.95)
         (56, 19, True)
@@ -131,8 +170,16 @@ class LshIndex:
     def probability(self, similarity: float) -> float:
         """1 - (1 - p**rows)**bands, the probability that a vector is a candidate, without probes.
 
-        Parameters: similarity, whose hashes agree with probability p: a cosine; for "inner" the
-        cosine after lifting; for "euclidean" a distance.
+        Parameters
+        ----------
+        similarity : float
+            Whose hashes agree with probability p: a cosine; for "inner" the cosine after lifting;
+            for "euclidean" a distance.
+
+        Returns
+        -------
+        float
+            TODO.
         """
         similarity = float(number.check(OWNER, "similarity", similarity))
         if self.metric == "euclidean":
@@ -169,7 +216,18 @@ class LshIndex:
         return 0 if self._now is None else self._now.nbytes
 
     def fit(self, X: Matrix) -> Self:
-        """Take the dimension and, for "inner", centre and radius from these rows; none is added."""
+        """Take the dimension and, for "inner", centre and radius from these rows; none is added.
+
+        Parameters
+        ----------
+        X : array_like
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         with self._writing:
             if len(self):
                 raise ValueError(f"{OWNER}: fit would move what is in it; build another index.")
@@ -182,8 +240,17 @@ class LshIndex:
     def add(self, ids: Ids, X: Matrix) -> Self:
         """Take in vectors under ids that are not in the index.
 
-        Parameters: ids, a column of integers from 0 up, each once; X, a matrix with a row for
-        each id. The first rows decide the dimension, unless `fit` did.
+        Parameters
+        ----------
+        ids : array_like or scalar
+            A column of integers from 0 up, each once.
+        X : array_like
+            A matrix with a row for each id. The first rows decide the dimension, unless `fit` did.
+
+        Returns
+        -------
+        Self
+            The object itself.
         """
         with self._writing:
             now, column = self._now, known.integer_ids(OWNER, ids)
@@ -200,7 +267,15 @@ class LshIndex:
     def remove(self, ids: Ids) -> Self:
         """Let vectors not be found any more; their ids may be added again.
 
-        Parameters: ids, a column of ids of the index, each once, or one.
+        Parameters
+        ----------
+        ids : array_like or scalar
+            A column of ids of the index, each once, or one.
+
+        Returns
+        -------
+        Self
+            The object itself.
         """
         with self._writing:
             now, column = self._now, known.integer_ids(OWNER, ids)
@@ -212,7 +287,13 @@ class LshIndex:
         return self
 
     def compact(self) -> Self:
-        """Give back the room of removed rows; the order of the others stays."""
+        """Give back the room of removed rows; the order of the others stays.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         with self._writing:
             if self._now is not None:
                 self._now = self._now.compacted()
@@ -221,7 +302,17 @@ class LshIndex:
     def candidates(self, Q: Any, *, filter: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """The ids that share a bucket with query q, at ids[starts[q] : starts[q + 1]], unscored.
 
-        Parameters: Q, a matrix of queries; filter, a boolean mask over `ids`, as `mask` makes.
+        Parameters
+        ----------
+        Q : object
+            A matrix of queries.
+        filter : object, default=None
+            A boolean mask over `ids`, as `mask` makes.
+
+        Returns
+        -------
+        tuple
+            The ids that share a bucket with query q, at ids[starts[q] : starts[q + 1]], unscored.
         """
         now = self._now
         queries = self._matrix(Q, now)
@@ -234,6 +325,16 @@ class LshIndex:
         """A filter for `search`: True for those of `ids` that stand in this column.
 
         What is not in the index changes nothing. The mask holds for the index as it is now.
+
+        Parameters
+        ----------
+        ids : array_like or scalar
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            A filter for `search`: True for those of `ids` that stand in this column.
         """
         column, now = known.integer_ids(OWNER, ids), self._now
         if now is None:
@@ -254,11 +355,25 @@ class LshIndex:
         """The n best candidates of each query: ids, int64, and scores, float32, best first.
 
         Scores are true cosines, inner products or minus distances. A matrix of queries gets arrays
-        of shape (queries, n), one vector two of shape (n,); where fewer candidates are left, the
-        id is -1 and the score -inf. `BinaryIndex.search` answers in the order of faiss instead.
-        Parameters: Q, queries; n, from 1 up, times queries at most 2**28; filter, a boolean mask
-        over `ids`, as `mask` makes; without, ids that query q does not get, as (starts, ids) in the
-        form of `candidates`; unknown ones are passed over.
+        of shape (queries, n), one vector two of shape (n,); where fewer candidates are left, the id
+        is -1 and the score -inf. `BinaryIndex.search` answers in the order of faiss instead.
+
+        Parameters
+        ----------
+        Q : object
+            Queries.
+        n : int, default=10
+            From 1 up, times queries at most 2**28.
+        filter : object, default=None
+            A boolean mask over `ids`, as `mask` makes.
+        without : tuple or None, default=None
+            Ids that query q does not get, as (starts, ids) in the form of `candidates`; unknown
+            ones are passed over.
+
+        Returns
+        -------
+        tuple
+            The n best candidates of each query: ids, int64, and scores, float32, best first.
         """
         n, now, one = COUNT.check(OWNER, "n", n), self._now, is_vector(Q)
         queries = self._matrix(np.asarray(Q)[None] if one else Q, now)
@@ -272,7 +387,13 @@ class LshIndex:
         return (found[0], scores[0]) if one else (found, scores)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the index, without removed rows, to a file that is complete or not there."""
+        """Write the index, without removed rows, to a file that is complete or not there.
+
+        Parameters
+        ----------
+        path : path_like
+            TODO.
+        """
         now = self._now
         if now is None:
             raise ValueError(f"{OWNER}: there is nothing to save yet; fit it or add vectors first.")
@@ -282,8 +403,18 @@ class LshIndex:
     def load(cls, path: Source, *, check: bool = True) -> Self:
         """The index in a file, mapped and not read: only what a search needs comes into memory.
 
-        Parameters: check, whether all of the file is read once to find damage. A file from somebody
-        else should be checked: what is wrong in it might otherwise crash the process.
+        Parameters
+        ----------
+        path : Source
+            TODO.
+        check : bool, default=True
+            Whether all of the file is read once to find damage. A file from somebody else should be
+            checked: what is wrong in it might otherwise crash the process.
+
+        Returns
+        -------
+        Self
+            The index in a file, mapped and not read: only what a search needs comes into memory.
         """
         index, now = restored(path, cls, check=flag.check(OWNER, "check", check))
         index._now = now

@@ -35,20 +35,25 @@ __all__ = ["AMS", "ReleasedAMS"]
 class ReleasedAMS(NoisyTable):
     """The second frequency moment F2 of a stream, which may leave the curator; by `AMS.release`.
 
-    Guarantee: as its statement says; and |estimate - F2| <= error_bound(c) with probability c, over
-    seeds and noise. A row's sum of squares is too high by width times the variance of the noise,
-    which is taken off; so the estimate may be negative where the noise hides the stream.
-    Parameters: those of the sketch, and the law and scale of the noise.
+    Thesis 3.2.2, where (3.11) is the sum of squares times L / (L - 1); without that factor, as
+    here, it is unbiased.
 
+    those of the sketch, and the law and scale of the noise.
+
+    Notes
+    -----
+    **Guarantee.** As its statement says; and |estimate - F2| <= error_bound(c) with probability c,
+    over seeds and noise. A row's sum of squares is too high by width times the variance of the
+    noise, which is taken off; so the estimate may be negative where the noise hides the stream.
+
+    Examples
+    --------
     >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
     >>> from sfumato.sketch import AMS
     >>> seen = AMS(256).update([1, 2], [3000, 4000])
     >>> told = seen.release(epsilon=1, weight=4000, source=InsecureSeededSource(1))
     >>> bool(abs(told.estimate() - 5000**2) <= told.error_bound(0.999))
     True
-
-    Thesis 3.2.2, where (3.11) is the sum of squares times L / (L - 1); without that factor, as
-    here, it is unbiased.
     """
 
     width: Annotated[int, integer(2, 2**24)]
@@ -57,7 +62,13 @@ class ReleasedAMS(NoisyTable):
     _of = "AMS"
 
     def estimate(self) -> float:
-        """F2: the sum of the squared counts."""
+        """F2: the sum of the squared counts.
+
+        Returns
+        -------
+        float
+            TODO.
+        """
         return float(np.median(self._moments()))
 
     def inner(self, other: Self) -> float:
@@ -65,6 +76,16 @@ class ReleasedAMS(NoisyTable):
 
         The noises of two releases are independent, so that nothing is taken off; with itself a
         release gives F2.
+
+        Parameters
+        ----------
+        other : Self
+            TODO.
+
+        Returns
+        -------
+        float
+            The inner product of the counts of two streams released alike.
         """
         self._check_same(other, "compare")
         if self == other:
@@ -80,6 +101,18 @@ class ReleasedAMS(NoisyTable):
         given that it is within the bound. For an inner product a part of the chance goes to each F2
         being told too low by all rows, and the rest to the median. Few cells cannot tell F2: the
         bound is then infinite.
+
+        Parameters
+        ----------
+        confidence : float, default=0.99
+            TODO.
+        other : Self or None, default=None
+            TODO.
+
+        Returns
+        -------
+        float
+            What the estimate, or else the inner product with the other, may be off by.
         """
         miss = 1 - fraction.check("ReleasedAMS", "confidence", confidence)
         if other is not None:
@@ -127,17 +160,32 @@ class ReleasedAMS(NoisyTable):
 class AMS(WeighedRelease[ReleasedAMS], KeyedSketch):
     """The second frequency moment F2 (the sum over keys of count squared) of a turnstile stream.
 
-    Guarantee: |estimate - F2| <= error_bound(c) * F2 with probability c: the mean over a row has
-    variance at most 2 F2**2 / width (Chebyshev), and the median of the rows is taken.
-    Parameters: width, cells averaged, up to 2**24; depth, rows; seed, of all hashes; kind, "fast"
-    (a key changes one cell a row) or "tug-of-war" (it changes all; the original). Weights are whole
-    numbers below 2**31 in size; when the sum of their sizes passes 2**63 - 1 the update raises and
-    changes nothing. Merges exactly.
+    Parameters
+    ----------
+    width : int, default=1024
+        Cells averaged, up to 2**24.
+    depth : int, default=5
+        Rows.
+    seed : int, default=0
+        Of all hashes.
+    kind : str, default="fast"
+        "fast" (a key changes one cell a row) or "tug-of-war" (it changes all; the original).
+        Weights are whole numbers below 2**31 in size; when the sum of their sizes passes 2**63 - 1
+        the update raises and changes nothing. Merges exactly.
 
+    Notes
+    -----
+    **Guarantee.** |estimate - F2| <= error_bound(c) * F2 with probability c: the mean over a row
+    has variance at most 2 F2**2 / width (Chebyshev), and the median of the rows is taken.
+
+    References
+    ----------
+    .. [1] Alon, Matias and Szegedy 1996; fast: Thorup and Zhang 2004; thesis 2.3.2.7.
+
+    Examples
+    --------
     >>> round(AMS(width=1024).update([1, 1, 1, 2]).estimate())
     10
-
-    Alon, Matias and Szegedy 1996; fast: Thorup and Zhang 2004; thesis 2.3.2.7.
     """
 
     width: Annotated[int, integer(2, 2**24)]
@@ -159,7 +207,22 @@ class AMS(WeighedRelease[ReleasedAMS], KeyedSketch):
 
     @classmethod
     def from_error(cls, error: float, confidence: float = 0.99, **parameters: Any) -> Self:
-        """The smallest sketch whose relative error is within `error` with this probability."""
+        """The smallest sketch whose relative error is within `error` with this probability.
+
+        Parameters
+        ----------
+        error : float
+            TODO.
+        confidence : float, default=0.99
+            TODO.
+        **parameters : object
+            TODO.
+
+        Returns
+        -------
+        Self
+            The smallest sketch whose relative error is within `error` with this probability.
+        """
         error = fraction.check("AMS", "error", error)
         miss = 1 - fraction.check("AMS", "confidence", confidence)
         width, depth = median_rows(2.0, error, miss)
@@ -170,8 +233,20 @@ class AMS(WeighedRelease[ReleasedAMS], KeyedSketch):
     ) -> Self:
         """Add every key's weight, or one; a negative weight removes.
 
-        Parameters: weights, integers; clip, a public bound of their size that they are clipped
-        to: each weight is then read by itself and none is refused, as a private release needs.
+        Parameters
+        ----------
+        keys : array_like
+            TODO.
+        weights : array_like or None, default=None
+            Integers.
+        clip : int or None, default=None
+            A public bound of their size that they are clipped to: each weight is then read by
+            itself and none is refused, as a private release needs.
+
+        Returns
+        -------
+        Self
+            The object itself.
         """
         column = self._key_column(keys)
         weighted = integer_weights("AMS", weights, column.size, low=-(2**31) + 1, clip=clip)
@@ -190,13 +265,29 @@ class AMS(WeighedRelease[ReleasedAMS], KeyedSketch):
         return self
 
     def estimate(self) -> float:
-        """F2: the sum of the squared counts."""
+        """F2: the sum of the squared counts.
+
+        Returns
+        -------
+        float
+            TODO.
+        """
         return self.inner(self)
 
     def inner(self, other: Self) -> float:
         """The inner product of the counts of two streams sketched alike.
 
         Its error is within error_bound(c) times the root of the product of both F2.
+
+        Parameters
+        ----------
+        other : Self
+            TODO.
+
+        Returns
+        -------
+        float
+            The inner product of the counts of two streams sketched alike.
         """
         self._check_same(other, "compare")
         products = self._rows() * other._rows()
@@ -204,7 +295,18 @@ class AMS(WeighedRelease[ReleasedAMS], KeyedSketch):
         return float(np.median(row))
 
     def error_bound(self, confidence: float = 0.99) -> float:
-        """The relative error of F2 that is kept with this probability."""
+        """The relative error of F2 that is kept with this probability.
+
+        Parameters
+        ----------
+        confidence : float, default=0.99
+            TODO.
+
+        Returns
+        -------
+        float
+            The relative error of F2 that is kept with this probability.
+        """
         miss = 1 - fraction.check("AMS", "confidence", confidence)
         return float(np.sqrt(2 / (self.width * row_miss(self.depth, miss))))
 

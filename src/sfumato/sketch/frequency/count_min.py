@@ -46,20 +46,27 @@ __all__ = ["CountMin", "ReleasedCountMin"]
 class ReleasedCountMin(NoisyTable):
     """Counts of keys that may leave the curator; made by `CountMin.release`.
 
-    Guarantee: as its statement says; and |estimate - true| <= error_bound(c) with probability c per
-    key, over seeds and noise. The least of noisy cells would be too low; instead each row tells
-    (cell - total / width) / (1 - 1 / width), which is unbiased, and the median row is taken.
-    Parameters: those of the sketch, and the law and scale of the noise. It does not know whether
-    keys were integers or text: ask with the type that was counted.
+    those of the sketch, and the law and scale of the noise. It does not know whether keys were
+    integers or text: ask with the type that was counted.
 
+    Notes
+    -----
+    **Guarantee.** As its statement says; and |estimate - true| <= error_bound(c) with probability c
+    per key, over seeds and noise. The least of noisy cells would be too low; instead each row tells
+    (cell - total / width) / (1 - 1 / width), which is unbiased, and the median row is taken.
+
+    References
+    ----------
+    .. [1] Pagh and Thorup 2022; the mean of the other counts taken off: Deng and Rafiei 2007.
+
+    Examples
+    --------
     >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
     >>> from sfumato.sketch import CountMin
     >>> seen = CountMin(1024, depth=5).update(["tea"] * 5000)
     >>> told = seen.release(epsilon=1, source=InsecureSeededSource(1))
     >>> bool(abs(told.estimate(["tea"])[0] - 5000) < told.error_bound(0.999999))
     True
-
-    Pagh and Thorup 2022; the mean of the other counts taken off: Deng and Rafiei 2007.
     """
 
     width: Annotated[int, integer(2, 2**32)]
@@ -68,7 +75,18 @@ class ReleasedCountMin(NoisyTable):
     _of = "CountMin"
 
     def estimate(self, keys: Column) -> np.ndarray:
-        """The count of every key."""
+        """The count of every key.
+
+        Parameters
+        ----------
+        keys : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The count of every key.
+        """
         column = KeyColumn(keys)
         out, slots = np.empty(column.size), np.empty(min(BLOCK, column.size), np.uint32)
         for start, hashes in column.blocks(self.seed):
@@ -78,7 +96,13 @@ class ReleasedCountMin(NoisyTable):
         return (out - self.estimate_total() / self.width) / (1 - 1 / self.width)
 
     def estimate_total(self) -> float:
-        """The sum of all counts: the mean of the sums of the rows."""
+        """The sum of all counts: the mean of the sums of the rows.
+
+        Returns
+        -------
+        float
+            The sum of all counts: the mean of the sums of the rows.
+        """
         return float(self._sums.mean())
 
     def error_bound(self, confidence: float = 0.99) -> float:
@@ -86,8 +110,18 @@ class ReleasedCountMin(NoisyTable):
 
         Parts of the chance 1 - confidence go to the mean of all noise, and with it the total F1, to
         F2 being told too low by all noisy rows, and to a bad median: half of the rows, each with
-        chance p, have either noise past its exact tail or collisions past Markov's bound
-        F1 / (width p) and past Chebyshev's sqrt(F2 (1 - 1 / width) / (width p)).
+        chance p, have either noise past its exact tail or collisions past Markov's bound F1 /
+        (width p) and past Chebyshev's sqrt(F2 (1 - 1 / width) / (width p)).
+
+        Parameters
+        ----------
+        confidence : float, default=0.99
+            TODO.
+
+        Returns
+        -------
+        float
+            What an estimate may be off by, with this probability for each key.
         """
         miss = 1 - fraction.check("ReleasedCountMin", "confidence", confidence)
         mean_noise = self._distribution.mean_tail_bound(self.depth * self.width, miss / 16)
@@ -151,12 +185,27 @@ class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
     - "logarithmic", 8 bits each, raised at random: smallest; counts end at 4.1e9; merge refused.
     Weights are integers from 0; a total past 2**63 - 1 raises and changes nothing.
 
+    Parameters
+    ----------
+    width : int
+        TODO.
+    depth : int, default=4
+        TODO.
+    seed : int, default=0
+        TODO.
+    cells : str, default="plain"
+        TODO.
+
+    References
+    ----------
+    .. [1] Cormode and Muthukrishnan 2005, Theorem 1; compact: Basat et al. 2021 (SALSA, merging by
+       sum); conservative: Estan and Varghese 2002; logarithmic: Pitel and Fouquier 2015.
+
+    Examples
+    --------
     >>> seen = CountMin(width=1024).update(["tea", "milk", "tea"])
     >>> seen.estimate(["tea", "rum"])
     array([2, 0])
-
-    Cormode and Muthukrishnan 2005, Theorem 1; compact: Basat et al. 2021 (SALSA, merging by sum);
-    conservative: Estan and Varghese 2002; logarithmic: Pitel and Fouquier 2015.
     """
 
     width: Annotated[int, integer(2, 2**32)]
@@ -183,6 +232,22 @@ class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
         """The smallest table whose error bound is `error` times the total, however large that is.
 
         Compact cells are sized for the worst case, eight joined into one; they mostly do better.
+
+        Parameters
+        ----------
+        error : float
+            TODO.
+        confidence : float, default=0.99
+            TODO.
+        seed : int, default=0
+            TODO.
+        cells : str, default="plain"
+            TODO.
+
+        Returns
+        -------
+        Self
+            The smallest table whose error bound is `error` times the total, however large that is.
         """
         error = fraction.check("CountMin", "error", error)
         miss = 1 - fraction.check("CountMin", "confidence", confidence)
@@ -205,8 +270,20 @@ class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
     ) -> Self:
         """Count every key, by its weight or by one.
 
-        Parameters: weights, integers; clip, a public bound of their size that they are clipped
-        to: each weight is then read by itself and none is refused, as a private release needs.
+        Parameters
+        ----------
+        keys : array_like
+            TODO.
+        weights : array_like or None, default=None
+            Integers.
+        clip : int or None, default=None
+            A public bound of their size that they are clipped to: each weight is then read by
+            itself and none is refused, as a private release needs.
+
+        Returns
+        -------
+        Self
+            The object itself.
         """
         column = self._key_column(keys)
         weighted = integer_weights("CountMin", weights, column.size, clip=clip)
@@ -221,7 +298,18 @@ class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
         return self
 
     def estimate(self, keys: Column) -> np.ndarray:
-        """The count of every key; never below the true one unless cells are logarithmic."""
+        """The count of every key; never below the true one unless cells are logarithmic.
+
+        Parameters
+        ----------
+        keys : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The count of every key; never below the true one unless cells are logarithmic.
+        """
         column = self._key_column(keys)
         out = np.empty(column.size, np.float64 if self.cells == "logarithmic" else np.int64)
         scratch = np.empty(min(BLOCK, column.size), np.uint32)
@@ -239,6 +327,16 @@ class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
 
         Markov: a row is t too high with p <= span total / (width t), where a compact cell joins at
         most span neighbours while the total is as it is. All rows must be: p ** depth.
+
+        Parameters
+        ----------
+        confidence : float, default=0.99
+            TODO.
+
+        Returns
+        -------
+        float
+            What an estimate may be too high by, with this probability for each key.
         """
         miss = 1 - fraction.check("CountMin", "confidence", confidence)
         if self.cells == "logarithmic":

@@ -45,17 +45,24 @@ __all__ = ["CountSketch", "ReleasedCountSketch"]
 class ReleasedCountSketch(NoisyTable):
     """Total weights of keys that may leave the curator; made by `CountSketch.release`.
 
-    Guarantee: as its statement says; estimates by the mean are unbiased; |estimate - true| <=
-    error_bound(c) with probability c per key, over seeds and noise. No key is remembered.
-    Parameters: those of the sketch, and the law and scale of the noise. It does not know whether
-    keys were integers or text: ask with the type that was counted.
+    those of the sketch, and the law and scale of the noise. It does not know whether keys were
+    integers or text: ask with the type that was counted.
 
+    Notes
+    -----
+    **Guarantee.** As its statement says; estimates by the mean are unbiased; |estimate - true| <=
+    error_bound(c) with probability c per key, over seeds and noise. No key is remembered.
+
+    References
+    ----------
+    .. [1] Pagh and Thorup 2022; Zhao, Qiao, Redberg, Agrawal, El Abbadi and Wang 2022.
+
+    Examples
+    --------
     >>> from sfumato.sketch import CountSketch
     >>> told = CountSketch(1024).update(["tea", "rum"], [5000, -5000]).release(1, weight=5000)
     >>> told.estimate(["tea", "rum"]).shape
     (2,)
-
-    Pagh and Thorup 2022; Zhao, Qiao, Redberg, Agrawal, El Abbadi and Wang 2022.
     """
 
     width: Annotated[int, integer(2, 2**31)]
@@ -65,7 +72,18 @@ class ReleasedCountSketch(NoisyTable):
     _of = "CountSketch"
 
     def estimate(self, keys: Column) -> np.ndarray:
-        """The total weight of every key."""
+        """The total weight of every key.
+
+        Parameters
+        ----------
+        keys : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The total weight of every key.
+        """
         column = KeyColumn(keys)
         out, slots = np.empty(column.size), np.empty(min(BLOCK, column.size), np.uint32)
         for start, hashes in column.blocks(self.seed):
@@ -80,8 +98,19 @@ class ReleasedCountSketch(NoisyTable):
     def heavy_hitters(self, n: int, candidates: Ids | None = None) -> tuple[list[Any], np.ndarray]:
         """The n candidates of the largest weight, whatever its sign, and their estimates by median.
 
-        Parameters: n, how many; candidates, a public column of keys to choose among, such as the
-        catalogue: which keys occurred is not released.
+        Parameters
+        ----------
+        n : int
+            How many.
+        candidates : array_like, scalar or None, default=None
+            A public column of keys to choose among, such as the catalogue: which keys occurred is
+            not released.
+
+        Returns
+        -------
+        tuple
+            The n candidates of the largest weight, whatever its sign, and their estimates by
+            median.
         """
         n = integer(1).check("ReleasedCountSketch", "n", n)
         if candidates is None:
@@ -99,6 +128,16 @@ class ReleasedCountSketch(NoisyTable):
         A part of the chance 1 - confidence goes to F2 being told too low by all noisy rows; where
         so few cells cannot tell it, the bound is infinite. The rest goes to collisions past
         Chebyshev's bound or noise past its tail: in the mean of the rows, or in half of them.
+
+        Parameters
+        ----------
+        confidence : float, default=0.99
+            TODO.
+
+        Returns
+        -------
+        float
+            What an estimate may be off by, with this probability for each key.
         """
         miss = 1 - fraction.check("ReleasedCountSketch", "confidence", confidence)
         low = miss * moment_share(self.width, self.depth, miss)
@@ -137,24 +176,42 @@ SCALE = 1e120  # the squares of such cells overflow
 class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
     """The total weight of every key of a turnstile stream, with errors of both signs.
 
-    Guarantee: estimates are unbiased; |estimate - true| <= error_bound(c) with probability c per
-    key. Each row adds noise of variance (sum of the other keys' squares) / width, their mean that
-    divided by depth.
-    Parameters: width, cells per row, up to 2**31; depth, rows; seed, of all hashes; combine, "mean"
-    or, robust where few keys are huge, "median"; cells, "integer" (32 bits, 64 once needed; merges
-    exactly) or "real" (float64; merges up to rounding); track, how many of the largest keys to
-    remember for `heavy_hitters` (keys are stored as text, and told as integers where they are;
-    estimates merge exactly, which keys are remembered may depend on the order). Integer weights are
-    below 2**31 in size; when the sum of their sizes passes 2**63 - 1 the update raises and changes
-    nothing.
+    Parameters
+    ----------
+    width : int
+        Cells per row, up to 2**31.
+    depth : int, default=4
+        Rows.
+    seed : int, default=0
+        Of all hashes.
+    combine : str, default="mean"
+        "mean" or, robust where few keys are huge, "median".
+    cells : str, default="integer"
+        "integer" (32 bits, 64 once needed; merges exactly) or "real" (float64; merges up to
+        rounding).
+    track : int, default=0
+        How many of the largest keys to remember for `heavy_hitters` (keys are stored as text, and
+        told as integers where they are; estimates merge exactly, which keys are remembered may
+        depend on the order). Integer weights are below 2**31 in size; when the sum of their sizes
+        passes 2**63 - 1 the update raises and changes nothing.
 
+    Notes
+    -----
+    **Guarantee.** Estimates are unbiased; |estimate - true| <= error_bound(c) with probability c
+    per key. Each row adds noise of variance (sum of the other keys' squares) / width, their mean
+    that divided by depth.
+
+    References
+    ----------
+    .. [1] Charikar, Chen and Farach-Colton 2002; the mean and its variance: thesis 2.3.2.5 and 4.2.
+
+    Examples
+    --------
     >>> basket = CountSketch(width=1024, track=2).update(["tea", "milk", "tea"], [3, 1, -1])
     >>> basket.estimate(["tea", "milk"])
     array([2., 1.])
     >>> basket.heavy_hitters(1)
     (['tea'], array([2.]))
-
-    Charikar, Chen and Farach-Colton 2002; the mean and its variance: thesis 2.3.2.5 and 4.2.
     """
 
     width: Annotated[int, integer(2, 2**31)]
@@ -190,7 +247,22 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
 
     @classmethod
     def from_error(cls, error: float, confidence: float = 0.99, **parameters: Any) -> Self:
-        """The smallest table whose error bound is `error` times the norm of all counts."""
+        """The smallest table whose error bound is `error` times the norm of all counts.
+
+        Parameters
+        ----------
+        error : float
+            TODO.
+        confidence : float, default=0.99
+            TODO.
+        **parameters : object
+            TODO.
+
+        Returns
+        -------
+        Self
+            The smallest table whose error bound is `error` times the norm of all counts.
+        """
         error = fraction.check("CountSketch", "error", error)
         miss = 1 - fraction.check("CountSketch", "confidence", confidence)
         combine = parameters.get("combine", "mean")
@@ -214,8 +286,20 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
     ) -> Self:
         """Add every key's weight, or one; a negative weight removes.
 
-        Parameters: weights, integers; clip, a public bound of their size that they are clipped
-        to: each weight is then read by itself and none is refused, as a private release needs.
+        Parameters
+        ----------
+        keys : array_like
+            TODO.
+        weights : array_like or None, default=None
+            Integers.
+        clip : int or None, default=None
+            A public bound of their size that they are clipped to: each weight is then read by
+            itself and none is refused, as a private release needs.
+
+        Returns
+        -------
+        Self
+            The object itself.
         """
         column = self._key_column(keys)
         weighted = self._checked(weights, column.size, clip)
@@ -234,7 +318,18 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
         return self
 
     def estimate(self, keys: Column) -> np.ndarray:
-        """The total weight of every key."""
+        """The total weight of every key.
+
+        Parameters
+        ----------
+        keys : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The total weight of every key.
+        """
         column = self._key_column(keys)
         out = np.empty(column.size, np.float64)
         slots = np.empty(min(BLOCK, column.size), np.uint32)
@@ -251,8 +346,18 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
 
         They are found and estimated by the median of the rows even where `combine` is the mean: one
         huge key that shares a cell would lift any other into a list by means.
-        Parameters: n, how many; candidates, a column of keys to choose among; without it the keys
-        that the sketch tracked.
+
+        Parameters
+        ----------
+        n : int
+            How many.
+        candidates : array_like, scalar or None, default=None
+            A column of keys to choose among; without it the keys that the sketch tracked.
+
+        Returns
+        -------
+        tuple
+            The n keys of the largest weight, whatever its sign, and their estimates, largest first.
         """
         n = integer(1).check("CountSketch", "n", n)
         if candidates is not None:
@@ -274,6 +379,16 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
         The norm of all counts is read off the rows, and half of the chance goes to its being too
         low. The sum of the weights' sizes bounds it for certain, which is better for few keys and
         small tables; real cells do not know it, so that their bound may then be infinite.
+
+        Parameters
+        ----------
+        confidence : float, default=0.99
+            TODO.
+
+        Returns
+        -------
+        float
+            What an estimate may be off by, with this probability for each key (Chebyshev).
         """
         miss = 1 - fraction.check("CountSketch", "confidence", confidence)
         norm = float(np.linalg.norm(self._table.astype(np.float64) / SCALE, axis=1).max()) * SCALE

@@ -60,8 +60,21 @@ class PointSums(Sketch, in_files=False):
 
         Rows are read one by one: what is beyond the bounds is clipped to them, and a row that is
         not all numbers is left out, so that no row is refused or changes another.
-        Parameters: weights, integers; clip, a public bound of their size that they are clipped
-        to: each weight is then read by itself and none is refused, as a private release needs.
+
+        Parameters
+        ----------
+        data : object
+            TODO.
+        weights : array_like or None, default=None
+            Integers.
+        clip : int or None, default=None
+            A public bound of their size that they are clipped to: each weight is then read by
+            itself and none is refused, as a private release needs.
+
+        Returns
+        -------
+        Self
+            The object itself.
         """
         owner = type(self).__name__
         column, weighted = weighed_points(owner, data, self._box.dimension, weights, clip)
@@ -75,7 +88,13 @@ class PointSums(Sketch, in_files=False):
         return self
 
     def size(self) -> float:
-        """The weight of all points."""
+        """The weight of all points.
+
+        Returns
+        -------
+        float
+            The weight of all points.
+        """
         return float(self.total)
 
     @property
@@ -106,7 +125,20 @@ class WeighedPoints(PointSums, in_files=False):
     _scalars = {"total": 0, "clipped": 0, "heaviest": 0, "mass": 0}
 
     def exact(self, data: Any, queries: Matrix) -> np.ndarray:
-        """The sums that `estimate` estimates, of these points clipped to the bounds, one by one."""
+        """The sums that `estimate` estimates, of these points clipped to the bounds, one by one.
+
+        Parameters
+        ----------
+        data : object
+            TODO.
+        queries : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The sums that `estimate` estimates, of these points clipped to the bounds, one by one.
+        """
         owner, box, told = type(self).__name__, self._box, self.parameters
         inside, _ = box.clip(points(owner, data, box.dimension))
         asked, _ = box.clip(points(owner, queries, box.dimension))

@@ -99,12 +99,21 @@ ROWS = integer(1, 2**20)
 class ReleasedKernelFourier(NoisyCells):
     """Sums of a kernel that may leave the curator; made by `KernelFourier.release`.
 
-    Guarantee: as its statement says. Over noise, the mean of an estimate is that of the sketch, and
-    its standard deviation is `noise_error()` for every query. Estimates may be negative or above
-    the number of points: clipping would bias them.
-    Parameters: those of the sketch; count_weight, how often the count of points is kept; and the
-    law and scale of the noise.
+    those of the sketch; count_weight, how often the count of points is kept; and the law and scale
+    of the noise.
 
+    Notes
+    -----
+    **Guarantee.** As its statement says. Over noise, the mean of an estimate is that of the sketch,
+    and its standard deviation is `noise_error()` for every query. Estimates may be negative or
+    above the number of points: clipping would bias them.
+
+    References
+    ----------
+    .. [1] Rahimi and Recht 2007.
+
+    Examples
+    --------
     >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
     >>> from sfumato.sketch import KernelFourier
     >>> points = np.random.default_rng(0).normal(5, 1, (100_000, 1))
@@ -112,8 +121,6 @@ class ReleasedKernelFourier(NoisyCells):
     >>> told = sketch.release(epsilon=1, delta=1e-6, source=InsecureSeededSource(1))
     >>> bool(abs(told.estimate([[5]]) - sketch.estimate([[5]])) < 4 * told.noise_error())
     True
-
-    Rahimi and Recht 2007.
     """
 
     bandwidth: Annotated[float, positive]
@@ -133,20 +140,54 @@ class ReleasedKernelFourier(NoisyCells):
         return len(self.bounds[0])
 
     def estimate(self, queries: Matrix) -> np.ndarray:
-        """The sum of kernels between every query and all points."""
+        """The sum of kernels between every query and all points.
+
+        Parameters
+        ----------
+        queries : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The sum of kernels between every query and all points.
+        """
         asked = points("ReleasedKernelFourier", queries, self.dimension)
         return answers(self._turns, Box(*self.bounds), self._waves, asked)
 
     def mean(self, queries: Matrix) -> np.ndarray:
-        """The mean of the kernel over all points: `estimate` over `size`."""
+        """The mean of the kernel over all points: `estimate` over `size`.
+
+        Parameters
+        ----------
+        queries : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The mean of the kernel over all points: `estimate` over `size`.
+        """
         return self.estimate(queries) / (self.size() or math.nan)
 
     def size(self) -> float:
-        """The number of points, or their weight; its noise is that of one cell, much reduced."""
+        """The number of points, or their weight; its noise is that of one cell, much reduced.
+
+        Returns
+        -------
+        float
+            The number of points, or their weight; its noise is that of one cell, much reduced.
+        """
         return float(self._count[0]) / self.count_weight
 
     def noise_error(self) -> float:
-        """The standard deviation of the noise of an estimate, for every query (within 1e-4)."""
+        """The standard deviation of the noise of an estimate, for every query (within 1e-4).
+
+        Returns
+        -------
+        float
+            The standard deviation of the noise of an estimate, for every query (within 1e-4).
+        """
         return math.sqrt(self._distribution.variance / self.rows) / (UNIT - 1)
 
     def error_bound(self, confidence: float = 0.99) -> float:
@@ -156,6 +197,16 @@ class ReleasedKernelFourier(NoisyCells):
         (Chebyshev) and a quarter to independent frequencies: the mean of `rows` numbers within n
         passes n sqrt(2 log(2 / p) / rows) with chance at most p (Hoeffding). Stratified ones err
         less, but of them only 2 n is proved.
+
+        Parameters
+        ----------
+        confidence : float, default=0.99
+            TODO.
+
+        Returns
+        -------
+        float
+            What an estimate may be off by, with this probability for each query.
         """
         miss = 1 - fraction.check("ReleasedKernelFourier", "confidence", confidence)
         most = max(
@@ -199,22 +250,41 @@ PAIR_L1 = math.isqrt(2 * UNIT**2)  # |c| + |s| <= sqrt(2 (c**2 + s**2)), and who
 class KernelFourier(WeighedRelease[ReleasedKernelFourier], PointSums):
     """Sums of a kernel over all points, from cosines and sines of their random projections.
 
-    Guarantee: over seeds, the mean of an estimate is the sum of kernel(|x - q| / bandwidth), points
-    and queries being rounded to 2**20 steps a side; `rows` independent frequencies leave a standard
-    deviation of at most total / sqrt(2 rows). The waves of a point at one frequency are whole
-    numbers (c, s) with c**2 + s**2 <= 2**30, exact on every machine: sketches merge bit for bit.
-    Parameters: bandwidth, in the unit of the points, at least 2**-14 of the longest side; bounds,
-    (low, high), each a number or one for each column: public; points outside are clipped and
-    counted in `clipped`; rows, frequencies, up to 2**20, and 2**26 over the columns; kernel,
-    "p-stable", "gaussian" or "exponential"; seed, of the frequencies; strata, "stratified" to
-    spread them evenly, or "independent". A negative weight removes a point that was added.
+    Parameters
+    ----------
+    bandwidth : float
+        In the unit of the points, at least 2**-14 of the longest side.
+    bounds : object
+        (low, high), each a number or one for each column: public; points outside are clipped and
+        counted in `clipped`.
+    rows : int, default=1024
+        Frequencies, up to 2**20, and 2**26 over the columns.
+    kernel : str, default="p-stable"
+        "p-stable", "gaussian" or "exponential".
+    seed : int, default=0
+        Of the frequencies.
+    strata : str, default="stratified"
+        "stratified" to spread them evenly, or "independent". A negative weight removes a point that
+        was added.
 
+    Notes
+    -----
+    **Guarantee.** Over seeds, the mean of an estimate is the sum of kernel(|x - q| / bandwidth),
+    points and queries being rounded to 2**20 steps a side; `rows` independent frequencies leave a
+    standard deviation of at most total / sqrt(2 rows). The waves of a point at one frequency are
+    whole numbers (c, s) with c**2 + s**2 <= 2**30, exact on every machine: sketches merge bit for
+    bit.
+
+    References
+    ----------
+    .. [1] Rahimi and Recht 2007; frequencies of "p-stable": a Gaussian vector times a draw from the
+       transform of the triangle, since the kernel is E max(0, 1 - |w . (x - q)| / bandwidth).
+
+    Examples
+    --------
     >>> sketch = KernelFourier(1.0, ([0, 0], [9, 9]), rows=4096, kernel="gaussian")
     >>> sketch.update([[1, 2], [3, 4]]).estimate([[1, 2]]).round(1).tolist()
     [1.0]
-
-    Rahimi and Recht 2007; frequencies of "p-stable": a Gaussian vector times a draw from the
-    transform of the triangle, since the kernel is E max(0, 1 - |w . (x - q)| / bandwidth).
     """
 
     bandwidth: Annotated[float, positive]
@@ -250,16 +320,50 @@ class KernelFourier(WeighedRelease[ReleasedKernelFourier], PointSums):
         """The sum of kernels between every query and all points.
 
         Queries may be anywhere; those past two thousand sides from the box count as if there.
+
+        Parameters
+        ----------
+        queries : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The sum of kernels between every query and all points.
         """
         asked = points("KernelFourier", queries, self.dimension)
         return answers(self._turns, self._box, self._waves, asked)
 
     def mean(self, queries: Matrix) -> np.ndarray:
-        """The mean of the kernel over all points; NaN without any."""
+        """The mean of the kernel over all points; NaN without any.
+
+        Parameters
+        ----------
+        queries : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The mean of the kernel over all points; NaN without any.
+        """
         return self.estimate(queries) / (self.total or math.nan)
 
     def exact(self, data: Any, queries: Matrix) -> np.ndarray:
-        """The sums that `estimate` estimates, of these points clipped to the bounds, one by one."""
+        """The sums that `estimate` estimates, of these points clipped to the bounds, one by one.
+
+        Parameters
+        ----------
+        data : object
+            TODO.
+        queries : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The sums that `estimate` estimates, of these points clipped to the bounds, one by one.
+        """
         column = points("KernelFourier", data, self.dimension)
         asked = points("KernelFourier", queries, self.dimension)
         inside, _ = self._box.clip(column)

@@ -52,8 +52,22 @@ class GridAnswers(Stored, in_files=False):
 
         The first call for a kernel and bandwidth takes seconds on a large grid, further ones a
         microsecond a query. Queries outside the bounds are moved to the nearest point inside.
-        Parameters: kernel and bandwidth, where other than those the grid was made for; a bandwidth
-        below the distance of two nodes is refused.
+
+        Parameters
+        ----------
+        queries : array_like
+            TODO.
+        kernel : str or None, default=None
+            Where other than those the grid was made for; a bandwidth below the distance of two
+            nodes is refused.
+        bandwidth : float or None, default=None
+            Where other than those the grid was made for; a bandwidth below the distance of two
+            nodes is refused.
+
+        Returns
+        -------
+        ndarray
+            The sum of kernels between every query and all points.
         """
         owner = type(self).__name__
         kernel = self.kernel if kernel is None else KERNEL.check(owner, "kernel", kernel)
@@ -64,7 +78,22 @@ class GridAnswers(Stored, in_files=False):
     def mean(
         self, queries: Matrix, *, kernel: str | None = None, bandwidth: float | None = None
     ) -> np.ndarray:
-        """The mean of the kernel over all points: `estimate` over `size`; NaN where that is 0."""
+        """The mean of the kernel over all points: `estimate` over `size`; NaN where that is 0.
+
+        Parameters
+        ----------
+        queries : array_like
+            TODO.
+        kernel : str or None, default=None
+            TODO.
+        bandwidth : float or None, default=None
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The mean of the kernel over all points: `estimate` over `size`; NaN where that is 0.
+        """
         return self.estimate(queries, kernel=kernel, bandwidth=bandwidth) / (
             self.size() or math.nan
         )
@@ -125,12 +154,22 @@ class GridAnswers(Stored, in_files=False):
 class ReleasedKernelGrid(GridAnswers, NoisyCells):
     """Sums of a kernel that may leave the curator; made by `KernelGrid.release`.
 
-    Guarantee: as its statement says. Over noise, the mean of an estimate is that of the sketch; its
-    standard deviation is about `noise_error()`, larger or smaller by up to a fifth from place to
-    place, and smaller near the bounds. Estimates may be negative or above the number of points:
-    clipping would bias them.
-    Parameters: those of the sketch, and the law and scale of the noise.
+    those of the sketch, and the law and scale of the noise.
 
+    Notes
+    -----
+    **Guarantee.** As its statement says. Over noise, the mean of an estimate is that of the sketch;
+    its standard deviation is about `noise_error()`, larger or smaller by up to a fifth from place
+    to place, and smaller near the bounds. Estimates may be negative or above the number of points:
+    clipping would bias them.
+
+    References
+    ----------
+    .. [1] Levels of one data set, joined by least squares: Hay, Rastogi, Miklau and Suciu 2010; Li,
+       Miklau, Hay, McGregor and Rastogi 2015.
+
+    Examples
+    --------
     >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
     >>> from sfumato.sketch import KernelGrid
     >>> points = np.random.default_rng(0).normal(5, 1, (100_000, 1))
@@ -138,16 +177,19 @@ class ReleasedKernelGrid(GridAnswers, NoisyCells):
     >>> told = sketch.release(epsilon=1, source=InsecureSeededSource(1))
     >>> bool(abs(told.estimate([[5]]) - sketch.estimate([[5]])) < 4 * told.noise_error())
     True
-
-    Levels of one data set, joined by least squares: Hay, Rastogi, Miklau and Suciu 2010; Li,
-    Miklau, Hay, McGregor and Rastogi 2015.
     """
 
     _cells: np.ndarray
     _of = "KernelGrid"
 
     def size(self) -> float:
-        """The number of points, or their weight, from the count and all levels together."""
+        """The number of points, or their weight, from the count and all levels together.
+
+        Returns
+        -------
+        float
+            The number of points, or their weight, from the count and all levels together.
+        """
         return self._size
 
     @cached_property
@@ -155,7 +197,13 @@ class ReleasedKernelGrid(GridAnswers, NoisyCells):
         return float(self._best.sum())
 
     def noise_error(self) -> float:
-        """The standard deviation of the noise of an estimate in the middle of the bounds."""
+        """The standard deviation of the noise of an estimate in the middle of the bounds.
+
+        Returns
+        -------
+        float
+            The standard deviation of the noise of an estimate in the middle of the bounds.
+        """
         return self._noise_error
 
     @cached_property
@@ -185,23 +233,40 @@ BLOCK = 2**16  # points at a time
 class KernelGrid(WeighedRelease[ReleasedKernelGrid], WeighedPoints, GridAnswers):
     """Sums of a kernel over all points, from a fine grid among whose nodes points are shared.
 
-    Guarantee: a point adds integers to the 3, 9 or 27 nodes around it that sum to 2**15
-    (2**14 in two dimensions), the same on every machine: sketches merge bit for bit. Where the
-    density is smooth from node to node, errors of sharing and of reading between nodes cancel; a
-    query on top of a heavy single place may be off by some percent of what that place adds.
-    Parameters: bandwidth, in the unit of the points; bounds, (low, high), each a number or one for
-    each of 1 to 3 columns: public; points outside are clipped and counted in `clipped`; kernel,
-    "p-stable", "gaussian" or "exponential"; resolution, nodes in a bandwidth, from 0.5 to 64, 3
-    unless told, 12 in one column (2 and 4 for "gaussian"); seed, of how far the nodes are moved
-    against the bounds. A grid has at most 2**24 nodes. Any kernel, and any bandwidth above the
-    distance of two nodes, may be asked for. A negative weight removes a point that was added.
+    Parameters
+    ----------
+    bandwidth : float
+        In the unit of the points.
+    bounds : object
+        (low, high), each a number or one for each of 1 to 3 columns: public; points outside are
+        clipped and counted in `clipped`.
+    kernel : str, default="p-stable"
+        "p-stable", "gaussian" or "exponential".
+    resolution : float or None, default=None
+        Nodes in a bandwidth, from 0.5 to 64, 3 unless told, 12 in one column (2 and 4 for
+        "gaussian").
+    seed : int, default=0
+        Of how far the nodes are moved against the bounds. A grid has at most 2**24 nodes. Any
+        kernel, and any bandwidth above the distance of two nodes, may be asked for. A negative
+        weight removes a point that was added.
 
+    Notes
+    -----
+    **Guarantee.** A point adds integers to the 3, 9 or 27 nodes around it that sum to 2**15 (2**14
+    in two dimensions), the same on every machine: sketches merge bit for bit. Where the density is
+    smooth from node to node, errors of sharing and of reading between nodes cancel; a query on top
+    of a heavy single place may be off by some percent of what that place adds.
+
+    References
+    ----------
+    .. [1] Greengard and Strain 1991 (sums by grids); Hockney and Eastwood 1988, chapter 5 (sharing,
+       and making up for it).
+
+    Examples
+    --------
     >>> sketch = KernelGrid(1.0, ([0, 0], [9, 9]), kernel="gaussian").update([[1, 2], [3, 4]])
     >>> sketch.estimate([[2, 3]]).round(2), sketch.exact([[1, 2], [3, 4]], [[2, 3]]).round(2)
     (array([0.74]), array([0.74]))
-
-    Greengard and Strain 1991 (sums by grids); Hockney and Eastwood 1988, chapter 5 (sharing, and
-    making up for it).
     """
 
     def __init__(

@@ -29,11 +29,17 @@ __all__ = ["Moments", "ReleasedMoments"]
 class ReleasedMoments(Release):
     """Sums of products that may leave the curator; made by `Moments.release`.
 
-    Guarantee: as its statement says; every sum is unbiased, with the deviation that `noise_error`
-    tells. A matrix of such sums need not be one of any rows: it may have negative eigenvalues.
-    Parameters: those of the sketch; noise, "Cube" or "Gaussian"; scale and target_scale, of the
-    noise on sums of inputs and on sums with the target, in units of a cell.
+    those of the sketch; noise, "Cube" or "Gaussian"; scale and target_scale, of the noise on sums
+    of inputs and on sums with the target, in units of a cell.
 
+    Notes
+    -----
+    **Guarantee.** As its statement says; every sum is unbiased, with the deviation that
+    `noise_error` tells. A matrix of such sums need not be one of any rows: it may have negative
+    eigenvalues.
+
+    Examples
+    --------
     >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
     >>> from sfumato.sketch import Moments
     >>> seen = Moments(([0, 0], [1, 10])).update([[0.5, 4]] * 1000)
@@ -63,16 +69,34 @@ class ReleasedMoments(Release):
         return self._polynomials.features
 
     def size(self) -> float:
-        """How many rows there are, by weight, with noise."""
+        """How many rows there are, by weight, with noise.
+
+        Returns
+        -------
+        float
+            How many rows there are, by weight, with noise.
+        """
         return float(self._inputs[0] / self._unit)
 
     def matrix(self) -> np.ndarray:
-        """Noisy sums of products of every two features, as `Moments.matrix` tells them."""
+        """Noisy sums of products of every two features, as `Moments.matrix` tells them.
+
+        Returns
+        -------
+        ndarray
+            TODO.
+        """
         inputs, targets = self._inputs / self._unit, self._targets / self._unit
         return self._polynomials.matrix(inputs, targets)
 
     def noise_error(self) -> tuple[float, float]:
-        """The noise's standard deviation in a sum of inputs, and in one with the target."""
+        """The noise's standard deviation in a sum of inputs, and in one with the target.
+
+        Returns
+        -------
+        tuple
+            The noise's standard deviation in a sum of inputs, and in one with the target.
+        """
         inputs = deviation(self.noise, self.scale, self._inputs.size)
         targets = deviation(self.noise, self.target_scale, self._targets.size)
         return inputs / self._unit, targets / self._unit
@@ -111,20 +135,33 @@ LIGHTEST = 1 - 2**31
 class Moments(WeighedRelease[ReleasedMoments], Sketch):
     """Sums of products of columns, the last of which is a target to be told from the others.
 
-    Guarantee: every column is scaled to -1 .. 1 by its public bounds and rounded to an integer
-    of 2 / (2**bits - 1); products T_a T_b of Chebyshev polynomials of those, up to twice the
-    degree, and of the target with those up to the degree, are summed in integers. So merging
-    and removal are exact, and no row moves any sum by more than (2**bits - 1)**2, its unit.
-    Parameters: bounds, a pair (low, high) with one number per column, target last: rows outside are
-    moved to the nearest point inside, and `clipped` tells how many; degree, 1 for a linear and 2
-    for a quadratic regression; bits, 8 to 18, of a number.
-    Weights are integers; negative ones remove what was added, never more than all of it.
+    Parameters
+    ----------
+    bounds : object
+        A pair (low, high) with one number per column, target last: rows outside are moved to the
+        nearest point inside, and `clipped` tells how many.
+    degree : int, default=1
+        1 for a linear and 2 for a quadratic regression.
+    bits : int, default=14
+        8 to 18, of a number. Weights are integers; negative ones remove what was added, never more
+        than all of it.
 
+    Notes
+    -----
+    **Guarantee.** Every column is scaled to -1 .. 1 by its public bounds and rounded to an integer
+    of 2 / (2**bits - 1); products T_a T_b of Chebyshev polynomials of those, up to twice the
+    degree, and of the target with those up to the degree, are summed in integers. So merging and
+    removal are exact, and no row moves any sum by more than (2**bits - 1)**2, its unit.
+
+    References
+    ----------
+    .. [1] Chebyshev polynomials: Mason and Handscomb 2003, section 2.4.
+
+    Examples
+    --------
     >>> seen = Moments(([0, 0], [1, 10])).update([[0.0, 1.0], [0.5, 5.0], [1.0, 9.0]])
     >>> seen.total, seen.matrix().round(3)[1]
     (3, array([0. , 2. , 1.6]))
-
-    Chebyshev polynomials: Mason and Handscomb 2003, section 2.4.
     """
 
     bounds: Annotated[Pair, BOUNDS]
@@ -152,8 +189,21 @@ class Moments(WeighedRelease[ReleasedMoments], Sketch):
 
         Rows are read one by one: what is beyond the bounds is clipped to them, and a row that is
         not all numbers is left out, so that no row is refused or changes another.
-        Parameters: weights, integers; clip, a public bound of their size that they are clipped
-        to: each weight is then read by itself and none is refused, as a private release needs.
+
+        Parameters
+        ----------
+        rows : object
+            TODO.
+        weights : array_like or None, default=None
+            Integers.
+        clip : int or None, default=None
+            A public bound of their size that they are clipped to: each weight is then read by
+            itself and none is refused, as a private release needs.
+
+        Returns
+        -------
+        Self
+            The object itself.
         """
         box = Box(*self.bounds)
         column, weighted = weighed_points("Moments", rows, self.dimension, weights, clip)
@@ -173,13 +223,24 @@ class Moments(WeighedRelease[ReleasedMoments], Sketch):
         return self
 
     def size(self) -> float:
-        """How many rows there are, by weight."""
+        """How many rows there are, by weight.
+
+        Returns
+        -------
+        float
+            How many rows there are, by weight.
+        """
         return float(self.total)
 
     def matrix(self) -> np.ndarray:
         """Sums of products of every two features, the first being 1 and the last the target.
 
         Columns are scaled to -1 .. 1 and features in the order of `features`.
+
+        Returns
+        -------
+        ndarray
+            TODO.
         """
         unit = float(self._most) ** 2
         return self._polynomials.matrix(self._inputs / unit, self._targets / unit)

@@ -29,12 +29,21 @@ SIZE = 1 / 16  # of a chance to miss, for the number of points being told too lo
 class ReleasedRace(RaceTable, NoisyCells):
     """Kernel sums that may leave the curator; made by `Race.release`.
 
-    Guarantee: as its statement says. Every estimate is unbiased over seeds and noise; noise is not
-    clipped or rounded, so that sums may be below 0 or above the number of points. Queries outside
-    the bounds are moved to the nearest point inside.
-    Parameters: those of the sketch; counts, cells that hold only the number of points; the law and
-    scale of the noise.
+    those of the sketch; counts, cells that hold only the number of points; the law and scale of the
+    noise.
 
+    Notes
+    -----
+    **Guarantee.** As its statement says. Every estimate is unbiased over seeds and noise; noise is
+    not clipped or rounded, so that sums may be below 0 or above the number of points. Queries
+    outside the bounds are moved to the nearest point inside.
+
+    References
+    ----------
+    .. [1] Coleman and Shrivastava 2020, algorithms 1 and 2, without their rounding down.
+
+    Examples
+    --------
     >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
     >>> from sfumato.sketch import Race
     >>> from sfumato.sketch.lsh import Euclidean
@@ -44,8 +53,6 @@ class ReleasedRace(RaceTable, NoisyCells):
     ... )
     >>> bool(abs(told.estimate([[5, 5]])[0] - 9000) < 5 * told.noise_error())
     True
-
-    Coleman and Shrivastava 2020, algorithms 1 and 2, without their rounding down.
     """
 
     counts: Annotated[int, integer(0, 2**20)]
@@ -53,11 +60,23 @@ class ReleasedRace(RaceTable, NoisyCells):
     _of = "Race"
 
     def size(self) -> float:
-        """How many points there are, by weight: the least noisy mean of row sums and counts."""
+        """How many points there are, by weight: the least noisy mean of row sums and counts.
+
+        Returns
+        -------
+        float
+            How many points there are, by weight: the least noisy mean of row sums and counts.
+        """
         return self._size
 
     def noise_error(self) -> float:
-        """The standard deviation of the noise in an estimate by the mean; no hash's error."""
+        """The standard deviation of the noise in an estimate by the mean; no hash's error.
+
+        Returns
+        -------
+        float
+            The standard deviation of the noise in an estimate by the mean; no hash's error.
+        """
         scales, _, collided = self._coefficients(1)
         shares, each = self._size_shares()
         share = float(collided[0])
@@ -76,13 +95,31 @@ class ReleasedRace(RaceTable, NoisyCells):
     ) -> float:
         """What an estimate may be off by, with this probability for each query, noise included.
 
-        Parameters: confidence between 0 and 1; spread, the sum of sqrt(k(x, q)) over all points
-        (the largest, in a weighted sum of kernels), or a bound of it; unless known, the number of
-        points, which no spread exceeds; combine and groups, as in `estimate`. Stratified rows and
-        weighted sums are better than their bound, by Chebyshev from one row alone, tells.
+        confidence between 0 and 1;
 
-        Coleman and Shrivastava 2020, theorem 3.4, with the binomial law ("median"); Bernstein and
-        Chernoff ("mean").
+        Parameters
+        ----------
+        confidence : float, default=0.99
+            TODO.
+        spread : float or None, default=None
+            The sum of sqrt(k(x, q)) over all points (the largest, in a weighted sum of kernels), or
+            a bound of it; unless known, the number of points, which no spread exceeds.
+        combine : str, default="mean"
+            As in `estimate`. Stratified rows and weighted sums are better than their bound, by
+            Chebyshev from one row alone, tells.
+        groups : int, default=9
+            As in `estimate`. Stratified rows and weighted sums are better than their bound, by
+            Chebyshev from one row alone, tells.
+
+        Returns
+        -------
+        float
+            What an estimate may be off by, with this probability for each query, noise included.
+
+        References
+        ----------
+        .. [1] Coleman and Shrivastava 2020, theorem 3.4, with the binomial law ("median");
+           Bernstein and Chernoff ("mean").
         """
         miss = 1 - fraction.check("ReleasedRace", "confidence", confidence)
         unsure = self._size_error / math.sqrt(SIZE * miss)  # Chebyshev
@@ -130,18 +167,37 @@ FEW = 16  # below so many rows a further cell would cost too much
 class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
     """Counts of points in random buckets: a query's kernel sum is its mean count.
 
-    Guarantee: over seeds, each row's cell at q counts f(q) = sum of k(x, q) over all points x, on
-    average, with variance at most (sum of sqrt(k(x, q)))**2; so does their mean, with 1 / rows of
-    that where rows are independent. A row whose buckets all fit into the width holds nothing else;
-    the others are hashed to all cells, and (cell - N / W) / (1 - 1 / W) takes off what collides:
-    no width is too small, a smaller one is only less exact. Cells are the same for any order,
-    split or machine, so that merging is exact, and so is removal.
-    Parameters: rows, hash functions, up to 2**20; width, cells of a row, from 2; kernel, a family
-    of `sfumato.sketch.lsh` with its public bounds: points outside are moved to the nearest point
-    inside, and `clipped` tells how many; seed, of all hashes; strata, "stratified" rows (each of
-    the same law, spread evenly: smaller errors, no proved bound) or "independent" ones.
-    Weights are integers; negative ones remove what was added, never more than all of it.
+    Parameters
+    ----------
+    rows : int
+        Hash functions, up to 2**20.
+    width : int
+        Cells of a row, from 2.
+    kernel : Family
+        A family of `sfumato.sketch.lsh` with its public bounds: points outside are moved to the
+        nearest point inside, and `clipped` tells how many.
+    seed : int, default=0
+        Of all hashes.
+    strata : str, default="stratified"
+        "stratified" rows (each of the same law, spread evenly: smaller errors, no proved bound) or
+        "independent" ones. Weights are integers; negative ones remove what was added, never more
+        than all of it.
 
+    Notes
+    -----
+    **Guarantee.** Over seeds, each row's cell at q counts f(q) = sum of k(x, q) over all points x,
+    on average, with variance at most (sum of sqrt(k(x, q)))**2; so does their mean, with 1 / rows
+    of that where rows are independent. A row whose buckets all fit into the width holds nothing
+    else; the others are hashed to all cells, and (cell - N / W) / (1 - 1 / W) takes off what
+    collides: no width is too small, a smaller one is only less exact. Cells are the same for any
+    order, split or machine, so that merging is exact, and so is removal.
+
+    References
+    ----------
+    .. [1] Coleman and Shrivastava 2020; Datar, Immorlica, Indyk and Mirrokni 2004.
+
+    Examples
+    --------
     >>> from sfumato.sketch.lsh import Euclidean
     >>> family = Euclidean(bandwidth=2.0, bounds=(0, 10), dimension=2)
     >>> race = Race(1000, 64, family).update([[1, 1], [1, 2], [9, 9]])
@@ -149,8 +205,6 @@ class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
     (array([1.68]), 3.0)
     >>> bool(abs(race.estimate([[1, 1]])[0] - 1.68) < 0.1)
     True
-
-    Coleman and Shrivastava 2020; Datar, Immorlica, Indyk and Mirrokni 2004.
     """
 
     total: int
@@ -178,17 +232,38 @@ class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
     ) -> int:
         """The rows that make the error of a release least, from public guesses alone.
 
-        Guarantee: at delta 0, the R with the least f~**2 / R + 2 R / epsilon**2, the variance of a
-        mean of independent rows, which is ceil(f~ epsilon / sqrt(2)). With a delta the noise of the
-        mean does not grow with R: then so many that hashing adds a tenth to it.
-        Parameters: density, from 0 to 1, a guess of the mean of sqrt(k(x, q)) over points x at a
-        usual query; points, a guess of how many there are; f~ is their product; epsilon and delta,
-        of the release; max_rows, the largest answer.
+        Parameters
+        ----------
+        density : float
+            From 0 to 1, a guess of the mean of sqrt(k(x, q)) over points x at a usual query.
+        points : int
+            A guess of how many there are; f~ is their product.
+        epsilon : float
+            Of the release.
+        delta : float, default=0.0
+            Of the release.
+        max_rows : int, default=4096
+            The largest answer.
 
+        Returns
+        -------
+        int
+            The rows that make the error of a release least, from public guesses alone.
+
+        Notes
+        -----
+        **Guarantee.** At delta 0, the R with the least f~**2 / R + 2 R / epsilon**2, the variance
+        of a mean of independent rows, which is ceil(f~ epsilon / sqrt(2)). With a delta the noise
+        of the mean does not grow with R: then so many that hashing adds a tenth to it.
+
+        References
+        ----------
+        .. [1] Coleman and Shrivastava 2020, corollary 3.5.
+
+        Examples
+        --------
         >>> Race.suggest_rows(0.01, 245_057, epsilon=1)
         1733
-
-        Coleman and Shrivastava 2020, corollary 3.5.
         """
         owner = "Race.suggest_rows"
         spread = between(0, 1, above=True).check(owner, "density", density)
@@ -207,8 +282,21 @@ class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
         Rows are read one by one: what is beyond the bounds is clipped to them, a row that is not
         all numbers is left out, and a set that is no list is empty, so that no row is refused or
         changes another.
-        Parameters: weights, integers; clip, a public bound of their size that they are clipped
-        to: each weight is then read by itself and none is refused, as a private release needs.
+
+        Parameters
+        ----------
+        points : object
+            TODO.
+        weights : array_like or None, default=None
+            Integers.
+        clip : int or None, default=None
+            A public bound of their size that they are clipped to: each weight is then read by
+            itself and none is refused, as a private release needs.
+
+        Returns
+        -------
+        Self
+            The object itself.
         """
         weighted = None
         if self.kernel.dimension:
@@ -228,11 +316,32 @@ class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
         return self
 
     def size(self) -> float:
-        """How many points there are, by weight."""
+        """How many points there are, by weight.
+
+        Returns
+        -------
+        float
+            How many points there are, by weight.
+        """
         return float(self.total)
 
     def exact(self, points: Matrix, queries: Matrix, weights: Column | None = None) -> np.ndarray:
-        """The true kernel sums of these points at every query, pair by pair: for tests, slow."""
+        """The true kernel sums of these points at every query, pair by pair: for tests, slow.
+
+        Parameters
+        ----------
+        points : array_like
+            TODO.
+        queries : array_like
+            TODO.
+        weights : array_like or None, default=None
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The true kernel sums of these points at every query, pair by pair: for tests, slow.
+        """
         return self.kernel.sums(points, queries, weights)
 
     def error_bound(
@@ -245,10 +354,26 @@ class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
     ) -> float:
         """What an estimate may be off by, with this probability for each query.
 
-        Parameters: confidence between 0 and 1; spread, the sum of sqrt(k(x, q)) over all points
-        (the largest, in a weighted sum of kernels), or a bound of it; unless known, the number of
-        points, which no spread exceeds; combine and groups, as in `estimate`. Stratified rows and
-        weighted sums are better than their bound, by Chebyshev from one row alone, tells.
+        confidence between 0 and 1;
+
+        Parameters
+        ----------
+        confidence : float, default=0.99
+            TODO.
+        spread : float or None, default=None
+            The sum of sqrt(k(x, q)) over all points (the largest, in a weighted sum of kernels), or
+            a bound of it; unless known, the number of points, which no spread exceeds.
+        combine : str, default="mean"
+            As in `estimate`. Stratified rows and weighted sums are better than their bound, by
+            Chebyshev from one row alone, tells.
+        groups : int, default=9
+            As in `estimate`. Stratified rows and weighted sums are better than their bound, by
+            Chebyshev from one row alone, tells.
+
+        Returns
+        -------
+        float
+            What an estimate may be off by, with this probability for each query.
         """
         miss = 1 - fraction.check("Race", "confidence", confidence)
         return self._bound(miss, self.size(), 0.0, None, spread, combine, groups)
@@ -265,26 +390,49 @@ class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
     ) -> ReleasedRace:
         """A private copy with noise on every cell, and on a few that count the points.
 
-        Guarantee: (epsilon, delta)-private for one unit: an event of weight at most w changes one
-        cell in each row, and each of c counts, by at most w: L1 = (R + c) w, L2 = sqrt(R + c) w.
-        One exchanged for another changes two cells in a row: (2 R + c) w and sqrt(2 R + c) w. A
+        epsilon above 0; delta from 0 to 1;
+
+        Parameters
+        ----------
+        epsilon : float, Privacy or None, default=None
+            TODO.
+        delta : float, default=0.0
+            TODO.
+        weight : int, default=1
+            The most that one event weighs, public, refused where the sketch holds a heavier one.
+        noise : str or None, default=None
+            "laplace" or "gaussian", whichever is smaller unless told.
+        moved : int or None, default=None
+            Where a unit is no point itself but may exchange, add or remove so many, as an edge of a
+            graph does with two adjacency lists: None where a unit is a point.
+        **options : dict
+            Ledger and dataset, unit, relation, contributions, release_id (docs/privacy.md).
+
+        Returns
+        -------
+        ReleasedRace
+            A private copy with noise on every cell, and on a few that count the points.
+
+        Notes
+        -----
+        **Guarantee.** (epsilon, delta)-private for one unit: an event of weight at most w changes
+        one cell in each row, and each of c counts, by at most w: L1 = (R + c) w, L2 = sqrt(R + c)
+        w. One exchanged for another changes two cells in a row: (2 R + c) w and sqrt(2 R + c) w. A
         removal is an event of its own, and is exchanged for a removal only. c is 0 where the sums
         of the rows tell the number of points as well, else R / 64. At delta 0 the noise is discrete
         Laplace, else whichever of that and discrete Gaussian has the smaller variance.
-        Parameters: epsilon above 0; delta from 0 to 1; weight, the most that one event weighs,
-        public, refused where the sketch holds a heavier one; noise, "laplace" or "gaussian",
-        whichever is smaller unless told; moved, where a unit is no point itself but may exchange,
-        add or remove so many, as an edge of a graph does with two adjacency lists: None where a
-        unit is a point; options: ledger and dataset, unit, relation, contributions, release_id
-        (docs/privacy.md).
 
+        References
+        ----------
+        .. [1] Coleman and Shrivastava 2020, lemma 3.1 and theorem 3.2.
+
+        Examples
+        --------
         >>> from sfumato.sketch.lsh import Euclidean
         >>> race = Race(100, 64, Euclidean(bandwidth=2.0, bounds=(0, 10)))
         >>> told = race.update([[1], [2], [9]]).release(epsilon=1)
         >>> told.statement.epsilon, told.statement.ledger
         (1.0, 'unaccounted')
-
-        Coleman and Shrivastava 2020, lemma 3.1 and theorem 3.2.
         """
         plan = partial(self._calibrated_release, moved=moved)
         return self._released(plan, epsilon, delta, weight, noise, options)

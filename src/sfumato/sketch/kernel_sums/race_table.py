@@ -211,8 +211,20 @@ class RaceTable(Stored, in_files=False):
     def estimate(self, queries: Matrix, combine: str = "mean", groups: int = GROUPS) -> np.ndarray:
         """The kernel sum over all points at every query.
 
-        Parameters: queries, as points of the kernel's family; combine, "mean" of all rows or
-        "median" of the means of `groups` groups of rows, which rare rows cannot pull away.
+        Parameters
+        ----------
+        queries : array_like
+            As points of the kernel's family.
+        combine : str, default="mean"
+            "mean" of all rows or "median" of the means of `groups` groups of rows, which rare rows
+            cannot pull away.
+        groups : int, default=9
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The kernel sum over all points at every query.
         """
         owner = type(self).__name__
         combine = COMBINE.check(owner, "combine", combine)
@@ -220,7 +232,22 @@ class RaceTable(Stored, in_files=False):
         return self._sums(self.kernel.read(owner, queries), count)
 
     def mean(self, queries: Matrix, combine: str = "mean", groups: int = GROUPS) -> np.ndarray:
-        """The mean kernel over all points at every query; of less than one point, their sum."""
+        """The mean kernel over all points at every query; of less than one point, their sum.
+
+        Parameters
+        ----------
+        queries : array_like
+            TODO.
+        combine : str, default="mean"
+            TODO.
+        groups : int, default=9
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The mean kernel over all points at every query; of less than one point, their sum.
+        """
         return self.estimate(queries, combine, groups) / max(self.size(), 1.0)
 
     def _sums(self, points: Points, count: int) -> np.ndarray:

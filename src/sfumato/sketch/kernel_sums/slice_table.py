@@ -110,8 +110,22 @@ class SliceAnswers(Stored, in_files=False):
         """The sum of kernels between every query and all points.
 
         Queries outside the bounds are moved to the nearest point inside.
-        Parameters: kernel and bandwidth, where other than those the slices were made for; bins too
-        wide for a bandwidth make its answers smoother than they should be.
+
+        Parameters
+        ----------
+        queries : array_like
+            TODO.
+        kernel : str or None, default=None
+            Where other than those the slices were made for; bins too wide for a bandwidth make its
+            answers smoother than they should be.
+        bandwidth : float or None, default=None
+            Where other than those the slices were made for; bins too wide for a bandwidth make its
+            answers smoother than they should be.
+
+        Returns
+        -------
+        ndarray
+            The sum of kernels between every query and all points.
         """
         owner = type(self).__name__
         curves = self._curves(*self._asked(kernel, bandwidth))
@@ -124,7 +138,22 @@ class SliceAnswers(Stored, in_files=False):
     def mean(
         self, queries: Matrix, *, kernel: str | None = None, bandwidth: float | None = None
     ) -> np.ndarray:
-        """The mean of the kernel over all points, `estimate` over `size`; NaN without any."""
+        """The mean of the kernel over all points, `estimate` over `size`; NaN without any.
+
+        Parameters
+        ----------
+        queries : array_like
+            TODO.
+        kernel : str or None, default=None
+            TODO.
+        bandwidth : float or None, default=None
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The mean of the kernel over all points, `estimate` over `size`; NaN without any.
+        """
         sums = self.estimate(queries, kernel=kernel, bandwidth=bandwidth)
         return sums / (self.size() or math.nan)
 

@@ -30,12 +30,17 @@ def count_weight(rows: int) -> int:
 class ReleasedKernelSlices(SliceAnswers, NoisyCells):
     """Sums of a kernel that may leave the curator; made by `KernelSlices.release`.
 
-    Guarantee: as its statement says. Over noise, the mean of an estimate is that of the sketch, and
-    its standard deviation is `noise_error()`, for queries a few bandwidths inside of the bounds,
-    and smaller nearer to them. Estimates may be negative or above the number of points: clipping
-    would bias them.
-    Parameters: those of the sketch, and the law and scale of the noise.
+    those of the sketch, and the law and scale of the noise.
 
+    Notes
+    -----
+    **Guarantee.** As its statement says. Over noise, the mean of an estimate is that of the sketch,
+    and its standard deviation is `noise_error()`, for queries a few bandwidths inside of the
+    bounds, and smaller nearer to them. Estimates may be negative or above the number of points:
+    clipping would bias them.
+
+    Examples
+    --------
     >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
     >>> from sfumato.sketch import KernelSlices
     >>> sketch = KernelSlices(1.0, ([0, 0], [9, 9])).update([[5, 5]] * 9000)
@@ -49,13 +54,31 @@ class ReleasedKernelSlices(SliceAnswers, NoisyCells):
     _of = "KernelSlices"
 
     def size(self) -> float:
-        """The number of points, or their weight: the least noisy mean of count and bins."""
+        """The number of points, or their weight: the least noisy mean of count and bins.
+
+        Returns
+        -------
+        float
+            The number of points, or their weight: the least noisy mean of count and bins.
+        """
         return self._size
 
     def noise_error(self, *, kernel: str | None = None, bandwidth: float | None = None) -> float:
         """The standard deviation of the noise of an estimate, over all places in a bin.
 
         It is the root of the sum of the squared weights of all bins, times that of a cell's noise.
+
+        Parameters
+        ----------
+        kernel : str or None, default=None
+            TODO.
+        bandwidth : float or None, default=None
+            TODO.
+
+        Returns
+        -------
+        float
+            The standard deviation of the noise of an estimate, over all places in a bin.
         """
         weights = self._weights(*self._asked(kernel, bandwidth))
         squares = float((weights**2).sum()) / len(weights) * self.rows
@@ -83,24 +106,43 @@ class ReleasedKernelSlices(SliceAnswers, NoisyCells):
 class KernelSlices(WeighedRelease[ReleasedKernelSlices], WeighedPoints, SliceAnswers):
     """Sums of a kernel over all points, from histograms of their projections on lines.
 
-    Guarantee: over seeds, the mean of an estimate is the sum of kernel(|x - q| / bandwidth), but
-    for what bins of finite width smooth away: k(|z|) is the mean over directions of a function of
-    the projection of z alone, with which each histogram is folded. A point adds to two neighbouring
-    bins of every line integers that sum to 16, the same on every machine: sketches merge bit
-    for bit. At a query on top of a heavy single place a fifth of what that place adds may be
-    smoothed away; a higher resolution leaves less.
-    Parameters: bandwidth, in the unit of the points; bounds, (low, high), each a number or one for
-    each column: public; points outside are clipped and counted in `clipped`; rows, lines, up to
-    2**20; kernel, "p-stable", "gaussian" or "exponential"; resolution, bins in a bandwidth, 1.25
-    sqrt(dimension) unless told; seed, of directions and offsets; strata, "stratified" to spread
-    them evenly, or "independent". Any kernel and bandwidth may be asked for. A negative weight
-    removes a point that was added.
+    Parameters
+    ----------
+    bandwidth : float
+        In the unit of the points.
+    bounds : object
+        (low, high), each a number or one for each column: public; points outside are clipped and
+        counted in `clipped`.
+    rows : int, default=1024
+        Lines, up to 2**20.
+    kernel : str, default="p-stable"
+        "p-stable", "gaussian" or "exponential".
+    resolution : float or None, default=None
+        Bins in a bandwidth, 1.25 sqrt(dimension) unless told.
+    seed : int, default=0
+        Of directions and offsets.
+    strata : str, default="stratified"
+        "stratified" to spread them evenly, or "independent". Any kernel and bandwidth may be asked
+        for. A negative weight removes a point that was added.
 
+    Notes
+    -----
+    **Guarantee.** Over seeds, the mean of an estimate is the sum of kernel(|x - q| / bandwidth),
+    but for what bins of finite width smooth away: k(|z|) is the mean over directions of a function
+    of the projection of z alone, with which each histogram is folded. A point adds to two
+    neighbouring bins of every line integers that sum to 16, the same on every machine: sketches
+    merge bit for bit. At a query on top of a heavy single place a fifth of what that place adds may
+    be smoothed away; a higher resolution leaves less.
+
+    References
+    ----------
+    .. [1] Slicing of radial kernels: Hertrich 2024.
+
+    Examples
+    --------
     >>> sketch = KernelSlices(1.0, ([0, 0], [9, 9]), kernel="gaussian").update([[1, 2], [3, 4]])
     >>> sketch.estimate([[2, 3]]).round(2), sketch.exact([[1, 2], [3, 4]], [[2, 3]]).round(2)
     (array([0.74]), array([0.74]))
-
-    Slicing of radial kernels: Hertrich 2024.
     """
 
     def __init__(
@@ -142,10 +184,29 @@ class KernelSlices(WeighedRelease[ReleasedKernelSlices], WeighedPoints, SliceAns
         and a guess of that of the directions: (4 f / R)**2 on a spiral (up to three dimensions),
         and beyond (f / 2)**2 / R, whose factor differs with data and dimension; f is the sum at a
         usual query. With a delta the noise of an estimate does not grow with R: then `max_rows`.
-        Parameters: density, a guess of the mean of the kernel at a usual query, from 0 to 1;
-        points, a guess of how many there are; epsilon and delta, of the release; dimension, of the
-        points; max_rows, the largest answer.
 
+        Parameters
+        ----------
+        density : float
+            A guess of the mean of the kernel at a usual query, from 0 to 1.
+        points : int
+            A guess of how many there are.
+        epsilon : float
+            Of the release.
+        delta : float, default=0.0
+            Of the release.
+        dimension : int
+            Of the points.
+        max_rows : int, default=2048
+            The largest answer.
+
+        Returns
+        -------
+        int
+            The rows that make the error of a release about least, from public guesses alone.
+
+        Examples
+        --------
         >>> KernelSlices.suggest_rows(0.03, 245_057, epsilon=0.1, dimension=3)
         205
         """

@@ -23,19 +23,32 @@ LARGEST = 4  # bits before the point of a direction's numbers; beyond 16 with p 
 class Angular(Family):
     """Vectors by their angle alone, whatever their length.
 
-    Guarantee: a code is the signs of w_1 . x to w_bits . x for independent Gaussian directions, so
-    P(code(x) = code(q)) = (1 - angle / pi) ** bits, where angle is between 0 and pi. A vector is
-    rounded to whole steps of 2**-24 (d = 2; 2**-15 at d = 2**20) of its largest number, and so are
-    directions, so that every sum of products is exact: any machine gives the same code.
-    A vector of zeros, which has no angle, gets the one code of all ones, and so is at a right angle
-    to any other: its kernel is 2**-bits, and 1 with another vector of zeros.
-    Parameters: bits of a code, 1 to 32, which has 2**bits values; dimension, numbers in a vector,
-    up to 2**20. Numbers that are not finite raise.
+    bits of a code, 1 to 32, which has 2**bits values;
 
+    Parameters
+    ----------
+    bits : int
+        TODO.
+    dimension : int, default=0
+        Numbers in a vector, up to 2**20. Numbers that are not finite raise.
+
+    Notes
+    -----
+    **Guarantee.** A code is the signs of w_1 . x to w_bits . x for independent Gaussian directions,
+    so P(code(x) = code(q)) = (1 - angle / pi) ** bits, where angle is between 0 and pi. A vector is
+    rounded to whole steps of 2**-24 (d = 2; 2**-15 at d = 2**20) of its largest number, and so are
+    directions, so that every sum of products is exact: any machine gives the same code. A vector of
+    zeros, which has no angle, gets the one code of all ones, and so is at a right angle to any
+    other: its kernel is 2**-bits, and 1 with another vector of zeros.
+
+    References
+    ----------
+    .. [1] Goemans and Williamson 1995, lemma 3.2; Charikar 2002, section 3.
+
+    Examples
+    --------
     >>> Angular(bits=2, dimension=2).kernel([[1, 0]], [[2, 0], [0, 1], [-1, 0]])
     array([[1.  , 0.25, 0.  ]])
-
-    Goemans and Williamson 1995, lemma 3.2; Charikar 2002, section 3.
     """
 
     bits: int
@@ -51,7 +64,20 @@ class Angular(Family):
         return self.bits * self.dimension
 
     def read(self, owner: str, data: Any) -> Points:
-        """Vectors in whole steps, as any container of rows of numbers holds them."""
+        """Vectors in whole steps, as any container of rows of numbers holds them.
+
+        Parameters
+        ----------
+        owner : str
+            TODO.
+        data : object
+            TODO.
+
+        Returns
+        -------
+        Points
+            TODO.
+        """
         vectors = rows_of(owner, data, self.dimension)
         largest = np.abs(vectors).max(axis=1, initial=0.0)
         vector_bits, _ = self._precision
@@ -59,18 +85,57 @@ class Angular(Family):
         return Points((np.rint(np.ldexp(vectors, shift[:, None])),), len(vectors))
 
     def kernel(self, points: Matrix, queries: Matrix) -> np.ndarray:
-        """(1 - angle / pi) ** bits for every vector (down) and query (across)."""
+        """(1 - angle / pi) ** bits for every vector (down) and query (across).
+
+        Parameters
+        ----------
+        points : array_like
+            TODO.
+        queries : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
+        """
         here, there = (_unit(self.read(self.name, each).parts[0]) for each in (points, queries))
         angles = np.arccos(np.clip(here @ there.T, -1.0, 1.0))
         angles[np.ix_(~here.any(axis=1), ~there.any(axis=1))] = 0.0  # they have the same code
         return np.asarray((1 - angles / math.pi) ** self.bits)
 
     def buckets(self, draw: Draw) -> np.ndarray:
-        """Every row has 2**bits codes."""
+        """Every row has 2**bits codes.
+
+        Parameters
+        ----------
+        draw : Draw
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
+        """
         return np.full(draw.rows, 2**self.bits, np.int64)
 
     def codes(self, points: Points, draw: Draw, rows: slice) -> np.ndarray:
-        """Bit b of a code is 1 where the product with direction b of the row is not negative."""
+        """Bit b of a code is 1 where the product with direction b of the row is not negative.
+
+        Parameters
+        ----------
+        points : Points
+            TODO.
+        draw : Draw
+            TODO.
+        rows : slice
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
+        """
         steps, directions = points.parts[0], drawn_directions(self, draw)
         out = np.zeros((points.size, len(range(*rows.indices(draw.rows)))), np.int64)
         for bit in range(self.bits):

@@ -71,9 +71,11 @@ class Share:
 class Family:
     """The base of all families; a subclass is a frozen dataclass of public parameters.
 
-    Guarantee: for one row of a draw, P(code(x) = code(q)) = kernel(x, q) over seeds (of one share,
-    where there are several: the kernel is then the weighted sum of theirs). Codes depend on the
-    point alone, never on the others or on the machine.
+    Notes
+    -----
+    **Guarantee.** For one row of a draw, P(code(x) = code(q)) = kernel(x, q) over seeds (of one
+    share, where there are several: the kernel is then the weighted sum of theirs). Codes depend on
+    the point alone, never on the others or on the machine.
     """
 
     name: ClassVar[str] = ""
@@ -99,15 +101,56 @@ class Family:
         return self.dimension + 1
 
     def read(self, owner: str, data: Any) -> Points:
-        """The points of any container, checked whole; errors name the owner."""
+        """The points of any container, checked whole; errors name the owner.
+
+        Parameters
+        ----------
+        owner : str
+            TODO.
+        data : object
+            TODO.
+
+        Returns
+        -------
+        Points
+            The points of any container, checked whole; errors name the owner.
+        """
         raise NotImplementedError
 
     def kernel(self, points: Matrix, queries: Matrix) -> np.ndarray:
-        """The exact kernel of every point (down) and query (across)."""
+        """The exact kernel of every point (down) and query (across).
+
+        Parameters
+        ----------
+        points : array_like
+            TODO.
+        queries : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The exact kernel of every point (down) and query (across).
+        """
         raise NotImplementedError
 
     def sums(self, points: Matrix, queries: Matrix, weights: Column | None = None) -> np.ndarray:
-        """The exact kernel sum over all points, by their weights or by one, at every query."""
+        """The exact kernel sum over all points, by their weights or by one, at every query.
+
+        Parameters
+        ----------
+        points : array_like
+            TODO.
+        queries : array_like
+            TODO.
+        weights : array_like or None, default=None
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The exact kernel sum over all points, by their weights or by one, at every query.
+        """
         if not self.dimension:  # sets come in containers that only their family can cut
             kernel = self.kernel(points, queries)
             return np.asarray((np.ones(len(kernel)) if weights is None else weights) @ kernel)
@@ -122,32 +165,96 @@ class Family:
         return out
 
     def buckets(self, draw: Draw) -> np.ndarray | None:
-        """How many codes each row can give, 0, 1, ... (int64); None where that is not bounded."""
+        """How many codes each row can give, 0, 1, ... (int64); None where that is not bounded.
+
+        Parameters
+        ----------
+        draw : Draw
+            TODO.
+
+        Returns
+        -------
+        ndarray or None
+            How many codes each row can give, 0, 1, ...
+        """
         return None
 
     def codes(self, points: Points, draw: Draw, rows: slice) -> np.ndarray:
-        """The int64 code of every point (down) in these rows of the draw (across)."""
+        """The int64 code of every point (down) in these rows of the draw (across).
+
+        Parameters
+        ----------
+        points : Points
+            TODO.
+        draw : Draw
+            TODO.
+        rows : slice
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The int64 code of every point (down) in these rows of the draw (across).
+        """
         raise NotImplementedError
 
     def linear(self, draw: Draw) -> np.ndarray | None:
         """A matrix M with codes floor(M @ P); P = points.parts[0] has a column for each point.
 
         Only where every sum of the products is exact in float64, whatever its order; else None.
+
+        Parameters
+        ----------
+        draw : Draw
+            TODO.
+
+        Returns
+        -------
+        ndarray or None
+            A matrix M with codes floor(M @ P); P = points.parts[0] has a column for each point.
         """
         return None
 
     def shares(self, draw: Draw) -> list[Share]:
-        """The parts of a weighted sum; one of weight 1 unless the family is such a sum."""
+        """The parts of a weighted sum; one of weight 1 unless the family is such a sum.
+
+        Parameters
+        ----------
+        draw : Draw
+            TODO.
+
+        Returns
+        -------
+        list
+            The parts of a weighted sum; one of weight 1 unless the family is such a sum.
+        """
         return [Share(1.0, slice(0, draw.rows))]
 
     def to_dict(self) -> dict[str, Any]:
-        """The family as plain JSON values."""
+        """The family as plain JSON values.
+
+        Returns
+        -------
+        dict
+            The family as plain JSON values.
+        """
         told = {each.name: _plain(getattr(self, each.name)) for each in fields(self)}  # type: ignore[arg-type]
         return {"name": self.name, **told}
 
     @staticmethod
     def from_dict(told: Mapping[str, Any]) -> "Family":
-        """The family that was described; ValueError where it is none."""
+        """The family that was described; ValueError where it is none.
+
+        Parameters
+        ----------
+        told : mapping
+            TODO.
+
+        Returns
+        -------
+        Family
+            The family that was described; ValueError where it is none.
+        """
         told = dict(told)
         name = str(told.pop("name", ""))
         if name == "jaccard":

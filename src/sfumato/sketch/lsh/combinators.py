@@ -60,20 +60,72 @@ class _Product(Family):
         return sum(part.entries for part in self._factors())
 
     def read(self, owner: str, data: Any) -> Points:
-        """The points as each part reads them; clipped are those of the part that clips most."""
+        """The points as each part reads them; clipped are those of the part that clips most.
+
+        Parameters
+        ----------
+        owner : str
+            TODO.
+        data : object
+            TODO.
+
+        Returns
+        -------
+        Points
+            The points as each part reads them; clipped are those of the part that clips most.
+        """
         return read_all(self._factors(), owner, data)
 
     def kernel(self, points: Any, queries: Any) -> np.ndarray:
-        """The product of the kernels of all parts."""
+        """The product of the kernels of all parts.
+
+        Parameters
+        ----------
+        points : object
+            TODO.
+        queries : object
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The product of the kernels of all parts.
+        """
         return _product([part.kernel(points, queries) for part in self._factors()])
 
     def buckets(self, draw: Draw) -> np.ndarray | None:
-        """All combinations of codes, or None where they cannot be numbered."""
+        """All combinations of codes, or None where they cannot be numbered.
+
+        Parameters
+        ----------
+        draw : Draw
+            TODO.
+
+        Returns
+        -------
+        ndarray or None
+            All combinations of codes, or None where they cannot be numbered.
+        """
         counts = _numbering(self, draw)
         return None if counts is None else _product(counts)
 
     def codes(self, points: Points, draw: Draw, rows: slice) -> np.ndarray:
-        """The number of the combination, or its hash where combinations are not numbered."""
+        """The number of the combination, or its hash where combinations are not numbered.
+
+        Parameters
+        ----------
+        points : Points
+            TODO.
+        draw : Draw
+            TODO.
+        rows : slice
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The number of the combination, or its hash where combinations are not numbered.
+        """
         factors = self._factors()
         parts = zip(factors, points.parts, children(len(factors), draw), strict=True)
         codes = [part.codes(read, child, rows) for part, read, child in parts]
@@ -90,15 +142,27 @@ class _Product(Family):
 class ProductKernel(_Pair, _Product):
     """AND: points collide where they do in a and in b, whose hashes are independent.
 
-    Guarantee: the kernel is a(x, q) b(x, q); an event still changes one cell of each row.
-    Parameters: a and b, families of points of the same dimension, neither of them a sum.
+    Parameters
+    ----------
+    a : Family
+        Families of points of the same dimension, neither of them a sum.
+    b : Family
+        Families of points of the same dimension, neither of them a sum.
 
+    Notes
+    -----
+    **Guarantee.** The kernel is a(x, q) b(x, q); an event still changes one cell of each row.
+
+    References
+    ----------
+    .. [1] Indyk and Motwani 1998; Coleman and Shrivastava 2021, section 7.1.
+
+    Examples
+    --------
     >>> from sfumato.sketch.lsh.angular import Angular
     >>> near = ProductKernel(Angular(1, dimension=2), Angular(2, dimension=2))
     >>> near.kernel([[1, 0]], [[0, 1]])
     array([[0.125]])
-
-    Indyk and Motwani 1998; Coleman and Shrivastava 2021, section 7.1.
     """
 
     name = "both"
@@ -111,14 +175,26 @@ class ProductKernel(_Pair, _Product):
 class PowerKernel(_Product):
     """AND of one family with itself: points collide where they do in `times` independent hashes.
 
-    Guarantee: the kernel is a(x, q) ** times; an event still changes one cell of each row.
-    Parameters: a, a family that is not a sum; times, 1 to 64.
+    Parameters
+    ----------
+    a : Family
+        A family that is not a sum.
+    times : int
+        1 to 64.
 
+    Notes
+    -----
+    **Guarantee.** The kernel is a(x, q) ** times; an event still changes one cell of each row.
+
+    References
+    ----------
+    .. [1] Indyk and Motwani 1998.
+
+    Examples
+    --------
     >>> from sfumato.sketch.lsh.jaccard import Jaccard
     >>> PowerKernel(Jaccard(), 3).kernel([[1, 2]], [[2]])
     array([[0.125]])
-
-    Indyk and Motwani 1998.
     """
 
     a: Family
@@ -134,12 +210,38 @@ class PowerKernel(_Product):
         return self.times * self.a.entries
 
     def read(self, owner: str, data: Any) -> Points:
-        """The points as the family reads them, once for all hashes."""
+        """The points as the family reads them, once for all hashes.
+
+        Parameters
+        ----------
+        owner : str
+            TODO.
+        data : object
+            TODO.
+
+        Returns
+        -------
+        Points
+            The points as the family reads them, once for all hashes.
+        """
         points = self.a.read(owner, data)
         return Points((points,) * self.times, points.size, points.clipped)
 
     def kernel(self, points: Matrix, queries: Matrix) -> np.ndarray:
-        """The kernel of the family to the power of `times`."""
+        """The kernel of the family to the power of `times`.
+
+        Parameters
+        ----------
+        points : array_like
+            TODO.
+        queries : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The kernel of the family to the power of `times`.
+        """
         return np.asarray(self.a.kernel(points, queries) ** self.times)
 
     def _factors(self) -> list[Family]:
@@ -189,21 +291,69 @@ class _Shared(Sum):
         return max(term.entries for _, term in self._terms())
 
     def read(self, owner: str, data: Any) -> Points:
-        """The points as each term reads them; clipped are those of the term that clips most."""
+        """The points as each term reads them; clipped are those of the term that clips most.
+
+        Parameters
+        ----------
+        owner : str
+            TODO.
+        data : object
+            TODO.
+
+        Returns
+        -------
+        Points
+            The points as each term reads them; clipped are those of the term that clips most.
+        """
         return read_all([term for _, term in self._terms()], owner, data)
 
     def kernel(self, points: Any, queries: Any) -> np.ndarray:
-        """The weighted sum of the kernels."""
+        """The weighted sum of the kernels.
+
+        Parameters
+        ----------
+        points : object
+            TODO.
+        queries : object
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The weighted sum of the kernels.
+        """
         return np.asarray(sum(w * term.kernel(points, queries) for w, term in self._terms()))
 
     def buckets(self, draw: Draw) -> np.ndarray | None:
-        """Those of the term that each row belongs to; None where one of them is not bounded."""
+        """Those of the term that each row belongs to; None where one of them is not bounded.
+
+        Parameters
+        ----------
+        draw : Draw
+            TODO.
+
+        Returns
+        -------
+        ndarray or None
+            Those of the term that each row belongs to; None where one of them is not bounded.
+        """
         counts = [term.buckets(child) for _, term, child, _ in self._owners(draw)]
         known = [each for each in counts if each is not None]
         return np.concatenate(known) if len(known) == len(counts) else None
 
     def shares(self, draw: Draw) -> list[Share]:
-        """From which row to which each term reaches; a term that is a sum has shares of its own."""
+        """From which row to which each term reaches; a term that is a sum has shares of its own.
+
+        Parameters
+        ----------
+        draw : Draw
+            TODO.
+
+        Returns
+        -------
+        list
+            TODO.
+        """
         return [
             Share(weight * inner.weight, slice(inner.rows.start + start, inner.rows.stop + start))
             for weight, term, child, start in self._owners(draw)
@@ -211,7 +361,22 @@ class _Shared(Sum):
         ]
 
     def codes(self, points: Points, draw: Draw, rows: slice) -> np.ndarray:
-        """Each row's code is that of the term that it belongs to."""
+        """Each row's code is that of the term that it belongs to.
+
+        Parameters
+        ----------
+        points : Points
+            TODO.
+        draw : Draw
+            TODO.
+        rows : slice
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
+        """
         first, last, _ = rows.indices(draw.rows)
         parts = [np.empty((points.size, 0), np.int64)]
         for (_, term, child, start), read in zip(self._owners(draw), points.parts, strict=True):
@@ -233,12 +398,20 @@ class _Shared(Sum):
 class WeightedSum(_Shared):
     """w_1 a_1 + w_2 a_2 + ...: kernels of several kinds or bandwidths, with public weights.
 
-    Guarantee: the kernel is the weighted sum. Rows are shared out in proportion to |w|, which gives
-    the noise of a release the least variance; a row belongs to one term, so an event still changes
-    one cell of each row, and a release costs what it costs without a sum.
-    Parameters: terms, pairs (weight, family) of points of the same dimension, weights of either
-    sign but not 0. A sketch needs at least a row for each term.
+    Parameters
+    ----------
+    terms : object
+        Pairs (weight, family) of points of the same dimension, weights of either sign but not 0. A
+        sketch needs at least a row for each term.
 
+    Notes
+    -----
+    **Guarantee.** The kernel is the weighted sum. Rows are shared out in proportion to |w|, which
+    gives the noise of a release the least variance; a row belongs to one term, so an event still
+    changes one cell of each row, and a release costs what it costs without a sum.
+
+    Examples
+    --------
     >>> from sfumato.sketch.lsh.angular import Angular
     >>> two = WeightedSum([(0.75, Angular(1, dimension=2)), (0.25, Angular(4, dimension=2))])
     >>> two.kernel([[1, 0]], [[0, 1]])
@@ -260,17 +433,29 @@ class WeightedSum(_Shared):
 class MixtureKernel(_Pair, _Shared):
     """OR: a + b - a b, the chance that of two independent hashes, of a and of b, one collides.
 
-    Guarantee: the kernel is a(x, q) + b(x, q) - a(x, q) b(x, q). No single cell holds it: a third
-    of the rows estimates a, a third b and a third both, and their means are added with weights 1, 1
-    and -1; an event still changes one cell of each row.
-    Parameters: a and b, as for `ProductKernel`. A sketch needs at least 3 rows.
+    Parameters
+    ----------
+    a : Family
+        As for `ProductKernel`. A sketch needs at least 3 rows.
+    b : Family
+        As for `ProductKernel`. A sketch needs at least 3 rows.
 
+    Notes
+    -----
+    **Guarantee.** The kernel is a(x, q) + b(x, q) - a(x, q) b(x, q). No single cell holds it: a
+    third of the rows estimates a, a third b and a third both, and their means are added with
+    weights 1, 1 and -1; an event still changes one cell of each row.
+
+    References
+    ----------
+    .. [1] Indyk and Motwani 1998; Coleman and Shrivastava 2021, section 7.1.
+
+    Examples
+    --------
     >>> from sfumato.sketch.lsh.angular import Angular
     >>> one_of = MixtureKernel(Angular(1, dimension=2), Angular(2, dimension=2))
     >>> one_of.kernel([[1, 0]], [[0, 1]])
     array([[0.625]])
-
-    Indyk and Motwani 1998; Coleman and Shrivastava 2021, section 7.1.
     """
 
     name = "either"

@@ -28,22 +28,37 @@ FARTHEST = {2: 2.0**3, 1: 2.0**20}  # entries of lines; those of Cauchy pass it 
 class Euclidean(Family):
     """Buckets of a random line: k(x, q) is the chance that a bucket holds both.
 
-    Guarantee: over seeds, P(code(x) = code(q)) = P(r) with r = |x - q| / bandwidth, where for p = 2
-    P(r) = erf(1 / (sqrt(2) r)) - r sqrt(2 / pi) (1 - exp(-1 / (2 r**2))), and for p = 1
-    P(r) = 2 arctan(1 / r) / pi - r log(1 + 1 / r**2) / pi. Points and lines stand at whole steps
-    so fine and so few that no product or sum of a projection is ever rounded: every order of
-    summation gives the same bucket. A step is 2**-22 of a side, or less, up to 63 columns.
-    Parameters: bandwidth, the width of a bucket, in the unit of distances; bounds, public, (low,
-    high), each a number or one for each column: points and queries outside are moved to the nearest
-    point inside; p, 2 for Euclidean distance or 1 for the sum of absolute differences; transform, a
-    public matrix A (list of its rows) for the distance |A x - A q|; dimension, columns of a point,
-    0 to take it from the bounds.
+    Parameters
+    ----------
+    bandwidth : float
+        The width of a bucket, in the unit of distances.
+    bounds : Pair
+        Public, (low, high), each a number or one for each column: points and queries outside are
+        moved to the nearest point inside.
+    p : int, default=2
+        2 for Euclidean distance or 1 for the sum of absolute differences.
+    transform : tuple or None, default=None
+        A public matrix A (list of its rows) for the distance |A x - A q|.
+    dimension : int, default=0
+        Columns of a point, 0 to take it from the bounds.
 
+    Notes
+    -----
+    **Guarantee.** Over seeds, P(code(x) = code(q)) = P(r) with r = |x - q| / bandwidth, where for p
+    = 2 P(r) = erf(1 / (sqrt(2) r)) - r sqrt(2 / pi) (1 - exp(-1 / (2 r**2))), and for p = 1 P(r) =
+    2 arctan(1 / r) / pi - r log(1 + 1 / r**2) / pi. Points and lines stand at whole steps so fine
+    and so few that no product or sum of a projection is ever rounded: every order of summation
+    gives the same bucket. A step is 2**-22 of a side, or less, up to 63 columns.
+
+    References
+    ----------
+    .. [1] Datar, Immorlica, Indyk and Mirrokni 2004, section 3.
+
+    Examples
+    --------
     >>> family = Euclidean(bandwidth=5.0, bounds=(0, 255), dimension=3)
     >>> family.kernel([[0, 0, 0]], [[0, 0, 0], [3, 4, 0]]).round(3).tolist()
     [[1.0, 0.369]]
-
-    Datar, Immorlica, Indyk and Mirrokni 2004, section 3.
     """
 
     bandwidth: float
@@ -84,14 +99,36 @@ class Euclidean(Family):
         return collision(self._distances(points, queries) / self.bandwidth, self.p)
 
     def linear(self, draw: Draw) -> np.ndarray:
-        """Rows (line, offset) in buckets per step, all multiples of one power of two."""
+        """Rows (line, offset) in buckets per step, all multiples of one power of two.
+
+        Parameters
+        ----------
+        draw : Draw
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            Rows (line, offset) in buckets per step, all multiples of one power of two.
+        """
         return _linear(self, draw)
 
     def buckets(self, draw: Draw) -> np.ndarray:
         return self.reachable(self.linear(draw))
 
     def reachable(self, matrix: np.ndarray) -> np.ndarray:
-        """How many buckets the box touches on each line of `linear`."""
+        """How many buckets the box touches on each line of `linear`.
+
+        Parameters
+        ----------
+        matrix : ndarray
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            How many buckets the box touches on each line of `linear`.
+        """
         farthest = np.maximum(matrix[:, :-1], 0).sum(axis=1) * (2.0**self._bits - 1)
         return np.asarray(np.floor(farthest + matrix[:, -1]), np.int64) + 1
 

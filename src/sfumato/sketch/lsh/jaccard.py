@@ -21,19 +21,28 @@ __all__ = ["Jaccard"]
 class Jaccard(Family):
     """Sets by the share of members that they have in common.
 
-    Guarantee: a code is made of the first members of the set in `hashes` random orders, so
+    Parameters
+    ----------
+    hashes : int, default=1
+        1 to 64. Sets come as a pair (offsets, members), as rows of a SciPy sparse matrix, or as a
+        column of lists (Arrow, pandas, polars, a list of lists); members are whole numbers or text.
+
+    Notes
+    -----
+    **Guarantee.** A code is made of the first members of the set in `hashes` random orders, so
     P(code(A) = code(B)) = (|A and B| / |A or B|) ** hashes, up to hashes / 2**32 for codes and
     members of 32 bits. Two empty sets are equal (1), an empty and a full one have nothing in common
     (0). Rows are independent; strata make no difference.
-    Parameters: hashes, 1 to 64. Sets come as a pair (offsets, members), as rows of a SciPy sparse
-    matrix, or as a column of lists (Arrow, pandas, polars, a list of lists); members are whole
-    numbers or text.
 
+    References
+    ----------
+    .. [1] Broder 1997; Broder, Charikar, Frieze and Mitzenmacher 2000.
+
+    Examples
+    --------
     >>> Jaccard().kernel([[1, 2, 3], []], [[2, 3, 4], []])
     array([[0.5, 0. ],
            [0. , 1. ]])
-
-    Broder 1997; Broder, Charikar, Frieze and Mitzenmacher 2000.
     """
 
     hashes: int = 1
@@ -47,22 +56,78 @@ class Jaccard(Family):
         return 0
 
     def read(self, owner: str, data: Any) -> Points:
-        """The sets of any container."""
+        """The sets of any container.
+
+        Parameters
+        ----------
+        owner : str
+            TODO.
+        data : object
+            TODO.
+
+        Returns
+        -------
+        Points
+            The sets of any container.
+        """
         sets = sets_of(owner, data)
         return Points((sets,), len(sets))
 
     def kernel(self, points: Matrix, queries: Matrix) -> np.ndarray:
-        """The Jaccard similarity to the power of `hashes`, for sets (down) and queries (across)."""
+        """The Jaccard similarity to the power of `hashes`, for sets (down) and queries (across).
+
+        Parameters
+        ----------
+        points : array_like
+            TODO.
+        queries : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The Jaccard similarity to the power of `hashes`, for sets (down) and queries (across).
+        """
         return np.asarray(jaccard(_sets(points), _sets(queries)) ** self.hashes)
 
     def sums(self, points: Matrix, queries: Matrix, weights: Column | None = None) -> np.ndarray:
-        """The exact kernel sum over all sets at every query; what nothing shares takes no room."""
+        """The exact kernel sum over all sets at every query; what nothing shares takes no room.
+
+        Parameters
+        ----------
+        points : array_like
+            TODO.
+        queries : array_like
+            TODO.
+        weights : array_like or None, default=None
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The exact kernel sum over all sets at every query; what nothing shares takes no room.
+        """
         sets = _sets(points)
         weights = np.ones(len(sets)) if weights is None else plain_numbers(weights)
         return jaccard_sums(sets, _sets(queries), weights, self.hashes)
 
     def codes(self, points: Points, draw: Draw, rows: slice) -> np.ndarray:
-        """32 bits of each set in each of the rows."""
+        """32 bits of each set in each of the rows.
+
+        Parameters
+        ----------
+        points : Points
+            TODO.
+        draw : Draw
+            TODO.
+        rows : slice
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
+        """
         sets: Sets = points.parts[0]
         first, last, _ = rows.indices(draw.rows)
         members = sets.hashed(draw.seed)

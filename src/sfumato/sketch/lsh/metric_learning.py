@@ -15,18 +15,38 @@ __all__ = ["separating", "whitened"]
 def whitened(public: Any, *, bandwidth: float, bounds: Any, ridge: float = 1e-6) -> Euclidean:
     """Euclidean hashes in units of the spread of public data, whatever its units and correlations.
 
-    Guarantee: the kernel is that of `Euclidean` at the distance |A x - A q|, where A `public`
+    Parameters
+    ----------
+    public : object
+        Rows of numbers, at least two.
+    bandwidth : float
+        In standard deviations.
+    bounds : object
+        As for `Euclidean`, in the units of the data.
+    ridge : float, default=1e-06
+        What is added to the variance of every direction of the scaled columns, above 0, so that
+        columns that repeat others do no harm.
+
+    Returns
+    -------
+    Euclidean
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** The kernel is that of `Euclidean` at the distance |A x - A q|, where A `public`
     has covariance I: no unit and no correlation of columns matters. THE DATA MUST BE PUBLIC: the
     map travels in every file and release, and nothing here is private.
-    Parameters: public, rows of numbers, at least two; bandwidth, in standard deviations; bounds, as
-    for `Euclidean`, in the units of the data; ridge, what is added to the variance of
-    every direction of the scaled columns, above 0, so that columns that repeat others do no harm.
 
+    References
+    ----------
+    .. [1] Mahalanobis 1936; hashing after a learned map: Kulis, Jain and Grauman 2009.
+
+    Examples
+    --------
     >>> family = whitened([[0, 0], [0, 100], [1, 0], [1, 100]], bandwidth=1.0, bounds=(-1e3, 1e3))
     >>> family.kernel([[0, 0]], [[1, 0], [0, 100]]).round(3).tolist()
     [[0.195, 0.195]]
-
-    Mahalanobis 1936; hashing after a learned map: Kulis, Jain and Grauman 2009.
     """
     points = _checked("whitened", public, 2)
     ridge = positive.check("whitened", "ridge", ridge)
@@ -45,21 +65,44 @@ def separating(
 ) -> Euclidean:
     """Euclidean hashes along the directions in which the classes of public data differ most.
 
-    Guarantee: the kernel is that of `Euclidean` at the distance |A x - A q|, where the rows of A
-    are the leading linear discriminants of `public`, in units of the spread within a class: points
-    of one class collide more often than those of two, as far as a linear map can tell them apart.
-    THE DATA MUST BE PUBLIC, labels too: the map travels in every file and release.
-    Parameters: public, rows of numbers; labels, one for each row, of two classes at least;
-    bandwidth, in standard deviations within a class; bounds, as for `Euclidean`; directions, rows
-    of A, by default one less than there are classes (no more differ) or the dimension if that is
-    less; ridge, as for `whitened`, of the variance within classes.
+    Parameters
+    ----------
+    public : object
+        Rows of numbers.
+    labels : array_like
+        One for each row, of two classes at least.
+    bandwidth : float
+        In standard deviations within a class.
+    bounds : object
+        As for `Euclidean`.
+    directions : int or None, default=None
+        Rows of A, by default one less than there are classes (no more differ) or the dimension if
+        that is less.
+    ridge : float, default=0.001
+        As for `whitened`, of the variance within classes.
 
+    Returns
+    -------
+    Euclidean
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** The kernel is that of `Euclidean` at the distance |A x - A q|, where the rows of
+    A are the leading linear discriminants of `public`, in units of the spread within a class:
+    points of one class collide more often than those of two, as far as a linear map can tell them
+    apart. THE DATA MUST BE PUBLIC, labels too: the map travels in every file and release.
+
+    References
+    ----------
+    .. [1] Fisher 1936; classes that collide more often: Coleman and Shrivastava 2021, section 7.2.
+
+    Examples
+    --------
     >>> x = [[0, 0], [0, 9], [1, 0], [1, 9], [5, 0], [5, 9], [6, 0], [6, 9]]
     >>> family = separating(x, [0, 0, 0, 0, 1, 1, 1, 1], bandwidth=2.0, bounds=(0, 10))
     >>> family.kernel([[0, 0]], [[1, 9], [5, 0]]).round(2).tolist()
     [[0.37, 0.08]]
-
-    Fisher 1936; classes that collide more often: Coleman and Shrivastava 2021, section 7.2.
     """
     points = _checked("separating", public, 2)
     classes, members = _classes(labels, len(points))

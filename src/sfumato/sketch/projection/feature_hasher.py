@@ -21,20 +21,32 @@ __all__ = ["FeatureHasher"]
 class FeatureHasher(LinearSketch, KeyedSketch):
     """One vector over any keys, or one for each of many rows, in `width` numbers.
 
-    Guarantee: estimates, inner products and squared norms are unbiased. |estimate - true| <=
+    Parameters
+    ----------
+    width : int
+        Numbers kept, 1 to 2**28.
+    seed : int, default=0
+        Of the hash. Weights are real numbers, whose sizes sum to at most 1e140. Merges up to
+        rounding.
+
+    Notes
+    -----
+    **Guarantee.** Estimates, inner products and squared norms are unbiased. |estimate - true| <=
     error_bound(c) with probability c for each key: collisions add variance |v|**2 / width at most.
     An inner product has variance at most 2 |u|**2 |v|**2 / width. The cells are those of the first
     row of a CountSketch of the same width and seed.
-    Parameters: width, numbers kept, 1 to 2**28; seed, of the hash. Weights are real numbers, whose
-    sizes sum to at most 1e140. Merges up to rounding.
 
+    References
+    ----------
+    .. [1] Weinberger, Dasgupta, Langford, Smola and Attenberg 2009; thesis 2.3.2.5.
+
+    Examples
+    --------
     >>> tea = FeatureHasher(64).update(["black", "green", "black"], [1, 2, 0.5])
     >>> tea.estimate(["black", "green"])
     array([1.5, 2. ])
     >>> tea.transform(["black", "green", "black"], offsets=[0, 1, 3]).shape
     (2, 64)
-
-    Weinberger, Dasgupta, Langford, Smola and Attenberg 2009; thesis 2.3.2.5.
     """
 
     width: Annotated[int, integer(1, 2**28)]
@@ -50,13 +62,41 @@ class FeatureHasher(LinearSketch, KeyedSketch):
 
     @classmethod
     def from_error(cls, error: float, confidence: float = 0.99, *, seed: int = 0) -> Self:
-        """The smallest width that keeps estimates within `error` times the norm (Chebyshev)."""
+        """The smallest width that keeps estimates within `error` times the norm (Chebyshev).
+
+        Parameters
+        ----------
+        error : float
+            TODO.
+        confidence : float, default=0.99
+            TODO.
+        seed : int, default=0
+            TODO.
+
+        Returns
+        -------
+        Self
+            The smallest width that keeps estimates within `error` times the norm (Chebyshev).
+        """
         error = fraction.check("FeatureHasher", "error", error)
         miss = 1 - fraction.check("FeatureHasher", "confidence", confidence)
         return cls(math.ceil(1 / (error**2 * miss) - 1e-9), seed=seed)
 
     def update(self, keys: Column, weights: Column | None = None) -> Self:
-        """Add every key's weight, or one; a negative weight removes."""
+        """Add every key's weight, or one; a negative weight removes.
+
+        Parameters
+        ----------
+        keys : array_like
+            TODO.
+        weights : array_like or None, default=None
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         column = self._key_column(keys)
         weighted = real_weights("FeatureHasher", weights, column.size)
         mass = self._heavier(column.size if weighted is None else np.abs(weighted).sum())
@@ -71,7 +111,18 @@ class FeatureHasher(LinearSketch, KeyedSketch):
         return self
 
     def estimate(self, keys: Column) -> np.ndarray:
-        """The weight of every key."""
+        """The weight of every key.
+
+        Parameters
+        ----------
+        keys : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The weight of every key.
+        """
         column = self._key_column(keys)
         out = np.empty(column.size)
         scratch = np.empty(min(BLOCK, column.size), np.uint32)
@@ -84,9 +135,23 @@ class FeatureHasher(LinearSketch, KeyedSketch):
     ) -> Any:
         """A matrix with, in row r, the cells that keys offsets[r] to offsets[r + 1] would fill.
 
-        Parameters: keys of all rows, one after the other; offsets, where each row starts, and the
-        end; weights, of the keys, or ones; dense, a NumPy array instead of a SciPy CSR matrix. The
-        sketch stays as it is.
+        keys of all rows, one after the other;
+
+        Parameters
+        ----------
+        keys : array_like
+            TODO.
+        offsets : object
+            Where each row starts, and the end.
+        weights : array_like or None, default=None
+            Of the keys, or ones.
+        dense : bool, default=False
+            A NumPy array instead of a SciPy CSR matrix. The sketch stays as it is.
+
+        Returns
+        -------
+        object
+            A matrix with, in row r, the cells that keys offsets[r] to offsets[r + 1] would fill.
         """
         from scipy.sparse import csr_matrix  # here, since most users of sketches never need it
 
@@ -108,6 +173,16 @@ class FeatureHasher(LinearSketch, KeyedSketch):
         The norm is read off the cells: a half of the chance that it is too low by Cantelli's
         inequality, for a variance of 2 |v|**4 / width, the other half for the key's collisions. The
         mass bounds the norm for certain, which is better for few keys and small widths.
+
+        Parameters
+        ----------
+        confidence : float, default=0.99
+            TODO.
+
+        Returns
+        -------
+        float
+            What an estimate may be off by, with this probability for each key (Chebyshev).
         """
         miss = 1 - fraction.check("FeatureHasher", "confidence", confidence)
         certain = self.mass / math.sqrt(self.width * miss)

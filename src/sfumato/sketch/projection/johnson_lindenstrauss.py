@@ -110,14 +110,31 @@ class JohnsonLindenstrauss(LinearSketch, KeyedSketch):
     2**24, for "hadamard" only; seed, of all entries, which come from the keys' hashes and are
     never stored. Merges up to rounding.
 
+    Parameters
+    ----------
+    dimensions : int
+        TODO.
+    kind : str, default="gaussian"
+        TODO.
+    nonzeros : int, default=8
+        TODO.
+    input_dimension : int, default=0
+        TODO.
+    seed : int, default=0
+        TODO.
+
+    References
+    ----------
+    .. [1] Johnson and Lindenstrauss 1984; Achlioptas 2003; Ailon and Chazelle 2006; Tropp 2011;
+       Kane and Nelson 2014; thesis, Lemma 2.3.1.
+
+    Examples
+    --------
     >>> tea = JohnsonLindenstrauss(1024).update(["black", "green"], [3.0, 4.0])
     >>> round(tea.norm())
     5
     >>> JohnsonLindenstrauss(64, kind="sparse").transform(np.ones((2, 9))).shape
     (2, 64)
-
-    Johnson and Lindenstrauss 1984; Achlioptas 2003; Ailon and Chazelle 2006; Tropp 2011; Kane and
-    Nelson 2014; thesis, Lemma 2.3.1.
     """
 
     dimensions: Annotated[int, integer(1, MOST)]
@@ -157,6 +174,22 @@ class JohnsonLindenstrauss(LinearSketch, KeyedSketch):
 
         Each of the pairs may miss with its part of 1 - confidence. Distances themselves change by
         less than their squares, so this is Lemma 2.3.1 with its constant.
+
+        Parameters
+        ----------
+        error : float
+            TODO.
+        points : int, default=2
+            TODO.
+        confidence : float, default=0.99
+            TODO.
+        **parameters : object
+            TODO.
+
+        Returns
+        -------
+        Self
+            The fewest dimensions that keep all squared distances among `points` points.
         """
         error = fraction.check("JohnsonLindenstrauss", "error", error)
         points = integer(2).check("JohnsonLindenstrauss", "points", points)
@@ -175,7 +208,20 @@ class JohnsonLindenstrauss(LinearSketch, KeyedSketch):
         return cls(sizes[at], **parameters)
 
     def update(self, keys: Column, weights: Column | None = None) -> Self:
-        """Add every key's weight, or one, to its coordinate; a negative weight removes."""
+        """Add every key's weight, or one, to its coordinate; a negative weight removes.
+
+        Parameters
+        ----------
+        keys : array_like
+            TODO.
+        weights : array_like or None, default=None
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         column = self._key_column(keys)
         weighted = real_weights("JohnsonLindenstrauss", weights, column.size)
         if weighted is None:
@@ -194,7 +240,18 @@ class JohnsonLindenstrauss(LinearSketch, KeyedSketch):
         return self
 
     def transform(self, rows: Any) -> np.ndarray:
-        """Every row in `dimensions` numbers of about the same norm; the sketch stays as it is."""
+        """Every row in `dimensions` numbers of about the same norm; the sketch stays as it is.
+
+        Parameters
+        ----------
+        rows : object
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
+        """
         if self.kind == "hadamard":
             matrix = checked("JohnsonLindenstrauss", rows, self.input_dimension)
             return self._fast_map().transform(matrix) * self._scale
@@ -207,6 +264,16 @@ class JohnsonLindenstrauss(LinearSketch, KeyedSketch):
 
         Exact for "gaussian"; by Achlioptas' theorem for "sign" and "achlioptas"; from the variance
         for "sparse" (2 / dimensions, as blocks are independent); for "hadamard" see `_tails`.
+
+        Parameters
+        ----------
+        confidence : float, default=0.99
+            TODO.
+
+        Returns
+        -------
+        float
+            The relative error of a squared norm or distance that is kept with this probability.
         """
         miss = 1 - fraction.check("JohnsonLindenstrauss", "confidence", confidence)
         return max(concentration.smallest_error(self._miss, miss), ROUNDING)

@@ -20,20 +20,35 @@ NUMBERS = 2**18  # of count sketches held at a time: 2 MiB
 class TensorSketch(LinearSketch):
     """Features of rows for the polynomial kernel <x, y>**degree, and their sum over a stream.
 
-    Guarantee: <transform(x), transform(y)> is unbiased for <x, y>**degree and off by more than
+    Parameters
+    ----------
+    width : int
+        Features, up to 2**24.
+    dimension : int
+        Numbers in a row, up to 2**24.
+    degree : int, default=2
+        1 to 8.
+    seed : int, default=0
+        Of the hashes. For (<x, y> + c)**degree give every row one more number, sqrt(c). The sum of
+        |x|**degree over rows, |x| the sum of sizes, is at most 1e140. Merges up to rounding.
+
+    Notes
+    -----
+    **Guarantee.** <transform(x), transform(y)> is unbiased for <x, y>**degree and off by more than
     error_bound(c) |x|**degree |y|**degree with probability at most 1 - c. As a sketch it holds the
     sum of the features of all rows: `inner` estimates the sum of <x, y>**degree over all pairs of a
     row here and a row there, within error_bound(c) times the norms of both sums of tensors.
-    Parameters: width, features, up to 2**24; dimension, numbers in a row, up to 2**24; degree, 1 to
-    8; seed, of the hashes. For (<x, y> + c)**degree give every row one more number, sqrt(c). The
-    sum of |x|**degree over rows, |x| the sum of sizes, is at most 1e140. Merges up to rounding.
 
+    References
+    ----------
+    .. [1] Pham and Pagh 2013; for sums of tensors Avron, Nguyen and Woodruff 2014.
+
+    Examples
+    --------
     >>> sketch = TensorSketch(4096, dimension=3)
     >>> x, y = sketch.transform([[1, 2, 3], [3, 2, 1]])
     >>> bool(abs(x @ y - 10**2) < sketch.error_bound(0.99) * 14**2)
     True
-
-    Pham and Pagh 2013; for sums of tensors Avron, Nguyen and Woodruff 2014.
     """
 
     width: Annotated[int, integer(1, 2**24)]
@@ -60,7 +75,26 @@ class TensorSketch(LinearSketch):
         degree: int = 2,
         seed: int = 0,
     ) -> Self:
-        """The smallest width whose error bound is `error`."""
+        """The smallest width whose error bound is `error`.
+
+        Parameters
+        ----------
+        error : float
+            TODO.
+        confidence : float, default=0.99
+            TODO.
+        dimension : int
+            TODO.
+        degree : int, default=2
+            TODO.
+        seed : int, default=0
+            TODO.
+
+        Returns
+        -------
+        Self
+            The smallest width whose error bound is `error`.
+        """
         error = positive.check("TensorSketch", "error", error)
         miss = 1 - fraction.check("TensorSketch", "confidence", confidence)
         degree = integer(1, 8).check("TensorSketch", "degree", degree)
@@ -68,7 +102,18 @@ class TensorSketch(LinearSketch):
         return cls(width, dimension=dimension, degree=degree, seed=seed)
 
     def update(self, rows: Any) -> Self:
-        """Add the features of every row."""
+        """Add the features of every row.
+
+        Parameters
+        ----------
+        rows : object
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         matrix = checked("TensorSketch", rows, self.dimension)
         mass = self._heavier(self._masses(matrix).sum())
         for _, features in self._blocks(matrix):
@@ -77,7 +122,18 @@ class TensorSketch(LinearSketch):
         return self
 
     def transform(self, rows: Any) -> np.ndarray:
-        """The features of every row, `width` numbers each; the sketch stays as it is."""
+        """The features of every row, `width` numbers each; the sketch stays as it is.
+
+        Parameters
+        ----------
+        rows : object
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The features of every row, `width` numbers each; the sketch stays as it is.
+        """
         matrix = checked("TensorSketch", rows, self.dimension)
         self._masses(matrix)
         out = np.empty((len(matrix), self.width))
@@ -91,6 +147,16 @@ class TensorSketch(LinearSketch):
         The variance is at most (3**degree - 1) / width in the squared unit: in each coordinate of
         the tensor four indices pair up in one of three ways, and all but one of the combinations
         need a collision, of probability at most 1 / width.
+
+        Parameters
+        ----------
+        confidence : float, default=0.99
+            TODO.
+
+        Returns
+        -------
+        float
+            The error, in units of |x|**degree |y|**degree, kept with this probability (Chebyshev).
         """
         miss = 1 - fraction.check("TensorSketch", "confidence", confidence)
         return math.sqrt((3**self.degree - 1) / (self.width * miss))

@@ -38,20 +38,29 @@ COVERS = "all codes; that there are so many rows, in this order, is public"
 class ReleasedCosineSketch(Release):
     """One code a row; the bits in which two codes differ estimate the angle of the noisy rows.
 
-    Made by `CosineSketch.release_rows`. Guarantee: (epsilon, delta)-differential privacy with a
-    public seed, as its `statement` says. Noise turns rows toward right angles: a cosine shrinks by
-    r / sqrt(r**2 + noise**2) for each of both rows, where r is the row's norm after clipping.
-    Where the norms are public they can be given, and the estimate is free of that. The noise grows
-    with the root of the number of bits, so that few bits, about (r / noise of one bit)**2, do best.
-    Parameters: bits, dimension and seed of the sketch; bound and step of the numbers of a row;
-    sigma, of the noise on the projections in integers.
+    Made by `CosineSketch.release_rows`.
 
+    bits, dimension and seed of the sketch; bound and step of the numbers of a row; sigma, of the
+    noise on the projections in integers.
+
+    Notes
+    -----
+    **Guarantee.** (epsilon, delta)-differential privacy with a public seed, as its `statement`
+    says. Noise turns rows toward right angles: a cosine shrinks by r / sqrt(r**2 + noise**2) for
+    each of both rows, where r is the row's norm after clipping. Where the norms are public they can
+    be given, and the estimate is free of that. The noise grows with the root of the number of bits,
+    so that few bits, about (r / noise of one bit)**2, do best.
+
+    References
+    ----------
+    .. [1] Charikar 2002; for Gaussian directions the noise is one more coordinate of each row.
+
+    Examples
+    --------
     >>> from sfumato.sketch import CosineSketch
     >>> sketch = CosineSketch(1024, dimension=2)
     >>> told = sketch.release_rows([[8, 0], [8, 8]], 8, 1e-6, bound=8)
     >>> cosine = told.cosine(told, norms=([8, 11.3], [8, 11.3]))[0, 1]
-
-    Charikar 2002; for Gaussian directions the noise is one more coordinate of each row.
     """
 
     bits: Annotated[int, integer(1, 2**16)]
@@ -77,7 +86,18 @@ class ReleasedCosineSketch(Release):
         return len(self._codes)
 
     def hamming(self, other: Self) -> np.ndarray:
-        """How many bits differ, for each row here (down) and there (across)."""
+        """How many bits differ, for each row here (down) and there (across).
+
+        Parameters
+        ----------
+        other : Self
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            How many bits differ, for each row here (down) and there (across).
+        """
         self._check_same(other, "compare")
         panels = side_by_side(other._codes)
         out = np.empty((len(self), panels.shape[0] * panels.shape[2]), np.int32)
@@ -87,9 +107,19 @@ class ReleasedCosineSketch(Release):
     def angle(self, other: Self, norms: tuple[Any, Any] | None = None) -> np.ndarray:
         """The angle in radians between each row here and there.
 
-        Parameters: norms, of the rows here and there after clipping, each one number or one a row,
-        from public knowledge. Without them it is the angle of the rows with their noise, which lies
-        between the true one and a right angle.
+        Parameters
+        ----------
+        other : Self
+            TODO.
+        norms : tuple or None, default=None
+            Of the rows here and there after clipping, each one number or one a row, from public
+            knowledge. Without them it is the angle of the rows with their noise, which lies between
+            the true one and a right angle.
+
+        Returns
+        -------
+        ndarray
+            The angle in radians between each row here and there.
         """
         shown = self.hamming(other) * (math.pi / self.bits)
         if norms is None:
@@ -97,11 +127,35 @@ class ReleasedCosineSketch(Release):
         return np.asarray(np.arccos(np.clip(np.cos(shown) / self._shrink(other, norms), -1, 1)))
 
     def cosine(self, other: Self, norms: tuple[Any, Any] | None = None) -> np.ndarray:
-        """The cosine of the angle; with norms, that of the rows without noise."""
+        """The cosine of the angle; with norms, that of the rows without noise.
+
+        Parameters
+        ----------
+        other : Self
+            TODO.
+        norms : tuple or None, default=None
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The cosine of the angle; with norms, that of the rows without noise.
+        """
         return np.asarray(np.cos(self.angle(other, norms)))
 
     def similarity(self, other: Self) -> np.ndarray:
-        """The share of equal bits."""
+        """The share of equal bits.
+
+        Parameters
+        ----------
+        other : Self
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The share of equal bits.
+        """
         return 1 - self.hamming(other) / self.bits
 
     def error_bound(
@@ -114,8 +168,22 @@ class ReleasedCosineSketch(Release):
 
         Hoeffding's inequality for the bits, which are independent, about the angle of the rows with
         their noise; with norms, carried over to the angle without it, as one number a pair.
-        Parameters: confidence; other, the release compared to (None: this one); norms, as in
-        `angle`.
+
+        confidence;
+
+        Parameters
+        ----------
+        confidence : float, default=0.99
+            TODO.
+        other : Self or None, default=None
+            The release compared to (None: this one).
+        norms : tuple or None, default=None
+            As in `angle`.
+
+        Returns
+        -------
+        object
+            What the angle of one pair of different rows may be off by, with this probability.
         """
         miss = 1 - fraction.check(type(self).__name__, "confidence", confidence)
         off = math.pi * math.sqrt(math.log(2 / miss) / (2 * self.bits))
@@ -265,11 +333,27 @@ class CosineSketch(CodeTable):
     seed, of the directions, which are made when first needed (n orthogonal ones of n numbers in
     time n**3: half a second for 1,024) and never stored. Merge is refused.
 
+    Parameters
+    ----------
+    bits : int, default=256
+        TODO.
+    dimension : int, default=0
+        TODO.
+    directions : str, default="random"
+        TODO.
+    seed : int, default=0
+        TODO.
+
+    References
+    ----------
+    .. [1] Charikar 2002; thesis (2.16) to (2.19) and (5.9); super-bits: Ji, Li, Yan, Zhang and Tian
+       2012.
+
+    Examples
+    --------
     >>> sketch = CosineSketch(bits=1024).update([[1, 0, 0], [1, 1, 0]])
     >>> bool(abs(sketch.angle(sketch)[0, 1] - np.pi / 4) < sketch.error_bound(0.99))
     True
-
-    Charikar 2002; thesis (2.16) to (2.19) and (5.9); super-bits: Ji, Li, Yan, Zhang and Tian 2012.
     """
 
     bits: Annotated[int, integer(1, 2**16)]
@@ -300,7 +384,26 @@ class CosineSketch(CodeTable):
         directions: str = "random",
         seed: int = 0,
     ) -> Self:
-        """The shortest code whose error bound is `error`, in radians."""
+        """The shortest code whose error bound is `error`, in radians.
+
+        Parameters
+        ----------
+        error : float
+            TODO.
+        confidence : float, default=0.99
+            TODO.
+        dimension : int, default=0
+            TODO.
+        directions : str, default="random"
+            TODO.
+        seed : int, default=0
+            TODO.
+
+        Returns
+        -------
+        Self
+            The shortest code whose error bound is `error`, in radians.
+        """
         share = positive.check("CosineSketch", "error", error) / math.pi
         miss = 1 - fraction.check("CosineSketch", "confidence", confidence)
         hoeffding, chebyshev = math.log(2 / miss) / 2 / share**2, 1 / (4 * miss * share**2)
@@ -320,27 +423,83 @@ class CosineSketch(CodeTable):
         return dense(self._directions(self.dimension), self.bits)
 
     def hamming(self, other: Self) -> np.ndarray:
-        """How many bits differ, for each row here (down) and there (across)."""
+        """How many bits differ, for each row here (down) and there (across).
+
+        Parameters
+        ----------
+        other : Self
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            How many bits differ, for each row here (down) and there (across).
+        """
         return self._compare(other, kernels.hamming)
 
     def angle(self, other: Self) -> np.ndarray:
-        """The angle in radians, from 0 to pi, between each row here and there."""
+        """The angle in radians, from 0 to pi, between each row here and there.
+
+        Parameters
+        ----------
+        other : Self
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The angle in radians, from 0 to pi, between each row here and there.
+        """
         return self.hamming(other) * (math.pi / self.bits)
 
     def cosine(self, other: Self) -> np.ndarray:
-        """The cosine of the angle; biased towards 0, since the mean of a cosine is."""
+        """The cosine of the angle; biased towards 0, since the mean of a cosine is.
+
+        Parameters
+        ----------
+        other : Self
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The cosine of the angle; biased towards 0, since the mean of a cosine is.
+        """
         return np.asarray(np.cos(self.angle(other)))
 
     def similarity(self, other: Self) -> np.ndarray:
-        """The share of equal bits: 1 for the same direction, 0 for the opposite."""
+        """The share of equal bits: 1 for the same direction, 0 for the opposite.
+
+        Parameters
+        ----------
+        other : Self
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The share of equal bits: 1 for the same direction, 0 for the opposite.
+        """
         return 1 - self.hamming(other) / self.bits
 
     def error_bound(self, confidence: float = 0.99, angle: float | None = None) -> float:
         """What the angle of one pair may be off by, in radians, with this probability.
 
-        Parameters: confidence; angle, the true one, gives the narrower bound at that angle: exact
-        for random directions. Without it: Hoeffding's inequality for independent bits or batches,
-        Chebyshev's for orthogonal ones, whose variance is at most that of independent bits.
+        confidence;
+
+        Parameters
+        ----------
+        confidence : float, default=0.99
+            TODO.
+        angle : float or None, default=None
+            The true one, gives the narrower bound at that angle: exact for random directions.
+            Without it: Hoeffding's inequality for independent bits or batches, Chebyshev's for
+            orthogonal ones, whose variance is at most that of independent bits.
+
+        Returns
+        -------
+        float
+            What the angle of one pair may be off by, in radians, with this probability.
         """
         miss = 1 - fraction.check("CosineSketch", "confidence", confidence)
         share = 0.5 if angle is None else _share(angle)
@@ -367,25 +526,50 @@ class CosineSketch(CodeTable):
         """Private codes of rows, one a user: signs of projections that got noise before.
 
         The sketch lends its parameters and is not changed; its directions are "random" and its
-        dimension is given when it is built. Guarantee: (epsilon, delta)-private for one unit, with
-        a public seed. Numbers are cut to -bound..bound and rounded toward 0 to a multiple of the
-        step; directions are rounded to 2**-12; so projections are integers, which get discrete
-        Gaussian noise for their exact L2 sensitivity, see `released_cosine.sensitivity` (Canonne,
-        Kamath and Steinke 2020, theorem 14); the signs are computed from those alone. The unit is
-        "item of a profile" (unless the ledger says otherwise), one number of a row that is 0 or
-        not, or "user", a row that is zero or not; exchanging moves twice as far. How many rows
-        there are, and their order, is public. Each is read by itself and none is refused: what is
-        no number counts as 0, and so do all numbers of a row that is no row of so many.
-        Parameters: rows, a matrix; epsilon above 0; delta between 0 and 1; bound, of a number's
-        size, public; step, at most bound, 1/256 of it by default; options: ledger and dataset,
-        unit, relation, release_id (docs/privacy.md).
+        dimension is given when it is built.
 
+        Parameters
+        ----------
+        rows : object
+            A matrix; epsilon above 0; delta between 0 and 1.
+        epsilon : float, Privacy or None, default=None
+            TODO.
+        delta : float, default=0.0
+            TODO.
+        bound : float
+            Of a number's size, public.
+        step : float or None, default=None
+            At most bound, 1/256 of it by default.
+        **options : dict
+            Ledger and dataset, unit, relation, release_id (docs/privacy.md).
+
+        Returns
+        -------
+        ReleasedCosineSketch
+            TODO.
+
+        Notes
+        -----
+        **Guarantee.** (epsilon, delta)-private for one unit, with a public seed. Numbers are cut to
+        -bound..bound and rounded toward 0 to a multiple of the step; directions are rounded to
+        2**-12; so projections are integers, which get discrete Gaussian noise for their exact L2
+        sensitivity, see `released_cosine.sensitivity` (Canonne, Kamath and Steinke 2020, theorem
+        14); the signs are computed from those alone. The unit is "item of a profile" (unless the
+        ledger says otherwise), one number of a row that is 0 or not, or "user", a row that is zero
+        or not; exchanging moves twice as far. How many rows there are, and their order, is public.
+        Each is read by itself and none is refused: what is no number counts as 0, and so do all
+        numbers of a row that is no row of so many.
+
+        References
+        ----------
+        .. [1] Thesis 3.2 (noise on projections): Kenthapadi, Korolova, Mironov and Mishra 2013.
+
+        Examples
+        --------
         >>> sketch = CosineSketch(64, dimension=3)
         >>> told = sketch.release_rows([[1, 0, 0], [1, 1, 0]], 2, 1e-6, bound=1)
         >>> told.codes.shape, told.statement.unit
         ((2, 1), 'item of a profile')
-
-        Thesis 3.2 (noise on projections): Kenthapadi, Korolova, Mironov and Mishra 2013.
         """
         request = rows_terms("CosineSketch", epsilon, delta, options)
         normals = self._released_normals()

@@ -87,12 +87,27 @@ class MinHash(PackedMinima):
     subtracted, so that an estimate may fall below 0; merge is refused; and a sketch read back from
     bytes or a pickle takes no more keys. "k-minimum" takes no fewer than 32.
 
+    Parameters
+    ----------
+    permutations : int, default=128
+        TODO.
+    seed : int, default=0
+        TODO.
+    kind : str, default="permutations"
+        TODO.
+    bits : int, default=32
+        TODO.
+
+    References
+    ----------
+    .. [1] Broder 1997; bins: Li, Owen and Zhang 2012, densified as Shrivastava 2017; k-minimum:
+       Beyer et al. 2007; bits: Li and Koenig 2011; error bound: Hoeffding 1963, Theorems 1 and 4.
+
+    Examples
+    --------
     >>> tea, milk = MinHash().update(range(1000)), MinHash().update(range(500, 1500))
     >>> bool(abs(tea.similarity(milk) - 1 / 3) < tea.error_bound(0.99))
     True
-
-    Broder 1997; bins: Li, Owen and Zhang 2012, densified as Shrivastava 2017; k-minimum: Beyer et
-    al. 2007; bits: Li and Koenig 2011; error bound: Hoeffding 1963, Theorems 1 and 4.
     """
 
     def __init__(
@@ -116,14 +131,44 @@ class MinHash(PackedMinima):
         kind: str = "permutations",
         bits: int = WHOLE,
     ) -> Self:
-        """The shortest signature whose error bound is `error` (if no bin is empty)."""
+        """The shortest signature whose error bound is `error` (if no bin is empty).
+
+        Parameters
+        ----------
+        error : float
+            TODO.
+        confidence : float, default=0.99
+            TODO.
+        seed : int, default=0
+            TODO.
+        kind : str, default="permutations"
+            TODO.
+        bits : int, default=32
+            TODO.
+
+        Returns
+        -------
+        Self
+            The shortest signature whose error bound is `error` (if no bin is empty).
+        """
         error = fraction.check("MinHash", "error", error)
         one = cls(1, seed=seed, kind="permutations", bits=bits)
         needed = math.ceil((one._half_width(confidence, 1) / error) ** 2)
         return cls(needed, seed=seed, kind=kind, bits=bits)
 
     def update(self, keys: Column) -> Self:
-        """Put every key into the set."""
+        """Put every key into the set.
+
+        Parameters
+        ----------
+        keys : array_like
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         column = self._key_column(keys)
         if self.held == "bits":
             raise ValueError(
@@ -138,6 +183,16 @@ class MinHash(PackedMinima):
         """The estimated Jaccard similarity of both sets: the part of their union that they share.
 
         Bins that are empty in both are left out, which is more accurate than densified signatures.
+
+        Parameters
+        ----------
+        other : Self
+            TODO.
+
+        Returns
+        -------
+        float
+            The estimated Jaccard similarity of both sets: the part of their union that they share.
         """
         self._check_same(other, "compare")
         if not self.keys or not other.keys:
@@ -156,7 +211,13 @@ class MinHash(PackedMinima):
     jaccard = similarity
 
     def signature(self) -> np.ndarray:
-        """The minima, densified and cut to `bits`, as a row of `signatures`; all ones if empty."""
+        """The minima, densified and cut to `bits`, as a row of `signatures`; all ones if empty.
+
+        Returns
+        -------
+        ndarray
+            The minima, densified and cut to `bits`, as a row of `signatures`; all ones if empty.
+        """
         values = self._values()[np.newaxis].copy()
         if self.kind == "one-permutation":
             kernels.densify(values)
@@ -165,9 +226,21 @@ class MinHash(PackedMinima):
     def signatures(self, tokens: Any, offsets: Any = None) -> np.ndarray:
         """One signature a row for many sets; the sketch lends its parameters and is not changed.
 
-        Parameters: tokens, the keys of all sets one after the other; offsets, where each set starts
-        and the last ends, from 0 to the number of tokens. Or tokens alone, a column of lists.
+        Parameters
+        ----------
+        tokens : object
+            The keys of all sets one after the other.
+        offsets : object, default=None
+            Where each set starts and the last ends, from 0 to the number of tokens. Or tokens
+            alone, a column of lists.
 
+        Returns
+        -------
+        ndarray
+            One signature a row for many sets; the sketch lends its parameters and is not changed.
+
+        Examples
+        --------
         >>> MinHash(4).signatures([1, 2, 3, 1, 2], [0, 3, 5]).shape
         (2, 4)
         """
@@ -183,7 +256,20 @@ class MinHash(PackedMinima):
         return out
 
     def similarities(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """The estimated similarity of row i of both signature matrices, for each i."""
+        """The estimated similarity of row i of both signature matrices, for each i.
+
+        Parameters
+        ----------
+        left : ndarray
+            TODO.
+        right : ndarray
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The estimated similarity of row i of both signature matrices, for each i.
+        """
         left, right = self._matrix("left", left), self._matrix("right", right)
         if len(left) != len(right):
             raise ValueError(f"MinHash: left has {len(left)} rows and right {len(right)}.")
@@ -192,7 +278,20 @@ class MinHash(PackedMinima):
         return (out - self._chance) / (1 - self._chance)
 
     def similarity_matrix(self, left: np.ndarray, right: np.ndarray | None = None) -> np.ndarray:
-        """The estimated similarity of every row of left to every row of right, or of left."""
+        """The estimated similarity of every row of left to every row of right, or of left.
+
+        Parameters
+        ----------
+        left : ndarray
+            TODO.
+        right : ndarray or None, default=None
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The estimated similarity of every row of left to every row of right, or of left.
+        """
         left = self._matrix("left", left)
         right = left if right is None else self._matrix("right", right)
         out = np.empty((len(left), len(right)))
@@ -200,12 +299,29 @@ class MinHash(PackedMinima):
         return (out - self._chance) / (1 - self._chance)
 
     def estimate_size(self) -> float:
-        """The estimated number of different keys in the set."""
+        """The estimated number of different keys in the set.
+
+        Returns
+        -------
+        float
+            The estimated number of different keys in the set.
+        """
         events, exposure = evidence(self.kind, self._whole_minima())
         return float(events / exposure) if exposure else float(events)
 
     def size_bounds(self, confidence: float = 0.99) -> tuple[float, float]:
-        """Numbers of keys between which the true one lies, with this probability."""
+        """Numbers of keys between which the true one lies, with this probability.
+
+        Parameters
+        ----------
+        confidence : float, default=0.99
+            TODO.
+
+        Returns
+        -------
+        tuple
+            TODO.
+        """
         confidence = fraction.check("MinHash", "confidence", confidence)
         return limits(self.kind, self._whole_minima(), confidence)
 
@@ -214,6 +330,16 @@ class MinHash(PackedMinima):
 
         Each minimum is a draw from the union, with or without replacement. Bins that are empty here
         may be empty there, and do not count.
+
+        Parameters
+        ----------
+        confidence : float, default=0.99
+            TODO.
+
+        Returns
+        -------
+        float
+            How far a similarity to this sketch may be off, with this probability, for any sets.
         """
         drawn = self.permutations
         if self.kind == "one-permutation":
@@ -230,20 +356,42 @@ class MinHash(PackedMinima):
     ) -> ReleasedMinHash:
         """A private copy: a few bits of each bin's minimum, or "empty", answered at random.
 
-        Guarantee: epsilon-private for one unit, with a public seed; one-permutation sketches only.
-        A key that is added or removed changes at most the minimum of its own bin, an exchanged key
-        two. Signatures are densified, so that one key may be in many places: release sketches.
-        Parameters: epsilon above 0; delta, which is not spent; bits kept of a minimum, 1 to 7, by
-        default 1 where a bin is told at an epsilon below 2 and else 2, which was measured to
-        estimate best; options: ledger and dataset, unit, relation,
-        contributions, release_id (docs/privacy.md).
+        epsilon above 0;
 
+        Parameters
+        ----------
+        epsilon : float, Privacy or None, default=None
+            TODO.
+        delta : float, default=0.0
+            Which is not spent; bits kept of a minimum, 1 to 7, by default 1 where a bin is told at
+            an epsilon below 2 and else 2, which was measured to estimate best.
+        bits : int or None, default=None
+            TODO.
+        **options : dict
+            Ledger and dataset, unit, relation, contributions, release_id (docs/privacy.md).
+
+        Returns
+        -------
+        ReleasedMinHash
+            A private copy: a few bits of each bin's minimum, or "empty", answered at random.
+
+        Notes
+        -----
+        **Guarantee.** Epsilon-private for one unit, with a public seed; one-permutation sketches
+        only. A key that is added or removed changes at most the minimum of its own bin, an
+        exchanged key two. Signatures are densified, so that one key may be in many places: release
+        sketches.
+
+        References
+        ----------
+        .. [1] Li and Li 2023 divide epsilon among the bins that densification fills from one; here
+           none is filled, and no epsilon divided.
+
+        Examples
+        --------
         >>> seen = MinHash(64, kind="one-permutation").update(range(100))
         >>> seen.release(epsilon=1).bits
         1
-
-        Li and Li 2023 divide epsilon among the bins that densification fills from one; here none is
-        filled, and no epsilon divided.
         """
         if self.kind in UNRELEASED:
             raise ValueError(

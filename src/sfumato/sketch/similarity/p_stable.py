@@ -22,21 +22,39 @@ WIDEST = 200.0  # powers of two, of the ratios of distance to width that are tol
 class PStableSketch(CodeTable):
     """One code of integers for each row; the share of equal ones tells the distance of two rows.
 
-    Guarantee: two rows at distance D agree in each hash with probability collision_probability(D),
-    independently; so |similarity - that| <= error_bound(c) with probability c for each pair, and
-    `distance_range` holds the true distance with probability c. Entry j of a code is
-    floor((w_j . x + a_j) / width), modulo 2**32, with a_j uniform in [0, width).
-    Parameters: width of a bucket, in the unit of the distances: those far above it look alike;
-    dimension, numbers in a row, up to 2**20, 0 to take it from the first rows; hashes, integers in
-    a code, up to 2**16 (the product of both at most 2**26); p, 2 for Euclidean distance (Gaussian
-    w) or 1 for the sum of absolute differences (Cauchy w); seed, of w and a, which are made when
-    first needed and never stored. Rows more than 2**53 widths out raise. Merge is refused.
+    width of a bucket, in the unit of the distances: those far above it look alike;
 
+    Parameters
+    ----------
+    width : float
+        TODO.
+    dimension : int, default=0
+        Numbers in a row, up to 2**20, 0 to take it from the first rows.
+    hashes : int, default=64
+        Integers in a code, up to 2**16 (the product of both at most 2**26).
+    p : int, default=2
+        2 for Euclidean distance (Gaussian w) or 1 for the sum of absolute differences (Cauchy w).
+    seed : int, default=0
+        Of w and a, which are made when first needed and never stored. Rows more than 2**53 widths
+        out raise. Merge is refused.
+
+    Notes
+    -----
+    **Guarantee.** Two rows at distance D agree in each hash with probability
+    collision_probability(D), independently; so |similarity - that| <= error_bound(c) with
+    probability c for each pair, and `distance_range` holds the true distance with probability c.
+    Entry j of a code is floor((w_j . x + a_j) / width), modulo 2**32, with a_j uniform in [0,
+    width).
+
+    References
+    ----------
+    .. [1] Datar, Immorlica, Indyk and Mirrokni 2004; thesis 2.3.3.4.
+
+    Examples
+    --------
     >>> sketch = PStableSketch(4.0, hashes=4096).update([[0, 0], [3, 4]])
     >>> sketch.distance(sketch).round(1).tolist()
     [[0.0, 5.0], [5.0, 0.0]]
-
-    Datar, Immorlica, Indyk and Mirrokni 2004; thesis 2.3.3.4.
     """
 
     width: Annotated[float, positive]
@@ -68,32 +86,99 @@ class PStableSketch(CodeTable):
         p: int = 2,
         seed: int = 0,
     ) -> Self:
-        """The shortest code whose similarity is within `error` of the collision probability."""
+        """The shortest code whose similarity is within `error` of the collision probability.
+
+        Parameters
+        ----------
+        error : float
+            TODO.
+        confidence : float, default=0.99
+            TODO.
+        width : float
+            TODO.
+        dimension : int, default=0
+            TODO.
+        p : int, default=2
+            TODO.
+        seed : int, default=0
+            TODO.
+
+        Returns
+        -------
+        Self
+            The shortest code whose similarity is within `error` of the collision probability.
+        """
         error = fraction.check("PStableSketch", "error", error)
         miss = 1 - fraction.check("PStableSketch", "confidence", confidence)
         hashes = max(1, math.ceil(math.log(2 / miss) / 2 / error**2 - 1e-9))
         return cls(width, dimension=dimension, hashes=hashes, p=p, seed=seed)
 
     def collision_probability(self, distance: Any) -> Any:
-        """With which probability one hash of two rows at this distance agrees; 1 at distance 0."""
+        """With which probability one hash of two rows at this distance agrees; 1 at distance 0.
+
+        Parameters
+        ----------
+        distance : object
+            TODO.
+
+        Returns
+        -------
+        object
+            TODO.
+        """
         ratio = np.asarray(distance, np.float64) / self.width
         if not (ratio >= 0).all():
             raise ValueError("PStableSketch: distance must be at least 0.")
         return collision_probability(ratio, self.p)[()]
 
     def similarity(self, other: Self) -> np.ndarray:
-        """The share of equal integers, for each row here (down) and there (across)."""
+        """The share of equal integers, for each row here (down) and there (across).
+
+        Parameters
+        ----------
+        other : Self
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The share of equal integers, for each row here (down) and there (across).
+        """
         return self._equal(other) / self.hashes
 
     def distance(self, other: Self) -> np.ndarray:
-        """The distance whose collision probability is the similarity; infinite where that is 0."""
+        """The distance whose collision probability is the similarity; infinite where that is 0.
+
+        Parameters
+        ----------
+        other : Self
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The distance whose collision probability is the similarity; infinite where that is 0.
+        """
         shares = np.arange(self.hashes + 1) / self.hashes
         return np.asarray(self.width * _ratio(shares, self.p)[self._equal(other)])
 
     def distance_range(
         self, other: Self, confidence: float = 0.99
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The shortest and longest distance that are plausible for each pair (Clopper, Pearson)."""
+        """The shortest and longest distance that are plausible for each pair (Clopper, Pearson).
+
+        Parameters
+        ----------
+        other : Self
+            TODO.
+        confidence : float, default=0.99
+            TODO.
+
+        Returns
+        -------
+        tuple
+            The shortest and longest distance that are plausible for each pair (Clopper, Pearson).
+        """
         from scipy.special import betaincinv  # here, since its import takes a quarter of a second
 
         miss = 1 - fraction.check("PStableSketch", "confidence", confidence)
@@ -107,7 +192,18 @@ class PStableSketch(CodeTable):
         return near[equal], far[equal]
 
     def error_bound(self, confidence: float = 0.99) -> float:
-        """What the similarity of one pair may be off by, with this probability (Hoeffding)."""
+        """What the similarity of one pair may be off by, with this probability (Hoeffding).
+
+        Parameters
+        ----------
+        confidence : float, default=0.99
+            TODO.
+
+        Returns
+        -------
+        float
+            What the similarity of one pair may be off by, with this probability (Hoeffding).
+        """
         miss = 1 - fraction.check("PStableSketch", "confidence", confidence)
         return math.sqrt(math.log(2 / miss) / (2 * self.hashes))
 

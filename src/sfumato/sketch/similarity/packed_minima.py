@@ -38,20 +38,43 @@ class PackedMinima(KeyedSketch, in_files=False):
         return EXACT if self.bits == WHOLE else refused(REFUSED.format(self.bits))
 
     def with_bits(self, bits: int) -> Self:
-        """This set as a sketch that keeps fewer bits of each minimum."""
+        """This set as a sketch that keeps fewer bits of each minimum.
+
+        Parameters
+        ----------
+        bits : int
+            TODO.
+
+        Returns
+        -------
+        Self
+            This set as a sketch that keeps fewer bits of each minimum.
+        """
         self._whole_minima()
         parameters = {**self.parameters, "bits": bits}
         return self._twin(parameters, "minima", _minima=self._minima.copy())
 
     def copy(self) -> Self:
-        """An independent sketch with the same content, which takes keys if this one does."""
+        """An independent sketch with the same content, which takes keys if this one does.
+
+        Returns
+        -------
+        Self
+            An independent sketch with the same content, which takes keys if this one does.
+        """
         arrays = {name: array.copy() for name, array in self._arrays().items()}
         return self._twin(self.parameters, self.held, **arrays)
 
     __copy__ = copy
 
     def to_bytes(self) -> bytes:
-        """The sketch as bytes; of each minimum, only `bits` bits are written."""
+        """The sketch as bytes; of each minimum, only `bits` bits are written.
+
+        Returns
+        -------
+        bytes
+            The sketch as bytes; of each minimum, only `bits` bits are written.
+        """
         return Sketch.to_bytes(self._kept())
 
     def __eq__(self, other: object) -> bool:

@@ -28,11 +28,23 @@ CODE_BITS = integer(1, 7)  # of a minimum; with "empty" a code fits a byte
 class ReleasedMinHash(Answered):
     """A few bits of each bin's minimum, or that it is empty, answered at random, for good.
 
-    Made by `MinHash.release`. Guarantee: epsilon-differential privacy with a public seed, as its
-    `statement` says. Similarities to releases of the same parameters, at any epsilon, are
-    debiased: consistent, and within error_bound(c, other) with probability c.
-    Parameters: permutations (bins) and seed of the sketch; bits released of a minimum, 1 to 7.
+    Made by `MinHash.release`.
 
+    permutations (bins) and seed of the sketch; bits released of a minimum, 1 to 7.
+
+    Notes
+    -----
+    **Guarantee.** Epsilon-differential privacy with a public seed, as its `statement` says.
+    Similarities to releases of the same parameters, at any epsilon, are debiased: consistent, and
+    within error_bound(c, other) with probability c.
+
+    References
+    ----------
+    .. [1] Li, Owen and Zhang 2012; Li and Koenig 2011; private: Li and Li 2023, before
+       densification.
+
+    Examples
+    --------
     >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
     >>> from sfumato.sketch import MinHash
     >>> tea, milk = (MinHash(4096, kind="one-permutation").update(range(n)) for n in (9000, 6000))
@@ -40,8 +52,6 @@ class ReleasedMinHash(Answered):
     >>> milk = milk.release(epsilon=4, source=InsecureSeededSource(2))
     >>> bool(abs(tea.similarity(milk) - 2 / 3) <= tea.error_bound(0.9999, milk))
     True
-
-    Li, Owen and Zhang 2012; Li and Koenig 2011; private: Li and Li 2023, before densification.
     """
 
     permutations: Annotated[int, BINS]
@@ -56,6 +66,16 @@ class ReleasedMinHash(Answered):
 
         Answers are undone bin by bin, so that the numbers of bins that are full here or there, and
         of those that are alike, are unbiased; different minima agree with chance 2**-bits.
+
+        Parameters
+        ----------
+        other : Self
+            TODO.
+
+        Returns
+        -------
+        float
+            The estimated Jaccard similarity of both sets, cut to 0..1.
         """
         alike, either = self._bins(other)
         return float(min(max(alike.sum() / max(either.sum(), 1.0), 0.0), 1.0))
@@ -63,9 +83,21 @@ class ReleasedMinHash(Answered):
     def error_bound(self, confidence: float = 0.99, other: Self | None = None) -> float:
         """How far the similarity to another release may be off, with this probability.
 
-        Parameters: confidence; other, whose answers then tell the variance (Maurer and Pontil 2009,
-        theorem 4); without it, for any one like this in noise and size, the largest variance that
-        a bin can have is taken (Bernstein's inequality). Bins are taken as independent.
+        confidence;
+
+        Parameters
+        ----------
+        confidence : float, default=0.99
+            TODO.
+        other : Self or None, default=None
+            Whose answers then tell the variance (Maurer and Pontil 2009, theorem 4); without it,
+            for any one like this in noise and size, the largest variance that a bin can have is
+            taken (Bernstein's inequality). Bins are taken as independent.
+
+        Returns
+        -------
+        float
+            How far the similarity to another release may be off, with this probability.
         """
         miss = 1 - fraction.check(type(self).__name__, "confidence", confidence)
         if other is None:
@@ -82,12 +114,29 @@ class ReleasedMinHash(Answered):
         return min(off, 1.0)
 
     def estimate_size(self) -> float:
-        """The estimated number of different keys in the set, from the share of full bins."""
+        """The estimated number of different keys in the set, from the share of full bins.
+
+        Returns
+        -------
+        float
+            The estimated number of different keys in the set, from the share of full bins.
+        """
         share = min(max(self._full(), 0.0), 1 - 0.5 / self.permutations)
         return math.log1p(-share) / self._log_missed
 
     def size_bounds(self, confidence: float = 0.99) -> tuple[float, float]:
-        """Numbers of keys between which the true one lies, with about this probability."""
+        """Numbers of keys between which the true one lies, with about this probability.
+
+        Parameters
+        ----------
+        confidence : float, default=0.99
+            TODO.
+
+        Returns
+        -------
+        tuple
+            TODO.
+        """
         return limits(self._distribution, self._told(), confidence, type(self).__name__)
 
     def _distribution(self, n: float) -> tuple[float, float]:

@@ -50,7 +50,18 @@ class CodeTable(Sketch, in_files=False):
         return True
 
     def update(self, rows: Any) -> Self:
-        """Append the codes of the rows."""
+        """Append the codes of the rows.
+
+        Parameters
+        ----------
+        rows : object
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         matrix = self._matrix(rows)
         codes = self._encode(matrix)
         size, grown = len(self), len(self) + len(codes)
@@ -65,7 +76,18 @@ class CodeTable(Sketch, in_files=False):
         return self
 
     def encode(self, rows: Any) -> np.ndarray:
-        """The codes of the rows, one a row, not stored; the sketch stays as it is."""
+        """The codes of the rows, one a row, not stored; the sketch stays as it is.
+
+        Parameters
+        ----------
+        rows : object
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The codes of the rows, one a row, not stored; the sketch stays as it is.
+        """
         return self._encode(self._matrix(rows))
 
     def _matrix(self, rows: Any) -> np.ndarray:

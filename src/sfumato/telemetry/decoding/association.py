@@ -56,18 +56,57 @@ class Marginal:
 class AssociationResult(Table):
     """How many clients have each pair of values, a cell of the table a row.
 
-    Guarantee: intervals cover the count among the clients that reported at the rate 1 - level, as
-    far as counts are normal; `detected` names cells, of two candidates, so that the expected share
-    of empty ones among them stays below the level (Benjamini and Hochberg 1995). With fewer than 30
-    clients, or than 3 a cell, and for a cell whose standard error would be above all clients,
-    nothing is claimed: estimate is `likely`, std_error all clients (no error is larger), the
-    interval from 0 to all, p_value 1, and detected False.
-    Columns, also by `result["estimate"]`: value_first, value_second (None is "other"), estimate
-    (else unbiased, so it may fall below 0), likely (of most likelihood: none below 0, sums to
-    `reports`), std_error, low, high, p_value (of the count being 0), detected.
-    `first` and `second` are the variables alone; `independence` tests whether they are unrelated;
-    cramers_v (0 unrelated, 1 one tells the other) and mutual_information, in bits, are those of
-    `likely`, and noise alone makes both larger than 0.
+    Parameters
+    ----------
+    value_first : list
+        TODO.
+    value_second : list
+        TODO.
+    estimate : ndarray
+        TODO.
+    likely : ndarray
+        TODO.
+    std_error : ndarray
+        TODO.
+    low : ndarray
+        TODO.
+    high : ndarray
+        TODO.
+    p_value : ndarray
+        TODO.
+    detected : ndarray
+        TODO.
+    first : Marginal
+        TODO.
+    second : Marginal
+        TODO.
+    independence : Independence
+        TODO.
+    cramers_v : float
+        TODO.
+    mutual_information : float
+        TODO.
+    reports : int
+        TODO.
+    level : float
+        TODO.
+    notes : tuple
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** Intervals cover the count among the clients that reported at the rate 1 - level,
+    as far as counts are normal; `detected` names cells, of two candidates, so that the expected
+    share of empty ones among them stays below the level (Benjamini and Hochberg 1995). With fewer
+    than 30 clients, or than 3 a cell, and for a cell whose standard error would be above all
+    clients, nothing is claimed: estimate is `likely`, std_error all clients (no error is larger),
+    the interval from 0 to all, p_value 1, and detected False. Columns, also by
+    `result["estimate"]`: value_first, value_second (None is "other"), estimate (else unbiased, so
+    it may fall below 0), likely (of most likelihood: none below 0, sums to `reports`), std_error,
+    low, high, p_value (of the count being 0), detected. `first` and `second` are the variables
+    alone; `independence` tests whether they are unrelated; cramers_v (0 unrelated, 1 one tells the
+    other) and mutual_information, in bits, are those of `likely`, and noise alone makes both larger
+    than 0.
     """
 
     value_first: list[Any]
@@ -104,7 +143,13 @@ class AssociationResult(Table):
         return described(self, **found, reports=self.reports, level=self.level)
 
     def to_json(self) -> str:
-        """The whole result as JSON; "other" is null."""
+        """The whole result as JSON; "other" is null.
+
+        Returns
+        -------
+        str
+            The whole result as JSON; "other" is null.
+        """
         told: dict[str, Any] = {name: _plain(self[name]) for name in _COLUMNS}
         for side in ("first", "second"):
             told[side] = {name: _plain(v) for name, v in vars(getattr(self, side)).items()}
@@ -238,14 +283,41 @@ def associate(
 ) -> AssociationResult:
     """The joint counts of two variables, where row r of both reports is one client.
 
-    Guarantee: the table of most likelihood over pairs of reports, freed of its bias at 0, with
-    standard errors from the observed information against the counts of these very clients. Below
-    30 clients, or 3 a cell, nothing is claimed, and `notes` says so: see `AssociationResult`.
-    Parameters: first and second, reports of two schemes with a metric each, as long as each other;
-    the candidates of each, for at most 1024 cells with "other"; other, whether a client may have a
-    value that is no candidate; level, of intervals and of false detections, between 0 and 1.
-    A client sends two reports, so what it reveals adds up: `pair_statement` says so.
+    Parameters
+    ----------
+    first : Reports
+        Reports of two schemes with a metric each, as long as each other; the candidates of each,
+        for at most 1024 cells with "other".
+    second : Reports
+        Reports of two schemes with a metric each, as long as each other; the candidates of each,
+        for at most 1024 cells with "other".
+    candidates_first : sequence
+        TODO.
+    candidates_second : sequence
+        TODO.
+    other : bool, default=True
+        Whether a client may have a value that is no candidate.
+    level : float, default=0.05
+        Of intervals and of false detections, between 0 and 1. A client sends two reports, so what
+        it reveals adds up: `pair_statement` says so.
 
+    Returns
+    -------
+    AssociationResult
+        The joint counts of two variables, where row r of both reports is one client.
+
+    Notes
+    -----
+    **Guarantee.** The table of most likelihood over pairs of reports, freed of its bias at 0, with
+    standard errors from the observed information against the counts of these very clients. Below 30
+    clients, or 3 a cell, nothing is claimed, and `notes` says so: see `AssociationResult`.
+
+    References
+    ----------
+    .. [1] Fanti, Pihur and Erlingsson 2016, "Building a RAPPOR with the Unknown", section III.
+
+    Examples
+    --------
     >>> from sfumato.telemetry import Rappor, ReportEncoder
     >>> tea = Rappor(f=0.25, metric="tea", categories=["black", "green"])
     >>> cup = Rappor(f=0.25, metric="cup", categories=["small", "large"])
@@ -254,8 +326,6 @@ def associate(
     >>> found = associate(drunk, filled, ["black", "green"], ["small", "large"])
     >>> [bool(cell) for cell in found.detected]
     [False, True, True, False]
-
-    Fanti, Pihur and Erlingsson 2016, "Building a RAPPOR with the Unknown", section III.
     """
     level = fraction.check("associate", "level", level)
     flag.check("associate", "other", other)

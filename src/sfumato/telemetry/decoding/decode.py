@@ -34,11 +34,49 @@ class DecodeResult(Table):
     std_error; low and high, of an interval that covers the true count with chance 1 - level;
     p_value, that the candidate is absent; detected, after the correction for many tests; bound, the
     least standard error that a decoder of the same counts without bias can have. Without reports
-    std_error and bound are NaN.
-    `other` and `other_std_error` count the clients that have none of the candidates; `rank` is that
-    of the design; `identified`, whether the cells can tell all candidates apart; `dispersion`, the
-    residual chi-squared over its degrees of freedom, about 1 where noise explains the residuals;
-    `notes`, sentences to read; `reports`, how many there were.
+    std_error and bound are NaN. `other` and `other_std_error` count the clients that have none of
+    the candidates; `rank` is that of the design; `identified`, whether the cells can tell all
+    candidates apart; `dispersion`, the residual chi-squared over its degrees of freedom, about 1
+    where noise explains the residuals; `notes`, sentences to read; `reports`, how many there were.
+
+    Parameters
+    ----------
+    value : list
+        TODO.
+    estimate : ndarray
+        TODO.
+    std_error : ndarray
+        TODO.
+    low : ndarray
+        TODO.
+    high : ndarray
+        TODO.
+    p_value : ndarray
+        TODO.
+    detected : ndarray
+        TODO.
+    bound : ndarray
+        TODO.
+    other : float
+        TODO.
+    other_std_error : float
+        TODO.
+    rank : int
+        TODO.
+    identified : bool
+        TODO.
+    dispersion : float
+        TODO.
+    reports : int
+        TODO.
+    level : float
+        TODO.
+    method : str
+        TODO.
+    correction : str
+        TODO.
+    notes : list, optional
+        TODO.
     """
 
     value: list[Any]
@@ -76,7 +114,13 @@ class DecodeResult(Table):
         return described(self, **found, reports=self.reports, method=self.method, level=self.level)
 
     def to_json(self) -> str:
-        """Everything as JSON, rows by falling estimate; what is not finite is null."""
+        """Everything as JSON, rows by falling estimate; what is not finite is null.
+
+        Returns
+        -------
+        str
+            TODO.
+        """
         order = np.argsort(-self.estimate, kind="stable")
         columns = [[_plain(self[name][row]) for row in order] for name in COLUMNS]
         rows = [dict(zip(COLUMNS, row, strict=True)) for row in zip(*columns, strict=True)]
@@ -124,26 +168,51 @@ def decode(
 ) -> DecodeResult:
     """How many of the clients that reported have each candidate.
 
-    Guarantee: with the method "weighted" or "likelihood" and hundreds of reports a cell, an
+    Estimates are never negative nor above the reports. Intervals are those of estimates that may
+    be, cut off at 0, so they hold for small counts too; they are widened to hold the estimate where
+    it is outside. Where candidates are many for the cells, all are estimated at once
+    (`empirical_bayes`): what is detected by its estimate without bias, the rest shrunk by what all
+    of them show.
+
+    Parameters
+    ----------
+    data : object
+        `Counts`, or `Reports` (the method "likelihood" needs these), of which those that `Counts`
+        would refuse are left out, and a repeated id counts once.
+    candidates : array_like, scalar or None, default=None
+        A column of different texts or integers, a published `CandidateMap`, or None for all values
+        of a scheme that knows its domain.
+    method : str, default="weighted"
+        "weighted" (least squares with the covariance of the marks), "lasso" (the older way:
+        selection, then plain least squares) or "likelihood" (of whole reports: slower, the least
+        errors).
+    level : float, default=0.05
+        Between 0 and 1.
+    correction : str, default="benjamini-hochberg"
+        "benjamini-hochberg", "bonferroni" or "none".
+    other : bool, default=True
+        Whether clients may have values that are no candidates.
+
+    Returns
+    -------
+    DecodeResult
+        How many of the clients that reported have each candidate.
+
+    Notes
+    -----
+    **Guarantee.** With the method "weighted" or "likelihood" and hundreds of reports a cell, an
     interval covers the true count with chance 1 - level (the fixed clients that reported; over
     their noise, their cohorts, and which cells unknown strings have), and the expected part of
     absent candidates among those detected is at most level ("benjamini-hochberg"); tested by
-    simulation. Intervals of "likelihood" cover less where frequent values are no candidates:
-    93.6 to 94.1 instead of 95 % on the words of docs/rappor.md.
-    Parameters: data, `Counts`, or `Reports` (the method "likelihood" needs these), of which those
-    that `Counts` would refuse are left out, and a repeated id counts once; candidates, a
-    column of different texts or integers, a published `CandidateMap`, or None for all values of a
-    scheme that knows its domain; method, "weighted" (least squares with the covariance of the
-    marks), "lasso" (the older way: selection, then plain least squares) or "likelihood" (of whole
-    reports: slower, the least errors); level, between 0 and 1; correction, "benjamini-hochberg",
-    "bonferroni" or "none"; other, whether clients may have values that are no candidates.
+    simulation. Intervals of "likelihood" cover less where frequent values are no candidates: 93.6
+    to 94.1 instead of 95 % on the words of docs/rappor.md.
 
-    Estimates are never negative nor above the reports. Intervals are those of estimates that may
-    be, cut off at 0, so they hold for small counts too; they are widened to hold the estimate where
-    it is outside.
-    Where candidates are many for the cells, all are estimated at once (`empirical_bayes`): what is
-    detected by its estimate without bias, the rest shrunk by what all of them show.
+    References
+    ----------
+    .. [1] Erlingsson, Pihur and Korolova 2014, section 4, for the design.
 
+    Examples
+    --------
     >>> from sfumato.telemetry import Counts, Rappor, ReportEncoder
     >>> asked = Rappor(bits=32, hashes=2, cohorts=8, f=0.25)
     >>> words = ["tea"] * 6000 + ["milk"] * 3000 + ["gin"] * 999
@@ -151,8 +220,6 @@ def decode(
     >>> table = decode(Counts(asked).update(sent), ["tea", "milk", "rum"])
     >>> table["detected"].tolist()
     [True, True, False]
-
-    Erlingsson, Pihur and Korolova 2014, section 4, for the design.
     """
     METHOD.check("decode", "method", method)
     fraction.check("decode", "level", level)

@@ -256,21 +256,44 @@ def cramer_rao(
 ) -> np.ndarray:
     """The least standard error of every value's count that an unbiased decoder can have.
 
-    Guarantee: exact for many reports (the Gaussian limit), with the exact covariance of marks; from
-    full reports exact for symbols and up to 16 cells, else from random reports with a fixed seed,
-    within about 1 % (two standard errors). Infinite where a count cannot be told from others'.
-    Decoders that know more, as that no count is negative, can do better, but not than `alone`.
-    Parameters: members, int (values, cohorts, cells of a set), as of `scheme.members`; counts, how
-    many clients have each value, true or estimated, from 0 up; other_count, how many have none of
-    these, an unknown as well (None: it is known that there are none); full_reports, whether reports
-    are kept or only counts of marks; alone, whether the proportions of all other values are known.
+    Parameters
+    ----------
+    scheme : Scheme
+        TODO.
+    members : object
+        Int (values, cohorts, cells of a set), as of `scheme.members`.
+    counts : object
+        How many clients have each value, true or estimated, from 0 up.
+    other_count : float or None
+        How many have none of these, an unknown as well (None: it is known that there are none).
+    full_reports : bool, default=False
+        Whether reports are kept or only counts of marks.
+    alone : bool, default=False
+        Whether the proportions of all other values are known.
 
+    Returns
+    -------
+    ndarray
+        The least standard error of every value's count that an unbiased decoder can have.
+
+    Notes
+    -----
+    **Guarantee.** Exact for many reports (the Gaussian limit), with the exact covariance of marks;
+    from full reports exact for symbols and up to 16 cells, else from random reports with a fixed
+    seed, within about 1 % (two standard errors). Infinite where a count cannot be told from
+    others'. Decoders that know more, as that no count is negative, can do better, but not than
+    `alone`.
+
+    References
+    ----------
+    .. [1] Bickel and Doksum 2015, section 6.2; Erlingsson, Pihur and Korolova 2014, section 4.
+
+    Examples
+    --------
     >>> from sfumato.telemetry import Rappor
     >>> asked = Rappor(categories=["tea", "milk"], f=0.5)
     >>> cramer_rao(asked, asked.members(["tea", "milk"]), [600, 400], None).round(1)
     array([19.4, 19.4])
-
-    Bickel and Doksum 2015, section 6.2; Erlingsson, Pihur and Korolova 2014, section 4.
     """
     full_reports = flag.check("cramer_rao", "full_reports", full_reports)
     alone = flag.check("cramer_rao", "alone", alone)

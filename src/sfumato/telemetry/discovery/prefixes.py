@@ -38,7 +38,13 @@ WHOLE_COHORTS, WHOLE_CELLS = 1024, 2**16  # of whole strings, at most; cells of 
 
 @dataclass(frozen=True, eq=False)
 class PrefixReports:
-    """What clients sent: a column of reports for each length of prefix, the whole string last."""
+    """What clients sent: a column of reports for each length of prefix, the whole string last.
+
+    Parameters
+    ----------
+    groups : tuple
+        TODO.
+    """
 
     groups: tuple[Reports, ...]
 
@@ -53,23 +59,39 @@ class PrefixReports:
 class PrefixDiscovery(_StringDiscovery[PrefixReports]):
     """Finds strings by their prefixes: those that are frequent are extended by every letter.
 
-    Guarantee: a client that reports one string is promised epsilon (replace-one): it sends one
-    report, of the string or of one of its prefixes; which, its secret decides for ever, and the
-    string has no part in it.
-    Of 755,619 English words of up to 6 letters it found 20 and 21 at epsilon 2, 67 and 71 at 4, in
-    15 to 40 seconds, where n-grams found 9 and 10, 44 and 46 (two seeds each).
-    Parameters: epsilon, above 0; length, of a string, 2 to 64: longer ones are cut and shorter ones
-    padded; alphabet, different letters: all others become one; whole_share, between 0 and 1, the
-    part of the clients that report whole strings; metric, text that separates secrets, up to 180
-    bytes.
+    Parameters
+    ----------
+    epsilon : float
+        Above 0.
+    length : int, default=6
+        Of a string, 2 to 64: longer ones are cut and shorter ones padded.
+    alphabet : str, default="abcdefghijklmnopqrstuvwxyz"
+        Different letters: all others become one.
+    whole_share : float, default=0.33
+        Between 0 and 1, the part of the clients that report whole strings.
+    metric : str, default=""
+        Text that separates secrets, up to 180 bytes.
 
+    Notes
+    -----
+    **Guarantee.** A client that reports one string is promised epsilon (replace-one): it sends one
+    report, of the string or of one of its prefixes; which, its secret decides for ever, and the
+    string has no part in it. Of 755,619 English words of up to 6 letters it found 20 and 21 at
+    epsilon 2, 67 and 71 at 4, in 15 to 40 seconds, where n-grams found 9 and 10, 44 and 46 (two
+    seeds each).
+
+    References
+    ----------
+    .. [1] Wang, Li and Jha 2019, "Locally Differentially Private Heavy Hitter Identification",
+       section 4. There the last group both chooses and counts; here what it says is a test with a
+       level.
+
+    Examples
+    --------
     >>> words = PrefixDiscovery(epsilon=4, length=4, alphabet="abcdef")
     >>> reports = words.encode_many(["cafe", "face", "cafe"] * 5000, seed=1)
     >>> words.find(reports).value
     ['cafe', 'face']
-
-    Wang, Li and Jha 2019, "Locally Differentially Private Heavy Hitter Identification", section 4.
-    There the last group both chooses and counts; here what it says is a test with a level.
     """
 
     epsilon: float
@@ -90,6 +112,7 @@ class PrefixDiscovery(_StringDiscovery[PrefixReports]):
 
     @cached_property
     def strings(self) -> Strings:
+        """TODO."""
         return Strings(self.length, 1, self.alphabet)
 
     @cached_property
@@ -109,7 +132,13 @@ class PrefixDiscovery(_StringDiscovery[PrefixReports]):
         ]
 
     def statement(self) -> PrivacyStatement | str:
-        """What a client is promised: one report at the whole epsilon, of a string or a prefix."""
+        """What a client is promised: one report at the whole epsilon, of a string or a prefix.
+
+        Returns
+        -------
+        PrivacyStatement or str
+            What a client is promised: one report at the whole epsilon, of a string or a prefix.
+        """
         return together(self.schemes[-1:], f"a string of {self.metric!r} or one of its prefixes")
 
     def encode_many(
@@ -117,8 +146,20 @@ class PrefixDiscovery(_StringDiscovery[PrefixReports]):
     ) -> PrefixReports:
         """The reports of a column of strings, a client a row.
 
-        Parameters: values, a column of text; secrets, uint8 (n, 16 or more), one a client, or none
-        for a simulation in which every row is another client; seed, for tests and figures only.
+        Parameters
+        ----------
+        values : array_like
+            A column of text.
+        secrets : object, default=None
+            Uint8 (n, 16 or more), one a client, or none for a simulation in which every row is
+            another client.
+        seed : int or None, default=None
+            For tests and figures only.
+
+        Returns
+        -------
+        PrefixReports
+            The reports of a column of strings, a client a row.
         """
         texts, codes = self.strings.padded(values)
         chosen = self._roles(codes.size, secrets, seed)
@@ -148,8 +189,21 @@ class PrefixDiscovery(_StringDiscovery[PrefixReports]):
         Of the strings found, the part that no client has is about the level or less: candidates
         come from other clients than those whose reports test them, and the test is `decode`'s over
         what a first look left (measured, not proved: docs/telemetry.md).
-        Parameters: reports, of this discovery; level, between 0 and 1; limit, of prefixes of a
-        length that are extended, 1 to 20,000. `notes` says where it left some out.
+
+        Parameters
+        ----------
+        reports : PrefixReports
+            Of this discovery.
+        level : float, default=0.05
+            Between 0 and 1.
+        limit : int, default=1000
+            Of prefixes of a length that are extended, 1 to 20,000. `notes` says where it left some
+            out.
+
+        Returns
+        -------
+        DiscoveredStrings
+            The strings that clients have, and how many have them.
         """
         level = fraction.check("PrefixDiscovery", "level", level)
         limit = integer(1, 20_000).check("PrefixDiscovery", "limit", limit)

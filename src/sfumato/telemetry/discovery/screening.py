@@ -50,7 +50,20 @@ class _StringDiscovery(Generic[R]):
     """What every way to find strings has: a client's own reports, and those of a column."""
 
     def encode(self, value: str, secret: bytes) -> R:
-        """The reports of one client, the same for ever."""
+        """The reports of one client, the same for ever.
+
+        Parameters
+        ----------
+        value : str
+            TODO.
+        secret : bytes
+            TODO.
+
+        Returns
+        -------
+        R
+            The reports of one client, the same for ever.
+        """
         return self.encode_many([value], secrets=np.frombuffer(secret, np.uint8)[np.newaxis])
 
     def encode_many(self, values: Any, *, secrets: Any = None, seed: int | None = None) -> R:

@@ -49,16 +49,28 @@ LAYOUT = {
 class Counts:
     """How often reports of one scheme marked each cell of each cohort.
 
-    Guarantee: counts are exact: the same for any order, any batches and any split that is merged.
-    A report that cannot be one of the scheme's is left out and counted in `refused` by its reason:
-    other "parameters" (another fingerprint), a payload of another "length", a "cohort" that is not
-    there, "marks" that no client makes (a cell beyond the last, a wrong number of cells), and a
-    "duplicate", whose id was counted before; what the reader of the lines left out is added. A call
-    that raises leaves the counts as they were; Ctrl-C may leave the reports of one batch counted
-    without their ids.
-    Parameters: scheme; keep_ids, whether to hold 8 bytes a report to find duplicates. Two ids that
-    differ are taken for one with chance 2**-64.
+    scheme;
 
+    Parameters
+    ----------
+    scheme : Scheme
+        TODO.
+    keep_ids : bool, default=True
+        Whether to hold 8 bytes a report to find duplicates. Two ids that differ are taken for one
+        with chance 2**-64.
+
+    Notes
+    -----
+    **Guarantee.** Counts are exact: the same for any order, any batches and any split that is
+    merged. A report that cannot be one of the scheme's is left out and counted in `refused` by its
+    reason: other "parameters" (another fingerprint), a payload of another "length", a "cohort" that
+    is not there, "marks" that no client makes (a cell beyond the last, a wrong number of cells),
+    and a "duplicate", whose id was counted before; what the reader of the lines left out is added.
+    A call that raises leaves the counts as they were; Ctrl-C may leave the reports of one batch
+    counted without their ids.
+
+    Examples
+    --------
     >>> from sfumato.telemetry import Rappor
     >>> one = Reports(Rappor(8, 2, 4, f=0.5), [3], np.array([[0b101]], np.uint8),
     ...               np.zeros((1, 16), np.uint8))
@@ -83,7 +95,18 @@ class Counts:
         self.refused, self._seen = {}, HashSet()
 
     def update(self, reports: Reports | Iterable[Reports]) -> Self:
-        """Count reports: one `Reports`, or batches of them, as `read_reports` gives them."""
+        """Count reports: one `Reports`, or batches of them, as `read_reports` gives them.
+
+        Parameters
+        ----------
+        reports : Reports or iterable
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         if isinstance(reports, Reports | list | tuple):
             self._count([reports] if isinstance(reports, Reports) else _all_reports(reports))
             return self
@@ -96,7 +119,18 @@ class Counts:
         return self
 
     def merge(self, other: Self) -> Self:
-        """Take in other counts of the same scheme, as if their reports had come here too."""
+        """Take in other counts of the same scheme, as if their reports had come here too.
+
+        Parameters
+        ----------
+        other : Self
+            TODO.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         self._check_mergeable(other)
         seen = self._seen.joined(other._seen)
         self.cells, self.reports, self.refused, self._seen = (
@@ -108,14 +142,26 @@ class Counts:
         return self
 
     def copy(self) -> Self:
-        """Independent counts with the same content."""
+        """Independent counts with the same content.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         twin = type(self)(self.scheme, keep_ids=self.keep_ids)
         twin.cells[...], twin.reports[...] = self.cells, self.reports
         twin.refused, twin._seen = dict(self.refused), self._seen
         return twin
 
     def without_ids(self) -> Self:
-        """Independent counts that hold no ids, so that duplicates will not be found."""
+        """Independent counts that hold no ids, so that duplicates will not be found.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
         twin = self.copy()
         twin.keep_ids, twin._seen = False, HashSet()
         return twin
@@ -152,11 +198,23 @@ class Counts:
         return {"payload": self.scheme.payload_bytes, "line": line_bytes(self.scheme)}
 
     def dispersion(self) -> Dispersion:
-        """How much the counts vary, as a share of what independent clients give."""
+        """How much the counts vary, as a share of what independent clients give.
+
+        Returns
+        -------
+        Dispersion
+            How much the counts vary, as a share of what independent clients give.
+        """
         return dispersion(self.scheme, self.cells, self.reports)
 
     def to_bytes(self) -> bytes:
-        """The counts as bytes with magic, version, parameters, cells and checksum."""
+        """The counts as bytes with magic, version, parameters, cells and checksum.
+
+        Returns
+        -------
+        bytes
+            The counts as bytes with magic, version, parameters, cells and checksum.
+        """
         header = {
             "kind": KIND,
             "version": VERSION,
@@ -173,7 +231,18 @@ class Counts:
 
     @classmethod
     def from_bytes(cls, data: Bytes) -> Self:
-        """The counts in these bytes; SketchFormatError when they are not whole and intact ones."""
+        """The counts in these bytes; SketchFormatError when they are not whole and intact ones.
+
+        Parameters
+        ----------
+        data : bytes_like
+            TODO.
+
+        Returns
+        -------
+        Self
+            The counts in these bytes; SketchFormatError when they are not whole and intact ones.
+        """
         packed = Packed(data)
         if packed.kind != KIND:
             raise SketchFormatError(f"Counts: the bytes hold a {packed.kind!r}.")
@@ -184,12 +253,29 @@ class Counts:
             return cls._restored(packed)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the counts to a file that is either complete or not there."""
+        """Write the counts to a file that is either complete or not there.
+
+        Parameters
+        ----------
+        path : path_like
+            TODO.
+        """
         write_atomic(Path(path), self.to_bytes())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The counts in a file; SketchFormatError when it is not a whole and intact one."""
+        """The counts in a file; SketchFormatError when it is not a whole and intact one.
+
+        Parameters
+        ----------
+        path : path_like
+            TODO.
+
+        Returns
+        -------
+        Self
+            The counts in a file; SketchFormatError when it is not a whole and intact one.
+        """
         return cls.from_bytes(packed_file(path))
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -47,6 +47,13 @@ class CandidateMap:
     """Candidates and their cells as a map file gives them; `decode` takes it for the candidates.
 
     values: the candidates; members: int32 (candidates, cohorts, s), -1 where a set is smaller.
+
+    Parameters
+    ----------
+    values : list
+        TODO.
+    members : ndarray
+        TODO.
     """
 
     values: list[str]
@@ -64,8 +71,20 @@ def read_params_csv(
 ) -> GoogleRappor | Rappor:
     """The parameters in a file of the columns k,h,m,p,q,f.
 
-    Parameters: own, whether to take the numbers as those of our own `Rappor`, whose cells are
-    others, as for collections with a map file and more than 32 bits; metric, of the scheme.
+    Parameters
+    ----------
+    path : path_like
+        TODO.
+    own : bool, default=False
+        Whether to take the numbers as those of our own `Rappor`, whose cells are others, as for
+        collections with a map file and more than 32 bits.
+    metric : str, default=""
+        Of the scheme.
+
+    Returns
+    -------
+    GoogleRappor or Rappor
+        The parameters in a file of the columns k,h,m,p,q,f.
     """
     rows = list(_rows(path))
     if not rows or rows[0][1] != HEADER:
@@ -92,7 +111,15 @@ def read_params_csv(
 
 
 def write_params_csv(path: str | os.PathLike[str], scheme: GoogleRappor | Rappor) -> None:
-    """Write k,h,m,p,q,f and their values; a domain and the metric are not part of this format."""
+    """Write k,h,m,p,q,f and their values; a domain and the metric are not part of this format.
+
+    Parameters
+    ----------
+    path : path_like
+        TODO.
+    scheme : GoogleRappor or Rappor
+        TODO.
+    """
     sizes = (scheme.bits, scheme.hashes, scheme.cohorts)
     _write(path, [HEADER, [*sizes, scheme.p, scheme.q, scheme.f]])
 
@@ -101,6 +128,18 @@ def read_counts_csv(path: str | os.PathLike[str], scheme: Scheme) -> Counts:
     """The counts in a file of a row for each cohort: the reports, then the marks of every cell.
 
     Such counts hold no ids, so reports that are added later are not compared with them.
+
+    Parameters
+    ----------
+    path : path_like
+        TODO.
+    scheme : Scheme
+        TODO.
+
+    Returns
+    -------
+    Counts
+        The counts in a file of a row for each cohort: the reports, then the marks of every cell.
     """
     counts, line = Counts(scheme, keep_ids=False), 0
     for cohort, (line, row) in enumerate(_rows(path)):
@@ -122,7 +161,15 @@ def read_counts_csv(path: str | os.PathLike[str], scheme: Scheme) -> Counts:
 
 
 def write_counts_csv(path: str | os.PathLike[str], counts: Counts) -> None:
-    """Write a row for each cohort: the number of reports, then the marks of every cell."""
+    """Write a row for each cohort: the number of reports, then the marks of every cell.
+
+    Parameters
+    ----------
+    path : path_like
+        TODO.
+    counts : Counts
+        TODO.
+    """
     _write(path, np.column_stack([counts.reports, counts.cells]).tolist())
 
 
@@ -131,6 +178,18 @@ def read_map_csv(path: str | os.PathLike[str], scheme: GoogleRappor | Rappor) ->
 
     A row is a candidate and hashes x cohorts places, counted from 1 through all cohorts: place
     cohort * k + cell + 1. A place may stand twice; of rows for one candidate the first is taken.
+
+    Parameters
+    ----------
+    path : path_like
+        TODO.
+    scheme : GoogleRappor or Rappor
+        TODO.
+
+    Returns
+    -------
+    CandidateMap
+        The candidates of a map file and their cells.
     """
     values: dict[str, np.ndarray] = {}
     size, columns = scheme.cohorts * scheme.cells, scheme.hashes * scheme.cohorts
@@ -146,7 +205,17 @@ def read_map_csv(path: str | os.PathLike[str], scheme: GoogleRappor | Rappor) ->
 def write_map_csv(
     path: str | os.PathLike[str], scheme: GoogleRappor | Rappor, candidates: Sequence[Any]
 ) -> None:
-    """Write each candidate with its places, as the published tool does: repeated ones as well."""
+    """Write each candidate with its places, as the published tool does: repeated ones as well.
+
+    Parameters
+    ----------
+    path : path_like
+        TODO.
+    scheme : GoogleRappor or Rappor
+        TODO.
+    candidates : sequence
+        TODO.
+    """
     cells = scheme.hashed if isinstance(scheme, GoogleRappor) else scheme.members
     values = list(candidates)
     positions = (
@@ -222,12 +291,25 @@ EMPTY = pa.table({name: pa.array([], pa.binary()) for name in COLUMNS})
 def read_reports_csv(path: str | os.PathLike[str], scheme: Scheme) -> Reports:
     """The reports in a file of the columns client, cohort, bloom, prr, irr, as one `Reports`.
 
-    Guarantee: only cohort and irr are read: who the client was and what it hid (bloom, prr) is not
-    kept. Each line is read by itself; one that cannot be a report is left out and counted in
+    Parameters
+    ----------
+    path : path_like
+        TODO.
+    scheme : Scheme
+        Of kind "bits"; irr is its cells as 0 and 1, the last cell first.
+
+    Returns
+    -------
+    Reports
+        The reports in a file of the columns client, cohort, bloom, prr, irr, as one `Reports`.
+
+    Notes
+    -----
+    **Guarantee.** Only cohort and irr are read: who the client was and what it hid (bloom, prr) is
+    not kept. Each line is read by itself; one that cannot be a report is left out and counted in
     `refused` by its reason, as in `read_reports`: "unreadable", a "cohort" that is not there, irr
     of another "length". Only a wrong header raises. The format has no ids, so each row gets a
     random one, and a file that is read twice is counted twice.
-    Parameters: scheme, of kind "bits"; irr is its cells as 0 and 1, the last cell first.
     """
     _check_kind(scheme)
     refused: Counter[str] = Counter()
@@ -242,7 +324,15 @@ def read_reports_csv(path: str | os.PathLike[str], scheme: Scheme) -> Reports:
 
 
 def write_reports_csv(path: str | os.PathLike[str], reports: Reports) -> None:
-    """Write reports, the row's number for the client; bloom and prr are secret and left empty."""
+    """Write reports, the row's number for the client; bloom and prr are secret and left empty.
+
+    Parameters
+    ----------
+    path : path_like
+        TODO.
+    reports : Reports
+        TODO.
+    """
     scheme = reports.scheme
     _check_kind(scheme)
     bits = np.unpackbits(reports.payload, axis=1, bitorder="little", count=scheme.cells)

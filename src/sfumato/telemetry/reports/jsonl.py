@@ -131,6 +131,18 @@ def write_reports(path: str | os.PathLike[str], reports: Reports | Iterable[Repo
     """Write reports to a file, one a line, and say how many; a name that ends in .gz is compressed.
 
     The file takes its name only when it is complete. What was refused is not written.
+
+    Parameters
+    ----------
+    path : path_like
+        TODO.
+    reports : Reports or iterable
+        TODO.
+
+    Returns
+    -------
+    int
+        TODO.
     """
     batches = [reports] if isinstance(reports, Reports) else reports
     if not isinstance(batches, Iterable):
@@ -171,13 +183,30 @@ def line_bytes(scheme: Scheme) -> int:
 def read_reports(source: Any, scheme: Scheme, *, rows: int = 1 << 17) -> Iterator[Reports]:
     """Batches of the reports in a file or in lines, each with a count of what was left out.
 
-    Guarantee: no line stops the reading and none is shown. Left out are lines that are "unreadable"
-    (no JSON, a field missing or no hex; a line above 1 MiB; the rest of a damaged .gz file), of
-    another "version", of other "parameters", with a payload of another "length" or a "cohort" that
-    is not there. Empty lines are no reports. Only a file that cannot be opened or read raises.
-    Parameters: source, a path (compressed if it ends in .gz), bytes, a file, or lines of text or
-    bytes; scheme; rows, of a batch at most.
+    Parameters
+    ----------
+    source : object
+        A path (compressed if it ends in .gz), bytes, a file, or lines of text or bytes; scheme.
+    scheme : Scheme
+        TODO.
+    rows : int, default=131072
+        Of a batch at most.
 
+    Returns
+    -------
+    iterator
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** No line stops the reading and none is shown. Left out are lines that are
+    "unreadable" (no JSON, a field missing or no hex; a line above 1 MiB; the rest of a damaged .gz
+    file), of another "version", of other "parameters", with a payload of another "length" or a
+    "cohort" that is not there. Empty lines are no reports. Only a file that cannot be opened or
+    read raises.
+
+    Examples
+    --------
     >>> from sfumato.telemetry import Rappor
     >>> scheme = Rappor(8, 2, 4, f=0.5)
     >>> text = '{"v":1, "params":"%s", "cohort":3, "bits":"0a", "id":"%s"}'

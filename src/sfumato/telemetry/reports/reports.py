@@ -18,14 +18,28 @@ ID_BYTES = 16
 class Reports:
     """Reports of one scheme: for each client its cohort, its payload and the report's random id.
 
-    Guarantee: the columns have one length and cannot be written to; nothing but what a client sent
-    is held. Whether a cohort or a payload fits the scheme is for `Counts` to say, which counts
-    those that do not.
-    Parameters: scheme, whose parameters the clients ran; cohorts, integers, one a report;
-    payload, uint8, a row a report: cell i is bit i & 7 of byte i >> 3, or a symbol is a 32-bit
-    number, low byte first; ids, uint8, 16 bytes a report; refused, how many reports were left out
-    before these columns were made, for each reason.
+    Parameters
+    ----------
+    scheme : Scheme
+        Whose parameters the clients ran.
+    cohorts : object
+        Integers, one a report.
+    payload : object
+        Uint8, a row a report: cell i is bit i & 7 of byte i >> 3, or a symbol is a 32-bit number,
+        low byte first.
+    ids : array_like or scalar
+        Uint8, 16 bytes a report.
+    refused : mapping or None, default=None
+        How many reports were left out before these columns were made, for each reason.
 
+    Notes
+    -----
+    **Guarantee.** The columns have one length and cannot be written to; nothing but what a client
+    sent is held. Whether a cohort or a payload fits the scheme is for `Counts` to say, which counts
+    those that do not.
+
+    Examples
+    --------
     >>> from sfumato.telemetry import Rappor
     >>> sent = Reports(Rappor(8, 2, 4, f=0.5), [3, 0], np.zeros((2, 1), np.uint8),
     ...                np.zeros((2, 16), np.uint8), {"unreadable": 1})
@@ -57,7 +71,18 @@ class Reports:
 
     @classmethod
     def concat(cls, batches: Iterable[Self]) -> Self:
-        """One Reports of all batches, in their order; at least one, all of one scheme."""
+        """One Reports of all batches, in their order; at least one, all of one scheme.
+
+        Parameters
+        ----------
+        batches : iterable
+            TODO.
+
+        Returns
+        -------
+        Self
+            One Reports of all batches, in their order; at least one, all of one scheme.
+        """
         batches = list(batches)
         if not batches:
             raise ValueError("Reports: concat needs at least one batch, which names the scheme.")
@@ -101,7 +126,18 @@ class Reports:
         )
 
     def take(self, rows: Any) -> Self:
-        """The reports at these positions, or where a mask is true; `refused` is not carried on."""
+        """The reports at these positions, or where a mask is true; `refused` is not carried on.
+
+        Parameters
+        ----------
+        rows : object
+            TODO.
+
+        Returns
+        -------
+        Self
+            The reports at these positions, or where a mask is true; `refused` is not carried on.
+        """
         rows = rows if isinstance(rows, slice) else np.asarray(rows)
         if isinstance(rows, np.ndarray) and rows.size == 0 and rows.dtype != bool:
             rows = rows.astype(np.int64)

@@ -185,16 +185,31 @@ class Dispersion:
     cohorts: the variance of the reports of a cohort, as a share of n / m, for n reports of clients
     that fell into m cohorts evenly and independently. marks: the mean over cohorts of the squared
     distance of all their marks from the expected number, as a share of its variance; any value
-    marks as many cells, so this needs no decoding. Both are about 1, give or take their `spread`
-    (a standard deviation), when every report is of another client that runs these parameters. If
-    each client reports r times, `cohorts` is about r, and so is `marks` where no fresh noise is
-    added. `marks` is also large when clients run other chances, and `cohorts` when some cohorts
-    cannot report. Neither sees which values were reported. NaN: not defined for this scheme or
-    these counts (one cohort; a fixed number of marks; sets of several sizes).
-    floor: a value in fewer reports than this has an estimate whose standard deviation is above its
-    mean (over-dispersion, as some call it), even if all other values are spread evenly over the
-    cells: what lies below is hidden by the noise that keeps reports private, and by nothing else.
-    Infinite where every value has all cells, so that no report tells values apart.
+    marks as many cells, so this needs no decoding. Both are about 1, give or take their `spread` (a
+    standard deviation), when every report is of another client that runs these parameters. If each
+    client reports r times, `cohorts` is about r, and so is `marks` where no fresh noise is added.
+    `marks` is also large when clients run other chances, and `cohorts` when some cohorts cannot
+    report. Neither sees which values were reported. NaN: not defined for this scheme or these
+    counts (one cohort; a fixed number of marks; sets of several sizes). floor: a value in fewer
+    reports than this has an estimate whose standard deviation is above its mean (over-dispersion,
+    as some call it), even if all other values are spread evenly over the cells: what lies below is
+    hidden by the noise that keeps reports private, and by nothing else. Infinite where every value
+    has all cells, so that no report tells values apart.
+
+    Parameters
+    ----------
+    reports : int
+        TODO.
+    cohorts : float
+        TODO.
+    cohorts_spread : float
+        TODO.
+    marks : float
+        TODO.
+    marks_spread : float
+        TODO.
+    floor : float
+        TODO.
     """
 
     reports: int

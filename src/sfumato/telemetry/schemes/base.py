@@ -67,10 +67,14 @@ class Scheme:
     A value has a set of cells in each cohort. A report marks a cell of that set with the chance
     `high` and any other with `low`, both of the code that runs: independently (kind "bits"), or
     exactly one cell (kind "symbol"), or a fixed number of them (kind "subset").
-    Parameters: metric, text up to 200 bytes that separates secrets, without control characters.
 
     A payload of kind "symbol" is the cell as uint32, low byte first; else cell i is bit i & 7 of
     byte i >> 3.
+
+    Parameters
+    ----------
+    metric : str, default=""
+        Text up to 200 bytes that separates secrets, without control characters.
     """
 
     metric: str = field(default="", kw_only=True)
@@ -106,7 +110,13 @@ class Scheme:
         return described(self, **{name: getattr(self, name) for name in names})
 
     def line(self) -> str:
-        """All that clients and servers must agree on, in one line."""
+        """All that clients and servers must agree on, in one line.
+
+        Returns
+        -------
+        str
+            All that clients and servers must agree on, in one line.
+        """
         raise NotImplementedError
 
     @cached_property
@@ -121,28 +131,71 @@ class Scheme:
 
     @property
     def payload_bytes(self) -> int:
+        """TODO."""
         return 4 if self.kind == "symbol" else -(-self.cells // 8)
 
     def values(self, column: Column) -> Values:
-        """A column of values as the scheme takes them; ValueError or TypeError by position."""
+        """A column of values as the scheme takes them; ValueError or TypeError by position.
+
+        Parameters
+        ----------
+        column : array_like
+            TODO.
+
+        Returns
+        -------
+        Values
+            A column of values as the scheme takes them; ValueError or TypeError by position.
+        """
         return value_column(column)
 
     def reported(self, column: Column) -> Values:
         """A column of what clients report, each row by itself; none raises.
 
         What is no value is reported as the scheme says by a public rule: as an empty text here.
+
+        Parameters
+        ----------
+        column : array_like
+            TODO.
+
+        Returns
+        -------
+        Values
+            A column of what clients report, each row by itself; none raises.
         """
         return reported_column(column)
 
     def members(self, values: Column) -> np.ndarray:
         """The cells of each value in each cohort: int32 (n, cohorts, s), -1 where there are fewer.
 
-        Parameters: values, a column of text or integers (or what the scheme's domain holds).
+        Parameters
+        ----------
+        values : array_like
+            A column of text or integers (or what the scheme's domain holds).
+
+        Returns
+        -------
+        ndarray
+            The cells of each value in each cohort: int32 (n, cohorts, s), -1 where there are fewer.
         """
         raise NotImplementedError
 
     def own_members(self, values: Values, cohorts: np.ndarray) -> np.ndarray:
-        """The cells of the value of each row in its own cohort: int32 (n, s)."""
+        """The cells of the value of each row in its own cohort: int32 (n, s).
+
+        Parameters
+        ----------
+        values : Values
+            TODO.
+        cohorts : ndarray
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The cells of the value of each row in its own cohort: int32 (n, s).
+        """
         texts, order = values.texts(), np.argsort(values.codes, kind="stable")
         ends = np.cumsum(np.bincount(values.codes, minlength=len(texts)))
         step, found = max(1, ENTRIES // self.cohorts), []
@@ -156,7 +209,18 @@ class Scheme:
         return out
 
     def inside(self, members: np.ndarray) -> np.ndarray:
-        """Members as int32 (n, s), once it is sure that none lies beyond the cells."""
+        """Members as int32 (n, s), once it is sure that none lies beyond the cells.
+
+        Parameters
+        ----------
+        members : ndarray
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
+        """
         low, high = members.min(initial=0), members.max(initial=0)
         if members.ndim != 2 or not -1 <= low <= high < self.cells:
             raise ValueError(
@@ -166,15 +230,47 @@ class Scheme:
         return np.ascontiguousarray(members, np.int32)
 
     def respond(self, stream: Stream, members: np.ndarray) -> np.ndarray:
-        """The permanent response of every row to its cells, int32 (n, s): uint8 payloads."""
+        """The permanent response of every row to its cells, int32 (n, s): uint8 payloads.
+
+        Parameters
+        ----------
+        stream : Stream
+            TODO.
+        members : ndarray
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The permanent response of every row to its cells, int32 (n, s): uint8 payloads.
+        """
         raise NotImplementedError
 
     def instant(self, payload: np.ndarray, source: Source) -> np.ndarray:
-        """What is sent of a permanent response: itself, where no fresh noise is added."""
+        """What is sent of a permanent response: itself, where no fresh noise is added.
+
+        Parameters
+        ----------
+        payload : ndarray
+            TODO.
+        source : Source
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            What is sent of a permanent response: itself, where no fresh noise is added.
+        """
         return payload
 
     def loss(self) -> Loss:
-        """What a permanent response costs, as a description that composes."""
+        """What a permanent response costs, as a description that composes.
+
+        Returns
+        -------
+        Loss
+            What a permanent response costs, as a description that composes.
+        """
         raise NotImplementedError
 
     @property
@@ -188,11 +284,23 @@ class Scheme:
         return self.epsilon_permanent
 
     def sentence(self) -> str:
-        """The mechanism in a few words."""
+        """The mechanism in a few words.
+
+        Returns
+        -------
+        str
+            The mechanism in a few words.
+        """
         raise NotImplementedError
 
     def statement(self) -> PrivacyStatement | str:
-        """What a client is promised; a plain warning where there is nothing to promise."""
+        """What a client is promised; a plain warning where there is nothing to promise.
+
+        Returns
+        -------
+        PrivacyStatement or str
+            What a client is promised; a plain warning where there is nothing to promise.
+        """
         if not math.isfinite(self.epsilon_permanent):
             return (
                 f"NOT PRIVATE: epsilon_permanent is infinite ({self.sentence()}). Who collects the "
@@ -217,14 +325,31 @@ class Scheme:
         return f"{self.epsilon_one:.6g}" if math.isfinite(self.epsilon_one) else "infinite"
 
     def to_json(self) -> str:
-        """The parameters as JSON, with their fingerprint."""
+        """The parameters as JSON, with their fingerprint.
+
+        Returns
+        -------
+        str
+            The parameters as JSON, with their fingerprint.
+        """
         told = {"format": FORMAT, "version": VERSION, "scheme": self.name, "metric": self.metric}
         told |= self._told() | {"fingerprint": self.fingerprint}
         return json.dumps(told, ensure_ascii=False, indent=1, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """The scheme of `to_json`; ValueError where the text is not that of one."""
+        """The scheme of `to_json`; ValueError where the text is not that of one.
+
+        Parameters
+        ----------
+        text : str or bytes
+            TODO.
+
+        Returns
+        -------
+        Self
+            The scheme of `to_json`; ValueError where the text is not that of one.
+        """
         scheme = read_scheme(text)
         if not isinstance(scheme, cls):
             raise ValueError(f"{cls.__name__}: the parameters are of the scheme {scheme.name!r}.")
@@ -239,7 +364,18 @@ class Scheme:
 
 
 def read_scheme(text: str | bytes) -> Scheme:
-    """The scheme that a JSON text of parameters describes; its fingerprint must agree."""
+    """The scheme that a JSON text of parameters describes; its fingerprint must agree.
+
+    Parameters
+    ----------
+    text : str or bytes
+        TODO.
+
+    Returns
+    -------
+    Scheme
+        The scheme that a JSON text of parameters describes; its fingerprint must agree.
+    """
     try:
         told = json.loads(text)
     except (ValueError, RecursionError):
@@ -356,6 +492,7 @@ class SymbolScheme(Scheme):
 
     @property
     def set_size(self) -> int:
+        """TODO."""
         return 1
 
     @cached_property
@@ -370,18 +507,39 @@ class SymbolScheme(Scheme):
 
     @property
     def high(self) -> Fraction:
+        """TODO."""
         return Fraction(self.wrong + self.extra, GRID)
 
     @property
     def low(self) -> Fraction:
+        """TODO."""
         return Fraction(self.wrong, GRID)
 
     def loss(self) -> Loss:
-        """Between two values a report is a function of one bit that was flipped."""
+        """Between two values a report is a function of one bit that was flipped.
+
+        Returns
+        -------
+        Loss
+            TODO.
+        """
         return Flips(self.low / (self.high + self.low), relation="replace")
 
     def respond(self, stream: Stream, members: np.ndarray) -> np.ndarray:
-        """The cell that the first word of each row's stream leads to, as uint32, low byte first."""
+        """The cell that the first word of each row's stream leads to, as uint32, low byte first.
+
+        Parameters
+        ----------
+        stream : Stream
+            TODO.
+        members : ndarray
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The cell that the first word of each row's stream leads to, as uint32, low byte first.
+        """
         out = np.empty((members.shape[0], 4), np.uint8)
         for begin in range(0, len(out), BLOCK):
             own = members[begin : begin + BLOCK]
@@ -400,9 +558,26 @@ class SymbolScheme(Scheme):
 def pair_statement(first: Scheme, second: Scheme) -> PrivacyStatement | str:
     """What a client is promised that reports two variables: the two epsilons add up.
 
-    Guarantee: epsilon is at least the sum of both permanent epsilons, by basic composition, since
-    both variables may change at once; a metric of its own for each keeps their noise independent.
+    Parameters
+    ----------
+    first : Scheme
+        TODO.
+    second : Scheme
+        TODO.
 
+    Returns
+    -------
+    PrivacyStatement or str
+        What a client is promised that reports two variables: the two epsilons add up.
+
+    Notes
+    -----
+    **Guarantee.** Epsilon is at least the sum of both permanent epsilons, by basic composition,
+    since both variables may change at once; a metric of its own for each keeps their noise
+    independent.
+
+    Examples
+    --------
     >>> from sfumato.telemetry import Rappor
     >>> tea, cup = (Rappor.for_epsilon(1, metric=name, bits=16) for name in ("tea", "cup"))
     >>> told = pair_statement(tea, cup)

@@ -37,21 +37,42 @@ UNSEPARATED = (
 class GoogleRappor(Scheme):
     """RAPPOR as google/rappor's Python client runs it, to read and to continue its collections.
 
-    Guarantee: the Bloom bits of a value are the first h bytes of MD5(cohort, value), each modulo k;
-    `permanent` noises them by HMAC-SHA-256(secret, Bloom bits), a byte a cell: where its upper
-    seven bits are below 128 f, the lowest bit is sent instead. So f runs as the next multiple of
-    1/128, `f_runs`, and both epsilons are computed from that; p and q run as multiples of 2**-16.
-    A `ReportEncoder` draws the same noise by its own rule, which separates metrics.
-    Parameters: bits k, 1 to 32; hashes h, 1 to 16, of which some may fall on one bit; cohorts, 1 to
-    65536; f from 0 to 127/128; p below q; metric. A value has fewer cells than hashes where
-    two fall together, and for k that is no power of two the first cells are a little likelier:
-    `Rappor` has neither flaw.
+    github.com/google/rappor, client/python/rappor.py.
 
+    bits k, 1 to 32; hashes h, 1 to 16, of which some may fall on one bit;
+
+    Parameters
+    ----------
+    bits : int, default=16
+        TODO.
+    hashes : int, default=2
+        TODO.
+    cohorts : int, default=64
+        1 to 65536; f from 0 to 127/128; p below q; metric. A value has fewer cells than hashes
+        where two fall together, and for k that is no power of two the first cells are a little
+        likelier: `Rappor` has neither flaw.
+    metric : str, default=""
+        TODO.
+    f : float
+        TODO.
+    p : float, default=0.0
+        TODO.
+    q : float, default=1.0
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** The Bloom bits of a value are the first h bytes of MD5(cohort, value), each
+    modulo k; `permanent` noises them by HMAC-SHA-256(secret, Bloom bits), a byte a cell: where its
+    upper seven bits are below 128 f, the lowest bit is sent instead. So f runs as the next multiple
+    of 1/128, `f_runs`, and both epsilons are computed from that; p and q run as multiples of
+    2**-16. A `ReportEncoder` draws the same noise by its own rule, which separates metrics.
+
+    Examples
+    --------
     >>> scheme = GoogleRappor(bits=16, hashes=2, cohorts=4, f=0.3, p=0.5, q=0.75)
     >>> scheme.members(["apple"]).tolist(), scheme.f_runs
     ([[[4, 0], [9, -1], [5, 1], [14, 13]]], Fraction(39, 128))
-
-    github.com/google/rappor, client/python/rappor.py.
     """
 
     bits: int = 16
@@ -77,14 +98,17 @@ class GoogleRappor(Scheme):
 
     @property
     def cells(self) -> int:
+        """TODO."""
         return self.bits
 
     @property
     def high(self) -> Fraction:
+        """TODO."""
         return sent(GRID - self._flip, self._twin.p16, self._twin.q16)
 
     @property
     def low(self) -> Fraction:
+        """TODO."""
         return sent(self._flip, self._twin.p16, self._twin.q16)
 
     @property
@@ -103,7 +127,18 @@ class GoogleRappor(Scheme):
         return f"sfumato/telemetry/1/published/{sizes}/{twin.p16}/{twin.q16}/{self.metric}"
 
     def hashed(self, values: Column) -> np.ndarray:
-        """The cells as they are hashed, int32 (n, cohorts, hashes): some may stand twice."""
+        """The cells as they are hashed, int32 (n, cohorts, hashes): some may stand twice.
+
+        Parameters
+        ----------
+        values : array_like
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            The cells as they are hashed, int32 (n, cohorts, hashes): some may stand twice.
+        """
         held = value_column(values)
         table = self._hashed(held, *in_all_cohorts(held, self.cohorts, self.hashes))
         return np.asarray(table.reshape(-1, self.cohorts, self.hashes)[held.codes])
@@ -117,8 +152,19 @@ class GoogleRappor(Scheme):
     def permanent(self, secrets: Any, cohorts: Any, values: Column) -> np.ndarray:
         """The permanent responses of the published client: uint8 payloads, one a row.
 
-        Parameters: secrets, bytes of one client or uint8 (n, length), one a row; cohorts, a number
-        or a column; values, text or integers.
+        Parameters
+        ----------
+        secrets : object
+            Bytes of one client or uint8 (n, length), one a row.
+        cohorts : object
+            A number or a column.
+        values : array_like
+            Text or integers.
+
+        Returns
+        -------
+        ndarray
+            The permanent responses of the published client: uint8 payloads, one a row.
         """
         held = reported_column(values)
         rows = held.codes.size
@@ -129,6 +175,18 @@ class GoogleRappor(Scheme):
         """Cell i is replaced by bit 0 of byte i of the row's stream where the rest is below 128 f.
 
         Bytes: of the words in order, the highest first.
+
+        Parameters
+        ----------
+        stream : Stream
+            TODO.
+        members : ndarray
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
         """
         out = self._bloom(members)
         below = int(self.f_runs * STEPS)

@@ -22,21 +22,37 @@ LARGEST = 2**26  # entries of a table of members: 256 MiB
 class HadamardResponse(SymbolScheme):
     """Reports of four bytes for known categories, of whatever number.
 
-    Guarantee: the cells are blocks of 2**b, to which the values go in turn; a value has half a
-    block, where its row of the Hadamard matrix is positive. Each of those cells has the chance
-    `high`, any other `low`, both multiples of 2**-32; epsilon_permanent = epsilon_one =
-    ln(high / low), never above epsilon, however often the same value is reported.
-    The count of a rare value is off by (exp(epsilon) + 2 blocks - 1) / (exp(epsilon) - 1)
-    sqrt(n / blocks): as by the best schemes at small epsilon, by up to 1.41 times that at large.
-    Parameters: epsilon, above 0; categories, 2 to 65536 texts; blocks, a power of two, the best if
-    left out; other, whether all values that are no category share one more set; metric, text that
-    separates secrets. A table of members beyond 2**26 entries is refused.
+    Parameters
+    ----------
+    epsilon : float
+        Above 0.
+    categories : tuple, default=()
+        2 to 65536 texts.
+    metric : str, default=""
+        Text that separates secrets. A table of members beyond 2**26 entries is refused.
+    blocks : int, default=None
+        A power of two, the best if left out.
+    other : bool, default=False
+        Whether all values that are no category share one more set.
 
+    Notes
+    -----
+    **Guarantee.** The cells are blocks of 2**b, to which the values go in turn; a value has half a
+    block, where its row of the Hadamard matrix is positive. Each of those cells has the chance
+    `high`, any other `low`, both multiples of 2**-32; epsilon_permanent = epsilon_one = ln(high /
+    low), never above epsilon, however often the same value is reported. The count of a rare value
+    is off by (exp(epsilon) + 2 blocks - 1) / (exp(epsilon) - 1) sqrt(n / blocks): as by the best
+    schemes at small epsilon, by up to 1.41 times that at large.
+
+    References
+    ----------
+    .. [1] Acharya, Sun and Zhang 2019, sections 3 and 5.
+
+    Examples
+    --------
     >>> scheme = HadamardResponse(1, ["tea", "milk", "rum"])
     >>> scheme.cells, scheme.set_size, scheme.members(["tea", "rum"]).tolist()
     (4, 2, [[[0, 2]], [[0, 3]]])
-
-    Acharya, Sun and Zhang 2019, sections 3 and 5.
     """
 
     epsilon: float
@@ -69,6 +85,7 @@ class HadamardResponse(SymbolScheme):
 
     @property
     def cohorts(self) -> int:
+        """TODO."""
         return 1
 
     @property
@@ -78,10 +95,12 @@ class HadamardResponse(SymbolScheme):
 
     @property
     def cells(self) -> int:
+        """TODO."""
         return self.blocks * self.length
 
     @property
     def set_size(self) -> int:
+        """TODO."""
         return self.length // 2
 
     def line(self) -> str:

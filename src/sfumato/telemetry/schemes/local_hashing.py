@@ -21,24 +21,38 @@ COHORTS = 1024
 class LocalHashing(SymbolScheme):
     """Optimized local hashing with shared hash functions: one for each cohort.
 
-    Guarantee: a cell that is not the value's has the chance `low`, a multiple of 2**-32, and the
-    value's own `high`; epsilon_permanent = epsilon_one = ln(high / low), never above epsilon,
-    however often the same value is reported.
-    The count of a rare value is off by sqrt(n / (cells - 1)) / (high - low), least where cells is
-    near exp(epsilon) + 1. Shared functions cost two things. What is not among the candidates falls
-    alike for all clients of a cohort: a variance of n**2 sum(share**2) / (cohorts (cells - 1)) over
-    those values. And M candidates take M of the cohorts (cells - 1) free counts, so that variances
-    grow by 1 / (1 - M / (cohorts (cells - 1))). With 1024 cohorts, at epsilon 2, both stay below
-    5 % for 200 words of a text of a million; `plan` chooses more for a longer dictionary, and
-    decoding hashes every candidate once a cohort.
-    Parameters: epsilon, above 0; cohorts, 1 to 65536; cells, 2 to 65536, chosen if left out;
-    metric, text that separates secrets.
+    Parameters
+    ----------
+    epsilon : float
+        Above 0.
+    cohorts : int, default=1024
+        1 to 65536.
+    cells : int, default=None
+        2 to 65536, chosen if left out.
+    metric : str, default=""
+        Text that separates secrets.
 
+    Notes
+    -----
+    **Guarantee.** A cell that is not the value's has the chance `low`, a multiple of 2**-32, and
+    the value's own `high`; epsilon_permanent = epsilon_one = ln(high / low), never above epsilon,
+    however often the same value is reported. The count of a rare value is off by sqrt(n / (cells -
+    1)) / (high - low), least where cells is near exp(epsilon) + 1. Shared functions cost two
+    things. What is not among the candidates falls alike for all clients of a cohort: a variance of
+    n**2 sum(share**2) / (cohorts (cells - 1)) over those values. And M candidates take M of the
+    cohorts (cells - 1) free counts, so that variances grow by 1 / (1 - M / (cohorts (cells - 1))).
+    With 1024 cohorts, at epsilon 2, both stay below 5 % for 200 words of a text of a million;
+    `plan` chooses more for a longer dictionary, and decoding hashes every candidate once a cohort.
+
+    References
+    ----------
+    .. [1] Wang, Blocki, Li and Jha 2017, section 4.4.
+
+    Examples
+    --------
     >>> scheme = LocalHashing(epsilon=2)
     >>> scheme.cells, scheme.epsilon_one <= 2, scheme.members(["tea"]).shape
     (8, True, (1, 1024, 1))
-
-    Wang, Blocki, Li and Jha 2017, section 4.4.
     """
 
     epsilon: float

@@ -137,26 +137,50 @@ LIMITS: dict[str, Any] = {
 class Rappor(Scheme):
     """The parameters of RAPPOR: Bloom filter bits, a permanent and an instantaneous response.
 
-    Guarantee: a permanent response costs `epsilon_permanent` = 2h ln((1 - f/2) / (f/2)) and one
+    Parameters
+    ----------
+    bits : int, default=128
+        Cells of a report, 1 to 65536; hashes h, cells of a value, 1 to 16 and at most bits.
+    hashes : int, default=2
+        TODO.
+    cohorts : int, default=64
+        1 to 65536, each with hashes of its own.
+    metric : str, default=""
+        Text that separates secrets. With categories (texts, one bit each) or edges (increasing
+        numbers, one bit for each bin between two; what is outside goes to the first or last), it is
+        basic RAPPOR: bits is their number, hashes and cohorts are 1.
+    f : float
+        From 0 up to 1, the share of bits that the permanent response replaces by a fair coin (0:
+        nothing is promised for many reports).
+    p : float, default=0.0
+        Chances to send a 1 where the permanent response is 0 and where it is 1, p below q (0 and 1:
+        the permanent response is sent as it is, "one-time").
+    q : float, default=1.0
+        Chances to send a 1 where the permanent response is 0 and where it is 1, p below q (0 and 1:
+        the permanent response is sent as it is, "one-time").
+    categories : tuple or None, default=None
+        TODO.
+    edges : tuple or None, default=None
+        TODO.
+
+    Notes
+    -----
+    **Guarantee.** A permanent response costs `epsilon_permanent` = 2h ln((1 - f/2) / (f/2)) and one
     report `epsilon_one` = h ln(q*(1 - p*) / (p*(1 - q*))), q* and p* being the chances `high` and
     `low` of a cell that is and is not of the value; replacing the value. All chances that run are
     multiples of 2**-16, f/2, p and q rounded to the nearest, and both are computed from those.
-    Parameters: bits, cells of a report, 1 to 65536; hashes h, cells of a value, 1 to 16 and at most
-    bits; cohorts, 1 to 65536, each with hashes of its own; f, from 0 up to 1, the share of bits
-    that the permanent response replaces by a fair coin (0: nothing is promised for many reports);
-    p and q, chances to send a 1 where the permanent response is 0 and where it is 1, p below q (0
-    and 1: the permanent response is sent as it is, "one-time"); metric, text that separates
-    secrets. With categories (texts, one bit each) or edges (increasing numbers, one bit for each
-    bin between two; what is outside goes to the first or last), it is basic RAPPOR: bits is their
-    number, hashes and cohorts are 1.
 
+    References
+    ----------
+    .. [1] Erlingsson, Pihur and Korolova 2014, sections 3 and 4. The sets of cells are our own.
+
+    Examples
+    --------
     >>> params = Rappor(bits=48, hashes=2, cohorts=8, f=0.73)
     >>> round(params.epsilon_permanent, 3), params.epsilon_one == params.epsilon_permanent
     (2.215, True)
     >>> Rappor(categories=["yes", "no"], f=0.5).members(["no"]).tolist()
     [[[1]]]
-
-    Erlingsson, Pihur and Korolova 2014, sections 3 and 4. The sets of cells are our own.
     """
 
     bits: int = BITS
@@ -191,12 +215,32 @@ class Rappor(Scheme):
     ) -> Self:
         """The parameters of the least noise that keep both promises.
 
-        Guarantee: epsilon_permanent is at most `permanent` and epsilon_one at most `one`. The
+        Parameters
+        ----------
+        permanent : float
+            Above 0; without one, or where it is no less than permanent, reports are one-time;
+            hashes and the others as of the class.
+        one : float or None, default=None
+            Above 0; without one, or where it is no less than permanent, reports are one-time;
+            hashes and the others as of the class.
+        hashes : int, default=2
+            TODO.
+        **others : object
+            TODO.
+
+        Returns
+        -------
+        Self
+            The parameters of the least noise that keep both promises.
+
+        Notes
+        -----
+        **Guarantee.** Epsilon_permanent is at most `permanent` and epsilon_one at most `one`. The
         instantaneous response is the one that estimates rare values best: of all p and q that keep
         the promise, low (1 - low) / (high - low)**2 is least.
-        Parameters: permanent and one, above 0; without one, or where it is no less than permanent,
-        reports are one-time; hashes and the others as of the class.
 
+        Examples
+        --------
         >>> params = Rappor.for_epsilon(4, 1, bits=64)
         >>> params.epsilon_permanent <= 4, params.epsilon_one <= 1
         (True, True)
@@ -217,10 +261,12 @@ class Rappor(Scheme):
 
     @property
     def p16(self) -> int:
+        """TODO."""
         return math.floor(self.p * GRID + 0.5)
 
     @property
     def q16(self) -> int:
+        """TODO."""
         return math.floor(self.q * GRID + 0.5)
 
     @property
@@ -230,14 +276,17 @@ class Rappor(Scheme):
 
     @property
     def cells(self) -> int:
+        """TODO."""
         return self.bits
 
     @property
     def high(self) -> Fraction:
+        """TODO."""
         return sent(GRID - self.flip, self.p16, self.q16)
 
     @property
     def low(self) -> Fraction:
+        """TODO."""
         return sent(self.flip, self.p16, self.q16)
 
     @property
@@ -272,7 +321,18 @@ class Rappor(Scheme):
         return values
 
     def reported(self, column: Column) -> Values:
-        """What is no category, and no number where there are edges, has no cell and no name."""
+        """What is no category, and no number where there are edges, has no cell and no name.
+
+        Parameters
+        ----------
+        column : array_like
+            TODO.
+
+        Returns
+        -------
+        Values
+            What is no category, and no number where there are edges, has no cell and no name.
+        """
         if self.edges is not None:
             found = reported_numbers(column)
             bins = np.searchsorted(np.array(self.edges[1:-1]), found, side="right")
@@ -305,6 +365,18 @@ class Rappor(Scheme):
         """Every bit turned with the chance flip / 65536: bit i is B_i xor (u_i < flip).
 
         u_i: the 16-bit halves of the words of the row's stream, in order.
+
+        Parameters
+        ----------
+        stream : Stream
+            TODO.
+        members : ndarray
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
         """
         out = np.zeros((members.shape[0], self.payload_bytes), np.uint8)
         for part, rows in self._blocks(out):
@@ -315,7 +387,20 @@ class Rappor(Scheme):
         return out
 
     def instant(self, payload: np.ndarray, source: Source) -> np.ndarray:
-        """Every bit b sent as u_i < (q16 if b else p16), u_i from the source, high byte first."""
+        """Every bit b sent as u_i < (q16 if b else p16), u_i from the source, high byte first.
+
+        Parameters
+        ----------
+        payload : ndarray
+            TODO.
+        source : Source
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
+        """
         if self.one_time:
             return payload
         if payload.dtype != np.uint8 or payload.shape[1:] != (self.payload_bytes,):

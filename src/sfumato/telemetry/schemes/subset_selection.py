@@ -30,27 +30,45 @@ CELLS, COHORTS = 256, 64
 class SubsetSelection(Scheme):
     """Reports of exactly `chosen` cells, for known categories or for hashed values.
 
-    Guarantee: the value's own cell is in the set with the chance `high`, a multiple of 2**-32;
-    given that it is or is not, all sets are alike, without bias. So epsilon_permanent =
-    epsilon_one = ln(high (cells - chosen) / ((1 - high) chosen)), never above epsilon, however
-    often the same value is reported.
-    With known categories, no scheme has a smaller worst error as n grows (Ye and Barg). Hashed to
-    many cells, the count of a rare value is off as by local hashing at its best, by
-    2 exp(epsilon / 2) / (exp(epsilon) - 1) sqrt(n), but at any epsilon, since chosen / cells need
-    not be one over an integer; and its cohorts (cells - 1) free counts need fewer cohorts, so
-    fewer hashes to decode. The price is cells / 8 bytes a report instead of four.
-    Parameters: epsilon, above 0; categories, 2 to 65536 texts with a cell each (cohorts is then 1),
-    or cells, 2 to 65536, and cohorts, 1 to 65536, for values that are hashed (256 and 64 if left
-    out); chosen, 1 to cells - 1, the best if left out (1 is k-ary response); other, whether all
-    values that are no category share one more cell; metric, text that separates secrets.
+    Parameters
+    ----------
+    epsilon : float
+        Above 0.
+    categories : tuple or None, default=None
+        2 to 65536 texts with a cell each (cohorts is then 1), or cells, 2 to 65536,.
+    cells : int, default=None
+        TODO.
+    cohorts : int, default=None
+        1 to 65536, for values that are hashed (256 and 64 if left out).
+    metric : str, default=""
+        Text that separates secrets.
+    chosen : int, default=None
+        1 to cells - 1, the best if left out (1 is k-ary response).
+    other : bool, default=False
+        Whether all values that are no category share one more cell.
 
+    Notes
+    -----
+    **Guarantee.** The value's own cell is in the set with the chance `high`, a multiple of 2**-32;
+    given that it is or is not, all sets are alike, without bias. So epsilon_permanent = epsilon_one
+    = ln(high (cells - chosen) / ((1 - high) chosen)), never above epsilon, however often the same
+    value is reported. With known categories, no scheme has a smaller worst error as n grows (Ye and
+    Barg). Hashed to many cells, the count of a rare value is off as by local hashing at its best,
+    by 2 exp(epsilon / 2) / (exp(epsilon) - 1) sqrt(n), but at any epsilon, since chosen / cells
+    need not be one over an integer; and its cohorts (cells - 1) free counts need fewer cohorts, so
+    fewer hashes to decode. The price is cells / 8 bytes a report instead of four.
+
+    References
+    ----------
+    .. [1] Ye and Barg 2018, section III; Wang, Huang, Wang, Nie, Xu, Yang, Li and Qiao 2016.
+
+    Examples
+    --------
     >>> scheme = SubsetSelection(2, categories=["tea", "milk", "rum"], other=True)
     >>> scheme.cells, scheme.chosen, scheme.members(["milk", "gin"]).ravel().tolist()
     (4, 1, [1, 3])
     >>> SubsetSelection(2).chosen
     31
-
-    Ye and Barg 2018, section III; Wang, Huang, Wang, Nie, Xu, Yang, Li and Qiao 2016.
     """
 
     epsilon: float
@@ -112,14 +130,22 @@ class SubsetSelection(Scheme):
 
     @property
     def high(self) -> Fraction:
+        """TODO."""
         return Fraction(self.kept, GRID)
 
     @property
     def low(self) -> Fraction:
+        """TODO."""
         return (self.chosen - self.high) / (self.cells - 1)
 
     def loss(self) -> Loss:
-        """Between two values a report is a function of one bit that was flipped."""
+        """Between two values a report is a function of one bit that was flipped.
+
+        Returns
+        -------
+        Loss
+            TODO.
+        """
         odds = self.high * (self.cells - self.chosen) / ((1 - self.high) * self.chosen)
         return Flips(1 / (1 + odds), relation="replace")
 
@@ -157,6 +183,18 @@ class SubsetSelection(Scheme):
 
         They are taken `chosen` at a time; where one of them would favour some cells, the row goes
         on with the next so many, so that what is left is uniform.
+
+        Parameters
+        ----------
+        stream : Stream
+            TODO.
+        members : ndarray
+            TODO.
+
+        Returns
+        -------
+        ndarray
+            TODO.
         """
         members = self.inside(members)
         out = np.empty((members.shape[0], self.payload_bytes), np.uint8)
