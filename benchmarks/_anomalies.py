@@ -79,7 +79,7 @@ def _said(name, way, epsilon, points, kind, found):
     from sklearn.metrics import roc_auc_score
 
     areas = [roc_auc_score(kind, scores) for scores in found]
-    told = dict(mean=float(np.mean(areas)), low=min(areas), high=max(areas), runs=len(areas))
-    print(f"{name:<18}{way:<32}{epsilon!s:<6}AUC {told['mean']:.4f}", flush=True)
+    result = dict(mean=float(np.mean(areas)), low=min(areas), high=max(areas), runs=len(areas))
+    print(f"{name:<18}{way:<32}{epsilon!s:<6}AUC {result['mean']:.4f}", flush=True)
     rows = dict(points=len(points), columns=points.shape[1], asked=name in LARGEST)
-    return dict(table=name.split("_", 1)[1], name=way, epsilon=epsilon, **told, **rows)
+    return dict(table=name.split("_", 1)[1], name=way, epsilon=epsilon, **result, **rows)

@@ -49,15 +49,15 @@ def evened(users, items, bits):
 def framed(users, items, bits, seed):
     """The same of codes on tight frames, which may have more bits than factors have components."""
     both, half = bytes_of(bits), (4 * users.shape[1], bits // 8)
-    asked, laid = even(users, items)
+    queries, laid = even(users, items)
     encoder = tight_frame(bits, seed=seed).fit(laid)
-    words = encoder.query_words(asked), encoder.encode(laid).words
+    words = encoder.query_words(queries), encoder.encode(laid).words
     yield "tight frame of even lengths, Hamming", both, *(_unpacked(each, bits) for each in words)
     flips = qolsh(bits, seed=seed).fit(items)
     yield "qoLSH, real user", half, users, flips.reconstruct(flips.encode(items))
     flips = qolsh(bits, seed=seed).fit(laid)
     rebuilt = flips.reconstruct(flips.encode(laid))
-    yield "qoLSH of even lengths, real user", half, asked, rebuilt
+    yield "qoLSH of even lengths, real user", half, queries, rebuilt
     sized = qolsh(bits, seed=seed, factor="unbiased").fit(items)
     size = half[0], half[1] + 4
     yield "qoLSH, real user, factor", size, users, sized.reconstruct(sized.encode(items))
@@ -65,5 +65,5 @@ def framed(users, items, bits, seed):
 
 def _unpacked(words, bits):
     """Codes as +1 and -1."""
-    told = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")[:, :bits]
-    return 2 * told.astype(np.float32) - 1
+    result = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")[:, :bits]
+    return 2 * result.astype(np.float32) - 1

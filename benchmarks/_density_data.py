@@ -49,8 +49,8 @@ class Kernel:
             inside = rng.random(x.size) < 0.5
             x = np.where(inside, rng.uniform(-2, 2, x.size), x)
             top = np.where(inside, 1 / (2 * pi), 2 / (pi * x**2))
-            kept = rng.random(x.size) * top < (1 - np.cos(x)) / (pi * x**2)
-            drawn = np.append(drawn, x[kept])
+            retained = rng.random(x.size) * top < (1 - np.cos(x)) / (pi * x**2)
+            drawn = np.append(drawn, x[retained])
         return rng.normal(size=(count, dimension)) * drawn[:count, None] / self.bandwidth
 
 

@@ -69,12 +69,12 @@ def _leaves(rng, count=4000, smallest=4, largest=160):
     span = 1 - (smallest / largest) ** 2
     radii = (smallest / np.sqrt(1 - span * rng.random(count))).astype(int)
     masks = {r: _disc(r) for r in np.unique(radii)}
-    seen = np.zeros((SIDE + 3 * largest, SIDE + 3 * largest), np.int32)
+    observed = np.zeros((SIDE + 3 * largest, SIDE + 3 * largest), np.int32)
     corners = rng.integers(largest, SIDE + 2 * largest, (count, 2)) - radii[:, None]
     for i, (r, (y, x)) in enumerate(zip(radii, corners, strict=True)):
-        seen[y : y + 2 * r + 1, x : x + 2 * r + 1][masks[r]] = i + 1
+        observed[y : y + 2 * r + 1, x : x + 2 * r + 1][masks[r]] = i + 1
     edge = largest * 3 // 2
-    return seen[edge : edge + SIDE, edge : edge + SIDE]
+    return observed[edge : edge + SIDE, edge : edge + SIDE]
 
 
 def _disc(radius):

@@ -61,7 +61,7 @@ def made(task, epsilon, seed):
 def main(path):
     warnings.filterwarnings("ignore")
     task = dict(np.load(path))
-    told = [
+    result = [
         [
             made(task, float(epsilon), seed)
             .fit(task["X"], task["y"])
@@ -70,7 +70,7 @@ def main(path):
         ]
         for epsilon in task["epsilons"]
     ]
-    print(json.dumps(told))
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -90,10 +90,10 @@ def _misfit(starts, others, targets, rows, factors):
     total = 0.0
     for r in range(rows.shape[0]):
         for at in range(starts[r], starts[r + 1]):
-            told, other = np.float32(0), factors[others[at]]
+            result, other = np.float32(0), factors[others[at]]
             for k in range(rows.shape[1]):
-                told += rows[r, k] * other[k]
-            total += (targets[at] - told) ** 2
+                result += rows[r, k] * other[k]
+            total += (targets[at] - result) ** 2
     return total
 
 
@@ -105,12 +105,12 @@ def learn(task, users, items, kinds, *, rounds, ridge=0.0, balance=0.0):
     rows = [np.array(each, np.float32) for each in (users, items)]
     values = [_objective(task, rows, kinds, ridge, balance)]
     for _ in range(rounds):
-        for side, told in enumerate((task.users, task.items)):
+        for side, result in enumerate((task.users, task.items)):
             own, other, real = rows[side], rows[1 - side], kinds[side] == REAL
             gram = task.unseen * (other.T @ other) + real * ridge * np.eye(own.shape[1])
             pulls = np.zeros_like(own) + task.unseen * task.low * other.sum(axis=0)
             pulls += balance * _spread(own) if balance and not real else 0
-            given = told.starts, told.others, told.targets, other
+            given = result.starts, result.others, result.targets, other
             _descend(*given, gram.astype(np.float32), pulls.astype(np.float32), real, own)
         values.append(_objective(task, rows, kinds, ridge, balance))
         # Sums are of float32, so that their rounding may look like a rise.
@@ -128,8 +128,8 @@ def _spread(codes):
 
 def _objective(task, rows, kinds, ridge, balance):
     """The sum above, with X and Y at their best for these bits."""
-    told = task.users
-    value = _misfit(told.starts, told.others, told.targets, *rows)
+    result = task.users
+    value = _misfit(result.starts, result.others, result.targets, *rows)
     users, items = (each.astype(np.float64) for each in rows)
     every = ((users.T @ users) * (items.T @ items)).sum()
     every += len(users) * len(items) * task.low**2

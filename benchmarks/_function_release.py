@@ -83,8 +83,8 @@ def trigonometric(task, degrees=(24, 8, 5)):
 
     def mean(queries):
         angles = np.pi * queries @ waves.T
-        told = np.cos(angles) @ (weights * sums[0]) + np.sin(angles) @ (weights * sums[1])
-        return told / len(task.points)
+        result = np.cos(angles) @ (weights * sums[0]) + np.sin(angles) @ (weights * sums[1])
+        return result / len(task.points)
 
     return mean
 
@@ -127,8 +127,8 @@ def functional(task, sides=(256, 24, 9), ridge=1e-5):
     side, d = sides[task.dimension - 1], task.dimension
     places = lattice(side, d)
     values, vectors = np.linalg.eigh(task.between(places, places))
-    kept = values > 1e-9 * values.max()
-    values, vectors = values[kept], vectors[:, kept]
+    retained = values > 1e-9 * values.max()
+    values, vectors = values[retained], vectors[:, retained]
     shrink = values / (values + ridge * len(places))
     # One point moves the function by the smoothed kernel at its place; this is its longest norm.
     norms = ((vectors * shrink) ** 2 * values).sum(1)
@@ -188,13 +188,13 @@ def weights_updated(task, sides=(128, 24), rounds=20, passes=50):
     places = lattice(side, d)
     answers, truth = task.between(places, places), task.known(places)
     count, each = len(task.points), task.epsilon / (2 * rounds)
-    weights, asked = np.full(len(places), 1 / len(places)), []
+    weights, requested = np.full(len(places), 1 / len(places)), []
     for _ in range(rounds):
         errors = np.abs(answers @ weights * count - truth)
         worst = int(np.argmax(errors + task.rng.gumbel(0, 2 / each, len(errors))))
-        asked.append((worst, truth[worst] + task.rng.laplace(0, 1 / each)))
-        for place, told in asked * passes:  # going over all answers again costs nothing
-            gap = told - answers[place] @ weights * count
+        requested.append((worst, truth[worst] + task.rng.laplace(0, 1 / each)))
+        for place, result in requested * passes:  # going over all answers again costs nothing
+            gap = result - answers[place] @ weights * count
             weights = weights * np.exp(answers[place] * gap / (2 * count))
             weights /= weights.sum()
     return lambda queries: task.between(queries, places) @ weights

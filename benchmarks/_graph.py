@@ -18,14 +18,14 @@ def edges():
     return np.loadtxt(folder() / "graphs" / "soc-Slashdot0902.txt.gz", dtype=np.int64)
 
 
-def jaccard_sums(lists, asked):
+def jaccard_sums(lists, queries):
     """The sum over all lists of the share in common, for each asked one, by sparse products."""
     from scipy.sparse import csr_matrix
 
     offsets, members = lists
     made = csr_matrix((np.ones(len(members)), members, offsets))
     sizes, out = np.diff(offsets), []
-    for node in asked:
+    for node in queries:
         both = made @ made[node].T.toarray()[:, 0]
         out.append((both / (sizes + sizes[node] - both)).sum())
     return np.array(out)
@@ -37,9 +37,9 @@ def graph():
 
     given = edges()
     lists = neighbourhoods(given, directed=True, self_loops=False)
-    asked = np.random.default_rng(0).choice(len(lists), QUERIES, replace=False)
-    true = jaccard_sums(lists.sets, asked)
-    queries = lists.take(asked).sets
+    requested = np.random.default_rng(0).choice(len(lists), QUERIES, replace=False)
+    true = jaccard_sums(lists.sets, requested)
+    queries = lists.take(requested).sets
     rows = []
     NodeDensity(rows=8, width=WIDTH).fit(given).estimate(queries)  # compiles
     for size in (100, 500, ROWS):
@@ -51,7 +51,7 @@ def graph():
 
 
 def _measured(given, queries, true, rows, epsilon, delta):
-    spent, off, asked = [], [], []
+    spent, off, requested = [], [], []
     for seed in range(DRAWS):
         begin = time.perf_counter()
         made = NodeDensity(
@@ -59,9 +59,9 @@ def _measured(given, queries, true, rows, epsilon, delta):
         ).fit(given)
         spent.append(time.perf_counter() - begin)
         begin = time.perf_counter()
-        told = made.estimate(queries)
-        asked.append((time.perf_counter() - begin) / QUERIES)
-        off.append(np.abs(told - true))
+        estimated = made.estimate(queries)
+        requested.append((time.perf_counter() - begin) / QUERIES)
+        off.append(np.abs(estimated - true))
     row = dict(
         rows=rows,
         width=WIDTH,
@@ -71,7 +71,7 @@ def _measured(given, queries, true, rows, epsilon, delta):
         median=float(np.median(off / true)),
         absolute=float(np.mean(off)),
         build_seconds=float(np.median(spent)),
-        query_seconds=float(np.median(asked)),
+        query_seconds=float(np.median(requested)),
     )
     print(row, flush=True)
     return row

@@ -43,9 +43,9 @@ def sketch(table, backend, budget, seed, *, rows=None, strata="stratified", widt
     return made
 
 
-def errors(told, true):
+def errors(result, true):
     """Mean and median relative error and mean absolute error of one run."""
-    off = np.abs(told - true)
+    off = np.abs(result - true)
     return {
         "mean": float((off / true).mean()),
         "median": float(np.median(off / true)),
@@ -55,29 +55,29 @@ def errors(told, true):
 
 def averaged(runs):
     """The mean over runs of each figure, and how far the runs' mean relative errors spread."""
-    told = {name: float(np.mean([run[name] for run in runs])) for name in runs[0]}
+    result = {name: float(np.mean([run[name] for run in runs])) for name in runs[0]}
     means = [run["mean"] for run in runs]
-    return {**told, "low": min(means), "high": max(means), "runs": len(runs)}
+    return {**result, "low": min(means), "high": max(means), "runs": len(runs)}
 
 
 def measured(table, backend, budget, data, seeds, draws, **options):
     """Errors over hash seeds and noise draws, and the seconds of one build and one release."""
     points, queries, true = data
-    runs, built, released, first, asked = [], [], [], [], []
+    runs, built, released, first, requested = [], [], [], [], []
     for seed in range(seeds):
         begin = time.perf_counter()
         made = sketch(table, backend, budget, seed, **options).update(points)
         built.append(time.perf_counter() - begin)
         for _ in range(draws if budget else 1):
             begin = time.perf_counter()
-            told = made.release(*budget) if budget else made
+            private_release = made.release(*budget) if budget else made
             released.append(time.perf_counter() - begin)
             begin = time.perf_counter()
-            runs.append(errors(told.mean(queries), true))
+            runs.append(errors(private_release.mean(queries), true))
             middle = time.perf_counter()
-            told.mean(queries)
+            private_release.mean(queries)
             first.append(middle - begin)
-            asked.append((time.perf_counter() - middle) / len(queries))
+            requested.append((time.perf_counter() - middle) / len(queries))
     return {
         **averaged(runs),
         "backend": type(made).__name__,
@@ -86,5 +86,5 @@ def measured(table, backend, budget, data, seeds, draws, **options):
         "build_seconds": float(np.median(built)),
         "release_seconds": float(np.median(released)),
         "first_seconds": float(np.median(first)),  # of all queries, with what is made only once
-        "query_seconds": float(np.median(asked)),
+        "query_seconds": float(np.median(requested)),
     }

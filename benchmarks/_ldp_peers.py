@@ -23,8 +23,8 @@ def rappor(shape, candidates, seed=0):
     server.generate_hash = hashed
     random.seed(seed)
     sizes = {"f": shape["f"], "m": shape["bits"], "num_of_cohorts": shape["cohorts"]}
-    kept = server.RAPPORServer(**sizes, k=shape["hashes"], d=candidates)
-    return kept, RAPPORClient(**sizes, hash_funcs=kept.get_hash_funcs())
+    retained = server.RAPPORServer(**sizes, k=shape["hashes"], d=candidates)
+    return retained, RAPPORClient(**sizes, hash_funcs=retained.get_hash_funcs())
 
 
 def subset_selection(values, categories, epsilon):

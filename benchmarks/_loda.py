@@ -43,17 +43,17 @@ class Loda:
 def _histogram(values: np.ndarray, most: int) -> tuple[float, float, np.ndarray, float]:
     low, high = float(values.min()), float(values.max())
     high = high if high > low else low + 1.0
-    best, kept = -np.inf, np.ones(1)
+    best, retained = -np.inf, np.ones(1)
     tried = np.unique(np.r_[np.arange(1, 101), np.geomspace(100, max(most, 101), 60).astype(int)])
     for cells in tried[tried <= most]:
         counts, _ = np.histogram(values, int(cells), (low, high))
         some = counts[counts > 0]
         likelihood = (some * np.log(cells * some / len(values))).sum()
-        told = likelihood - (cells - 1 + np.log(cells) ** 2.5)
-        if told > best:
-            best, kept = told, counts
-    width = (high - low) / kept.size
+        result = likelihood - (cells - 1 + np.log(cells) ** 2.5)
+        if result > best:
+            best, retained = result, counts
+    width = (high - low) / retained.size
     least = np.log(0.5 / len(values) / width)
     with np.errstate(divide="ignore"):
-        logs = np.log(kept / len(values) / width)
+        logs = np.log(retained / len(values) / width)
     return low, high, np.maximum(logs, least), float(least)

@@ -75,7 +75,7 @@ def evidence(
     return (
         nodes,
         edges,
-        sum(len(held) - len(kept) for held, kept in zip(frequent, nodes, strict=True)),
+        sum(len(held) - len(retained) for held, retained in zip(frequent, nodes, strict=True)),
     )
 
 
@@ -176,11 +176,11 @@ class DiscoveryReports:
     `pairs[p]` holds the reports of the first and of the second n-gram of pair p, a row a client.
     """
 
-    integer: Reports
+    whole: Reports
     pairs: tuple[tuple[Reports, Reports], ...]
 
     def __repr__(self) -> str:
-        return described(self, reports=len(self), integer=len(self.whole), pairs=len(self.pairs))
+        return described(self, reports=len(self), whole=len(self.whole), pairs=len(self.pairs))
 
     def __len__(self) -> int:
         return len(self.whole) + sum(len(first) for first, _ in self.pairs)
@@ -249,7 +249,7 @@ class NGramDiscovery(_StringDiscovery[DiscoveryReports]):
         return list(combinations(range(self.strings.positions), 2))
 
     @cached_property
-    def integer(self) -> LocalHashing:
+    def whole(self) -> LocalHashing:
         """The scheme of whole strings."""
         return whole_scheme(self.epsilon, f"{self.metric}/whole")
 
@@ -268,11 +268,11 @@ class NGramDiscovery(_StringDiscovery[DiscoveryReports]):
 
         Two halves cost no less than one whole up to rounding, and epsilon bounds both.
         """
-        told = [
+        result = [
             together([self.whole], f"a whole string of {self.metric!r}"),
             together(self.pieces[:2], f"two n-grams of a string of {self.metric!r}"),
         ]
-        return max(told, key=lambda one: one.epsilon if isinstance(one, PrivacyStatement) else 0)
+        return max(result, key=lambda one: one.epsilon if isinstance(one, PrivacyStatement) else 0)
 
     def encode_many(
         self, values: Column, *, secrets: Any = None, seed: int | None = None
@@ -326,6 +326,6 @@ class NGramDiscovery(_StringDiscovery[DiscoveryReports]):
         if rare:
             notes.append(f"{rare} n-grams were left out, the rarest of positions with too many.")
         if made.left_out:
-            told = "candidates, or parts of some, were left out: their n-grams go together least."
-            notes.append(f"{made.left_out} {told}")
+            result = "candidates, or parts of some, were left out: their n-grams go together least."
+            notes.append(f"{made.left_out} {result}")
         return confirmed(self.strings, reports.whole, candidates, len(reports), level, notes)

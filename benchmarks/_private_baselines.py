@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from sfumato.core.ids import distinct, ids_of, places
+from sfumato.core.ids import distinct, ids_of, positions
 from sfumato.data.interactions import Interactions
 from sfumato.privacy.accounting.calibration import epsilon_of, gaussian_sigma
 from sfumato.privacy.accounting.losses import GaussianNoise
@@ -135,7 +135,9 @@ class NoisyDescent(_Baseline):
     def predict(self, users: Any, items: Any) -> np.ndarray:
         """The predicted rating of each pair; unknown ids have zeros."""
         p, q = (
-            np.concatenate([table, np.zeros((1, table.shape[1]))])[places(ids_of(ids, name), among)]
+            np.concatenate([table, np.zeros((1, table.shape[1]))])[
+                positions(ids_of(ids, name), among)
+            ]
             for table, among, ids, name in zip(
                 self._tables, self._lists, (users, items), ("users", "items"), strict=True
             )

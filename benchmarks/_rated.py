@@ -80,10 +80,10 @@ class Split:
             numbers = 1e-4 * np.random.default_rng(self.seed).random(self.shape[1])
         beside = np.ones((len(users), 1), np.float32)
         shelf = Shelf.of(np.hstack([items, numbers[:, None]]).astype(np.float32))
-        asked, known = np.hstack([users, beside]).astype(np.float32), self._known()
-        found, scores = shelf.best(asked, PLACES, known, self._seen(before))
-        told = metrics.ranked(found, part.liked(), scores=scores)
-        return {"ndcg": told["ndcg"], "recall": told["recall"]}
+        queries, known = np.hstack([users, beside]).astype(np.float32), self._known()
+        found, scores = shelf.best(queries, PLACES, known, self._seen(before))
+        result = metrics.ranked(found, part.liked(), scores=scores)
+        return {"ndcg": result["ndcg"], "recall": result["recall"]}
 
     def own(self, users, items, numbers):
         """NDCG of each user's own test items, put in order by the scores."""
@@ -93,11 +93,11 @@ class Split:
         who = part.users[order]
         place = np.arange(who.size) - np.searchsorted(who, who)
         top = place < PLACES
-        found, told = np.full((2, self.shape[0], PLACES), -1.0)
-        told[:] = -np.inf
+        found, result = np.full((2, self.shape[0], PLACES), -1.0)
+        result[:] = -np.inf
         found[who[top], place[top]] = part.items[order][top]
-        told[who[top], place[top]] = scores[order][top]
-        return metrics.ranked(found.astype(np.int64), part.liked(), scores=told)["ndcg"]
+        result[who[top], place[top]] = scores[order][top]
+        return metrics.ranked(found.astype(np.int64), part.liked(), scores=result)["ndcg"]
 
     def line(self, users, items, biases):
         """The line from products to what biases leave, through the validation part, and its RMSE.
@@ -116,9 +116,9 @@ class Split:
         """RMSE on test, NDCG among the user's own test items, and lists over all items."""
         slope, height, _ = self.line(users, items, biases)
         part = self.test
-        told = slope * part.products(users, items) + height
-        told += biases[0][part.users] + biases[1][part.items]
-        error = metrics.rmse(part.ratings, np.clip(told, 1, 5))
+        result = slope * part.products(users, items) + height
+        result += biases[0][part.users] + biases[1][part.items]
+        error = metrics.rmse(part.ratings, np.clip(result, 1, 5))
         ties = 1e-6 * np.random.default_rng(self.seed).random(self.shape[1])
         ranked = np.float32(slope) * users, items, biases[1] + ties
         lists = self.lists(*ranked, test=True)

@@ -89,8 +89,8 @@ def _widths():
     from _density_data import LABEL, WEIGHT, census_rows
 
     columns = list(zip(*(census_rows("data") + census_rows("test")), strict=True))
-    kept = [j for j in range(len(columns)) if j not in (WEIGHT, LABEL)]
-    return [1 if j in NUMERIC else len(set(columns[j])) for j in kept]
+    retained = [j for j in range(len(columns)) if j not in (WEIGHT, LABEL)]
+    return [1 if j in NUMERIC else len(set(columns[j])) for j in retained]
 
 
 def _classified(name, parts, options, box):
@@ -104,7 +104,7 @@ def _ours(name, parts, options):
     rows = []
     kinds = sorted({int(kind) for kind in np.unique(parts[0][0][1])})
     ways = [("sketch", {}), ("sketch, kernel sums", dict(method="kernel"))]
-    for told, way in ways[: 2 if "categorical" not in options else 1]:
+    for result, way in ways[: 2 if "categorical" not in options else 1]:
         for epsilon in (*EPSILONS, None):
             given = dict(classes=kinds, epsilon=epsilon, **options, **way)
             found = [
@@ -113,7 +113,7 @@ def _ours(name, parts, options):
             ]
             accuracy, seconds = zip(*found, strict=True)
             more = dict(seconds=float(np.median(seconds)))
-            rows.append(said(name, told, epsilon, 0.0, accuracy, **more))
+            rows.append(said(name, result, epsilon, 0.0, accuracy, **more))
     return rows
 
 
@@ -145,17 +145,17 @@ def _peers(name, parts, box, draws):
             ((x - (low + high) / 2 * (name != "census")) / shrink, y) for x, y in (train, test)
         ]
         for norm in (*NORMS[name == "census" :], whole):
-            told = scores("logistic", *moved, EPSILONS, draws, norm=norm)
-            if "missing" in told:
-                return [dict(table=name, name="diffprivlib", **told)]
-            for epsilon, runs in zip(EPSILONS, told["scores"], strict=True):
+            result = scores("logistic", *moved, EPSILONS, draws, norm=norm)
+            if "missing" in result:
+                return [dict(table=name, name="diffprivlib", **result)]
+            for epsilon, runs in zip(EPSILONS, result["scores"], strict=True):
                 found.setdefault((epsilon, float(norm)), []).extend(runs)
     rows = []
     for epsilon in EPSILONS:
         best = max((n for e, n in found if e == epsilon), key=lambda n: np.mean(found[epsilon, n]))
         for way, norm in (("norm of the box", float(whole)), ("best norm on test", best)):
-            runs, told = found[epsilon, norm], f"diffprivlib logistic, {way}"
-            rows.append(said(name, told, epsilon, 0.0, runs, norm=norm))
+            runs, result = found[epsilon, norm], f"diffprivlib logistic, {way}"
+            rows.append(said(name, result, epsilon, 0.0, runs, norm=norm))
     return rows
 
 
@@ -211,18 +211,18 @@ def _regressed(name, parts, low, high):
                 for part in used
                 for seed in range(draws)
             ]
-            told, seconds = zip(*found, strict=True)
+            result, seconds = zip(*found, strict=True)
             more = dict(seconds=float(np.median(seconds)))
-            rows.append(said(name, method, epsilon, delta, told, **more))
+            rows.append(said(name, method, epsilon, delta, result, **more))
     plain = [fitted(LinearRegression, *part)[0] for part in parts]
     rows.append(said(name, "least squares, no privacy", None, 0.0, plain))
     mean = [1 - np.mean((test[1] - train[1].mean()) ** 2) / test[1].var() for train, test in parts]
     rows.append(said(name, "the mean for all", None, 0.0, mean))
     sides = dict(low=low[:-1], high=high[:-1], target_low=low[-1], target_high=high[-1])
     for epsilon in (1.0, 10.0):
-        told = [scores("linear", *part, [epsilon], 3, **sides) for part in parts[:3]]
-        if "missing" in told[0]:
-            return [*rows, dict(table=name, name="diffprivlib", **told[0])]
-        runs = [run for each in told for run in each["scores"][0]]
+        result = [scores("linear", *part, [epsilon], 3, **sides) for part in parts[:3]]
+        if "missing" in result[0]:
+            return [*rows, dict(table=name, name="diffprivlib", **result[0])]
+        runs = [run for each in result for run in each["scores"][0]]
         rows.append(said(name, "diffprivlib linear regression", epsilon, 0.0, runs))
     return rows

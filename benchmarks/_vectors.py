@@ -34,7 +34,7 @@ def unit(vectors):
     )
 
 
-def kept():
+def retained():
     """Where made vectors are kept for the next run: SFUMATO_VECTORS, or a temporary folder."""
     path = Path(os.environ.get("SFUMATO_VECTORS", Path(tempfile.gettempdir()) / "sfumato-vectors"))
     path.mkdir(parents=True, exist_ok=True)
@@ -43,8 +43,8 @@ def kept():
 
 def sift_like(count=1_000_000):
     """SIFT-like descriptors of generated images; the queries come from other images."""
-    base = unit(descriptors(count, seed=1, folder=kept()))
-    queries = unit(descriptors(CHOOSING + REPORTED, seed=7, folder=kept()))
+    base = unit(descriptors(count, seed=1, folder=retained()))
+    queries = unit(descriptors(CHOOSING + REPORTED, seed=7, folder=retained()))
     return _split(f"SIFT-like, {count:,} x 128", base, queries)
 
 
@@ -77,6 +77,6 @@ def recalls(found, truth):
     """R@1, R@10, R@100: the nearest among the first R; 10@10: of the ten nearest, those found."""
     first = (found == truth[:, :1]).argmax(axis=1)
     first[~(found == truth[:, :1]).any(axis=1)] = NEAREST
-    told = {f"R@{r}": float((first < r).mean()) for r in (1, 10, 100)}
+    result = {f"R@{r}": float((first < r).mean()) for r in (1, 10, 100)}
     both = [np.intersect1d(a[:10], b[:10]).size for a, b in zip(found, truth, strict=True)]
-    return {**told, "10@10": float(np.mean(both)) / 10}
+    return {**result, "10@10": float(np.mean(both)) / 10}

@@ -76,8 +76,10 @@ def redrawn(scheme, world, most, runs, bounds):
 
 
 def said(name, row):
-    told = " ".join(f"{key} {value:.4g}" for key, value in row.items() if isinstance(value, float))
-    print(f"{name:<46}{told}", flush=True)
+    result = " ".join(
+        f"{key} {value:.4g}" for key, value in row.items() if isinstance(value, float)
+    )
+    print(f"{name:<46}{result}", flush=True)
     return {"name": name, **row}
 
 

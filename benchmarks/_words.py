@@ -44,9 +44,9 @@ def words():
         return generated()
     with gzip.open(path, "rt", encoding="utf-8") as file:
         rows = [line.rstrip("\n").split("\t") for line in file]
-    kept = [(word, int(count)) for word, count in rows if word.isascii() and word.isalpha()]
-    kept.sort(key=lambda row: (-row[1], row[0]))
-    return Words("Brown corpus", [word for word, _ in kept], np.array([n for _, n in kept]))
+    retained = [(word, int(count)) for word, count in rows if word.isascii() and word.isalpha()]
+    retained.sort(key=lambda row: (-row[1], row[0]))
+    return Words("Brown corpus", [word for word, _ in retained], np.array([n for _, n in retained]))
 
 
 def generated():

@@ -74,8 +74,8 @@ class Table:
             row.setdefault(each, []).append(value)
         if settings is not None:
             row.setdefault("chosen", []).append(settings)
-        told = " ".join(f"{each} {value:.4f}" for each, value in figures.items())
-        print(f"{name:<40}{bits or '':>5}{size!s:>12}  {told}  {settings or ''}", flush=True)
+        result = " ".join(f"{each} {value:.4f}" for each, value in figures.items())
+        print(f"{name:<40}{bits or '':>5}{size!s:>12}  {result}  {settings or ''}", flush=True)
 
     def done(self):
         for row in self.rows.values():
@@ -261,13 +261,15 @@ def scan(count=1 << 18, queries=64, runs=5):
     random, rows = np.random.default_rng(0), []
     for bits in BITS:
         words = -(-bits // 64)  # codes of 32 bits fill half a word
-        codes, asked = (random.integers(0, 2**63, (n, words), np.uint64) for n in (count, queries))
+        codes, requested = (
+            random.integers(0, 2**63, (n, words), np.uint64) for n in (count, queries)
+        )
         panels = Panels(words).append(codes)
         shelf = Shelf.of(random.standard_normal((count, bits), np.float32))
         vectors = random.standard_normal((queries, bits), np.float32)
         row = {"bits": bits, "bytes": {"codes": 8 * words, "real": 4 * bits}}
         for name, work in (
-            ("hamming_ms", partial(hamming_nearest, panels.blocks, count, None, asked, 10)),
+            ("hamming_ms", partial(hamming_nearest, panels.blocks, count, None, requested, 10)),
             ("real_ms", partial(shelf.best, vectors, 10)),
         ):
             work()

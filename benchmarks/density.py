@@ -36,7 +36,7 @@ WAYS = {
 }
 
 
-def told(budget):
+def result(budget):
     return "none" if budget is None else f"{budget[0]:g}" + (f", {budget[1]:g}" * bool(budget[1]))
 
 
@@ -64,7 +64,7 @@ def skin_errors():
         for name, options in WAYS.items():
             draws = 1 if name in SLOW else DRAWS
             found = measured(table, budget=budget, data=data, seeds=SEEDS, draws=draws, **options)
-            row = dict(table="skin", name=name, budget=told(budget), asked=ASKED.get(budget))
+            row = dict(table="skin", name=name, budget=result(budget), asked=ASKED.get(budget))
             rows.append(shown({**row, **found}))
     return {"points": len(data[0]), "queries": QUERIES, "rows": rows}
 
@@ -94,7 +94,7 @@ def _ours(table, data, epsilon):
             found = measured(
                 table, budget=(epsilon, delta), data=data, seeds=2, draws=1, **WAYS[name]
             )
-            row = dict(table=table.name, name=name, budget=told((epsilon, delta)))
+            row = dict(table=table.name, name=name, budget=result((epsilon, delta)))
             yield shown({**row, "epsilon": epsilon, "delta": delta, **found})
 
 
@@ -110,19 +110,19 @@ def _baselines(table, data):
 
 def _baseline(table, data, inside, name, method, epsilon, memo):
     _, queries, true = data
-    asked, kernel = table.in_unit_box(queries), Kernel(table.bandwidth / table.span)
+    requested, kernel = table.in_unit_box(queries), Kernel(table.bandwidth / table.span)
     runs, seconds = [], []
     for seed in range(2):
         begin = time.perf_counter()
         rng = np.random.default_rng(seed)
         answer = method(Task(inside, kernel, epsilon, 1e-6, rng, memo))
         middle = time.perf_counter()
-        runs.append(errors(answer(asked), true))
-        seconds.append((middle - begin, (time.perf_counter() - middle) / len(asked)))
+        runs.append(errors(answer(requested), true))
+        seconds.append((middle - begin, (time.perf_counter() - middle) / len(requested)))
     built, query = np.max(seconds, axis=0)
     spent = dict(build_seconds=float(built), query_seconds=float(query))
     needs = 1e-6 if name in ("PFDA", "kernel mean embedding") else 0.0
-    row = dict(table=table.name, name=name, budget=told((epsilon, needs)))
+    row = dict(table=table.name, name=name, budget=result((epsilon, needs)))
     return shown({**row, "epsilon": epsilon, "delta": needs, **averaged(runs), **spent})
 
 
@@ -144,7 +144,7 @@ def map_values():
             rows = 200 if backend == "race" else None
             made = sketch(table, backend, budget, 0, rows=rows, strata=strata).update(points)
             told_by = made if budget is None else made.release(*budget)
-            pictures[f"{backend}, {strata}, {told(budget)}"] = told_by.mean(places)
+            pictures[f"{backend}, {strata}, {result(budget)}"] = told_by.mean(places)
     return {name: _lines(values.reshape(64, 64)) for name, values in pictures.items()}
 
 

@@ -29,12 +29,12 @@ def wide(points=100_000, dimension=55):
 def build():
     """Increments a second of RACE at 3 and 55 columns, and points a second of the others."""
     rows, ceiling = [], Ceilings().increments(1024, np.int32)
-    for name, table, asked in (("skin, d = 3", skin(), 200), ("generated, d = 55", wide(), 90)):
+    for name, table, queries in (("skin, d = 3", skin(), 200), ("generated, d = 55", wide(), 90)):
         made = sketch(table, "race", None, 0, rows=ROWS)
         work = len(table.points) * ROWS
         ours = rate(lambda made=made, table=table: made.copy().update(table.points), work, runs=5)
         seconds = work / ours["median"] / 1e6
-        row = dict(name=f"RACE build, {name}, M increments/s", ours=ours, asked=asked)
+        row = dict(name=f"RACE build, {name}, M increments/s", ours=ours, asked=queries)
         rows.append(show({**row, "ceiling": ceiling, "peers": {}, "seconds": seconds}))
     for backend in ("grid", "slices", "fourier"):
         made = sketch(skin(), backend, (1.0, 0.0), 0)
@@ -52,9 +52,11 @@ def query():
         size = ROWS if backend == "race" else None
         made = sketch(table, backend, (1.0, 0.0), 0, rows=size).update(points).release(1.0)
         for count in (2_000, 1):
-            asked = queries[:count]
-            told = rate(lambda made=made, asked=asked: made.mean(asked), count, 7)
-            micro = dict(median=1 / told["median"], low=1 / told["high"], high=1 / told["low"])
+            requested = queries[:count]
+            result = rate(lambda made=made, requested=requested: made.mean(requested), count, 7)
+            micro = dict(
+                median=1 / result["median"], low=1 / result["high"], high=1 / result["low"]
+            )
             row = dict(name=f"{backend} query, {count} at once, us", ours=micro, peers={})
             rows.append(show({**row, "asked": 20 if (backend, count) == ("race", 2_000) else None}))
     return {"paper_seconds": PAPER["query"], "rows": rows}

@@ -53,8 +53,8 @@ def known(length, epsilon):
     scheme = LocalHashing(epsilon, 64)
 
     def find(reports, among):
-        told = decode(Counts(scheme).update(reports), among)
-        return [each for each, held in zip(told.value, told.detected, strict=True) if held]
+        result = decode(Counts(scheme).update(reports), among)
+        return [each for each, held in zip(result.value, result.detected, strict=True) if held]
 
     return lambda values, seed: ReportEncoder(scheme, seed=seed).encode_many(values), find
 
@@ -133,8 +133,8 @@ def main():
         rows.append(row)
         print(kind, length, clients, epsilon, end=" ")
         for method, figures in row["methods"].items():
-            told = {name: round(each["mean"], 3) for name, each in figures.items()}
-            print(method, told, end=" ", flush=True)
+            result = {name: round(each["mean"], 3) for name, each in figures.items()}
+            print(method, result, end=" ", flush=True)
         print(flush=True)
     write("discovery", {"seeds": len(SEEDS), "wanted": WANTED, "rows": rows})
 

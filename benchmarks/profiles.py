@@ -38,39 +38,39 @@ def population(profiles):
     return Interactions(users, draws.integers(0, CATALOGUE, users.size), np.ones(users.size))
 
 
-def line(name, ours, asked, beside):
-    print(f"{name:<64}{ours:<36}asked {asked:<24}{beside}", flush=True)
-    return {"name": name, "ours": ours, "asked": asked, "beside": beside}
+def line(name, ours, queries, beside):
+    print(f"{name:<64}{ours:<36}asked {queries:<24}{beside}", flush=True)
+    return {"name": name, "ours": ours, "asked": queries, "beside": beside}
 
 
 def gibbs():
     """20,000 steps of one chain on profiles of MovieLens, prefiltered to 6 times the size."""
     scene = Scene("movielens", 0)
     one = scene.attacked.filter(np.isin(scene.attacked.users, scene.users[:40]))
-    seen = Blip(bits=5000, hashes=20, epsilon=8).release(one, users=np.unique(one.users))
+    observed = Blip(bits=5000, hashes=20, epsilon=8).release(one, users=np.unique(one.users))
     run = lambda: joint_decoder(  # noqa: E731
-        seen, scene.items, scene.popular, method="gibbs", sizes=scene.sizes, threads=1
+        observed, scene.items, scene.popular, method="gibbs", sizes=scene.sizes, threads=1
     )
     taken = seconds(run)
-    each = {key: value / len(seen) for key, value in taken.items()}
-    items = len(one) / len(seen)
+    each = {key: value / len(observed) for key, value in taken.items()}
+    items = len(one) / len(observed)
     ours = f"{each['median']:.3f} s ({each['low']:.3f}-{each['high']:.3f})"
-    name = f"20,000 Gibbs steps, a profile ({len(seen)} of {items:.0f} items on average)"
+    name = f"20,000 Gibbs steps, a profile ({len(observed)} of {items:.0f} items on average)"
     return [line(name, ours, "0.12 s", f"{each['median'] / 20_000 * 1e6:.2f} us a step")]
 
 
 def encoding():
     """Profiles a minute, from raw columns to noisy codes, and what of it the noise alone takes."""
-    had = population(PROFILES)
-    rows, everybody = [], np.unique(had.users)
-    for mechanism, asked in (
+    before = population(PROFILES)
+    rows, everybody = [], np.unique(before.users)
+    for mechanism, queries in (
         (Blip(epsilon=8), ">= 5 million"),
         (Minima(epsilon=8), "-"),
         (Jlt(epsilon=8), "-"),
         (Signs(epsilon=8), "-"),
     ):
-        fed = type(mechanism)(**mechanism.parameters).update(had)
-        whole = seconds(lambda of=mechanism: of.release(had, users=everybody), runs=3)
+        fed = type(mechanism)(**mechanism.parameters).update(before)
+        whole = seconds(lambda of=mechanism: of.release(before, users=everybody), runs=3)
         ready = seconds(lambda of=fed: of.release(users=everybody), runs=3)
         kind = type(mechanism).__name__
         for label, taken in (("from columns", whole), ("fed before", ready)):
@@ -80,7 +80,7 @@ def encoding():
                 line(
                     f"{kind}: profiles of {ITEMS} items released, {label}",
                     f"{rate:.2f} million a minute ({low:.2f}-{high:.2f})",
-                    asked,
+                    queries,
                     _noise_alone(mechanism),
                 )
             )

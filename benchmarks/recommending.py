@@ -86,7 +86,7 @@ def threads():
     _, movies = shaped_as_movielens()
     large = generate_world(users=USERS, items=ITEMS, ratings=8 * BATCH, random_state=1).interactions
     rows = []
-    for name, data, cells, asked in (
+    for name, data, cells, queries in (
         ("movielens-1m", movies, None, None),
         ("half a million entities", large, CELLS, 1.6),
         ("half a million entities, 256 MiB", large, 4 * CELLS, 1.6),
@@ -94,7 +94,7 @@ def threads():
         for depth in (1, 4):
             seconds = {n: _epochs(data, cells, depth, n) for n in (1, 2)}
             ratios = [one / two for one, two in zip(seconds[1], seconds[2], strict=True)]
-            row = {"name": f"{name}, depth {depth}", "asked": asked}
+            row = {"name": f"{name}, depth {depth}", "asked": queries}
             rows.append({**row, "gain": {**spread(ratios), "median": statistics.median(ratios)}})
             print(rows[-1], flush=True)
     return rows
@@ -122,16 +122,21 @@ def ranking():
         ("dense", DenseFactorization(epochs=2).fit(train)),
         ("sketch, depth 4", SketchFactorization(epochs=2).fit(train)),
     ):
-        for kept, seen in (("", None), (", seen left out", train)):
-            model.recommend(users, 10, exclude=seen)
+        for retained, observed in (("", None), (", seen left out", train)):
+            model.recommend(users, 10, exclude=observed)
             runs = [
-                users.size / _seconds(lambda m=model, s=seen: m.recommend(users, 10, exclude=s))
+                users.size / _seconds(lambda m=model, s=observed: m.recommend(users, 10, exclude=s))
                 for _ in range(9)
             ]
-            asked = None if kept else 30_000
-            rows.append({"name": name + kept, "asked": asked, "users_a_second": _middle(runs)})
+            queries = None if retained else 30_000
+            rows.append(
+                {"name": name + retained, "asked": queries, "users_a_second": _middle(runs)}
+            )
             print(rows[-1], flush=True)
-    rows += [{"name": f"implicit{kept}", "users_a_second": runs} for kept, runs in _implicit(train)]
+    rows += [
+        {"name": f"implicit{retained}", "users_a_second": runs}
+        for retained, runs in _implicit(train)
+    ]
     return rows
 
 
@@ -147,7 +152,7 @@ def _implicit(train):
     with threadpool_limits(1, "blas"):
         model.fit(matrix, show_progress=False)
     users = np.arange(matrix.shape[0])
-    for kept, filtered in (("", False), (", seen left out", True)):
+    for retained, filtered in (("", False), (", seen left out", True)):
         runs = [
             users.size
             / _seconds(
@@ -155,8 +160,8 @@ def _implicit(train):
             )
             for _ in range(9)
         ]
-        print("implicit", kept, statistics.median(runs), flush=True)
-        yield kept, _middle(runs)
+        print("implicit", retained, statistics.median(runs), flush=True)
+        yield retained, _middle(runs)
 
 
 def _middle(runs):

@@ -50,7 +50,7 @@ def rates(work, items, runs=7):
     return out
 
 
-def beside(name, ours, theirs, items, asked, rounds=7):
+def beside(name, ours, theirs, items, queries, rounds=7):
     """Both in turns, so that a slow minute of the machine slows both: the median of the ratios."""
     mine, peer = [], []
     for _ in range(rounds):
@@ -62,11 +62,11 @@ def beside(name, ours, theirs, items, asked, rounds=7):
         "ours": summary(mine),
         "faiss": summary(peer),
         "ratio": ratio,
-        "asked": asked,
+        "asked": queries,
     }
     print(
         f"{name:<40}{row['ours']['median']:9.0f} q/s, faiss {row['faiss']['median']:7.0f}, "
-        f"ratio {ratio['median']:.2f} ({ratio['low']:.2f}-{ratio['high']:.2f}), asked {asked}",
+        f"ratio {ratio['median']:.2f} ({ratio['low']:.2f}-{ratio['high']:.2f}), asked {queries}",
         flush=True,
     )
     return row
@@ -135,10 +135,10 @@ def encoding(count=100_000):
     """Microseconds a vector of the qoLSH encoder, d = 128, L = 256, all included."""
     X = np.random.default_rng(0).normal(size=(count, 128)).astype(np.float32)
     rows = []
-    for flips, asked in ((0, None), (10, 11), (30, None)):
+    for flips, queries in ((0, None), (10, 11), (30, None)):
         encoder = qolsh(bits=256, flips=flips).fit(X)
         taken = [1e6 / each for each in rates(lambda of=encoder: of.encode(X), count)]
-        rows.append({"flips": flips, "microseconds": summary(taken), "asked": asked})
+        rows.append({"flips": flips, "microseconds": summary(taken), "asked": queries})
         print(f"qolsh, {flips} flips: {rows[-1]['microseconds']['median']:.2f} us", flush=True)
     return rows
 
@@ -230,8 +230,8 @@ def ranked_by_indexes(make, items):
         start = time.perf_counter()
         index = model.index(**options)
         built = time.perf_counter() - start
-        told = {"recall": index.recall(who), "touched": index.touched(who)}
-        row = {**timed(name, index, who), **told, "nbytes": index.nbytes, "build_seconds": built}
+        result = {"recall": index.recall(who), "touched": index.touched(who)}
+        row = {**timed(name, index, who), **result, "nbytes": index.nbytes, "build_seconds": built}
         rows.append(row)
         print(f"{'':<12}recall@10 {row['recall']:.3f}, touched {row['touched']:.2%}", flush=True)
     return {"data": label, "items": items, "users": len(who), "rows": rows}

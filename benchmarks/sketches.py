@@ -127,7 +127,7 @@ def bloom(data):
         return looped(filled.__contains__, data.few_integers)
 
     added = {"rbloom": peer(lambda: looped(rbloom().add, data.few_integers), FEW)}
-    asked = {"rbloom": peer(lookups, FEW)}
+    queries = {"rbloom": peer(lookups, FEW)}
     for layout, keys in (("plain", ITEMS), ("blocked", ITEMS), ("plain", FEW), ("blocked", FEW)):
         sketch = BloomFilter.from_capacity(keys, 0.01, layout=layout)
         touched, words = sketch.hashes if layout == "plain" else 1, sketch.nbytes // 8
@@ -146,7 +146,7 @@ def bloom(data):
             sketch.contains(data.integers)
 
         yield row(f"{name} add", add, access, asked=40, peers=added)
-        yield row(f"{name} query", query, read, asked=40, peers=asked)
+        yield row(f"{name} query", query, read, asked=40, peers=queries)
     counting = CountingBloomFilter.from_capacity(ITEMS, 0.01)
     cells, k = counting.nbytes, counting.hashes
     name, add = f"CountingBloom k={k} add", lambda: counting.update(data.integers)
@@ -201,12 +201,12 @@ def minhash(data):
     slow = {"datasketch": peer(datasketch, small)}
     for kind, sizes in (("permutations", {1000: 140}), ("one-permutation", {1000: 250, 200: 130})):
         sketch = MinHash(128, kind=kind)
-        for size, asked in sizes.items():
+        for size, queries in sizes.items():
             offsets = np.arange(0, ITEMS + 1, size)
             beside = {"rensa, tokens hashed": peer(lambda n=size: rensa(n), FEW)} | slow
             work = functools.partial(sketch.signatures, data.integers, offsets)
             name = f"MinHash-128 {kind}, {size} a set"
-            yield row(name, work, CEILING.stream, asked=asked, peers=beside)
+            yield row(name, work, CEILING.stream, asked=queries, peers=beside)
 
 
 def accuracy(_):
@@ -230,7 +230,7 @@ def accuracy(_):
         peers = {"bounter log8": bounter()}
     except ImportError as missing:
         peers = {"bounter log8": f"missing: {missing}"}
-    for label, asked, sketch, beside in (
+    for label, queries, sketch, beside in (
         ("CountMin plain 4 x 65536", None, CountMin(65536), {}),
         ("CountSketch median 3 x 87381", 9, CountSketch(87381, 3, combine="median"), {}),
         ("CountMin compact 4 x 233008", 9, CountMin(233008, cells="compact"), {}),
@@ -241,8 +241,10 @@ def accuracy(_):
         assert sketch.nbytes <= 2**20
         value = error(sketch.update(stream).estimate(keys))
         merging = sketch.merging.kind
-        print(f"error in 1 MiB  {label:<34}{value:8.2f}  asked {asked}  merge {merging}  {beside}")
-        yield dict(name=label, asked=asked, error=value, merge=merging, peers=beside)
+        print(
+            f"error in 1 MiB  {label:<34}{value:8.2f}  asked {queries}  merge {merging}  {beside}"
+        )
+        yield dict(name=label, asked=queries, error=value, merge=merging, peers=beside)
     zero = error(np.zeros(keys.size))
     print(f"error in 1 MiB  {'answering 0 (baseline)':<34}{zero:8.2f}")
     yield dict(name="answering 0 (baseline)", error=zero)
@@ -268,15 +270,15 @@ def first_call(_):
             f"s = {name}; start = time.perf_counter(); s.update(k)\n"
             "print(time.perf_counter() - start)"
         )
-        yield told(f"first update of {name}", 0.4, seconds_of([sys.executable, "-c", code]))
+        yield result(f"first update of {name}", 0.4, seconds_of([sys.executable, "-c", code]))
     clock = "import time; start = time.perf_counter(); import sfumato; "
     clock += "print(time.perf_counter() - start)"
-    yield told("import sfumato", 0.4, seconds_of([sys.executable, "-c", clock]))
+    yield result("import sfumato", 0.4, seconds_of([sys.executable, "-c", clock]))
     command = [str(Path(sys.executable).with_name("sfumato")), "--help"]
-    yield told("sfumato --help, the whole process", 0.5, seconds_of(command))
+    yield result("sfumato --help, the whole process", 0.5, seconds_of(command))
 
 
-def told(name, asked, found):
+def result(name, asked, found):
     spread = f"({found['low']:.3f}-{found['high']:.3f})"
     print(f"{name:<44}{found['seconds']:9.3f} s {spread}  asked {asked}")
     return dict(name=name, asked=asked, **found)

@@ -163,8 +163,8 @@ def large():
     rows = []
     for candidates in (1_000, 10_000):
         code = f"import telemetry; telemetry._large({candidates})"
-        told = subprocess.check_output([sys.executable, "-c", code], cwd=sys.path[0], text=True)
-        seconds, gigabytes, rank, found = (float(each) for each in told.split())
+        result = subprocess.check_output([sys.executable, "-c", code], cwd=sys.path[0], text=True)
+        seconds, gigabytes, rank, found = (float(each) for each in result.split())
         row = {"candidates": candidates, "seconds": seconds, "gigabytes": gigabytes}
         row |= {"rank": int(rank), "found": int(found)}
         rows.append(said(f"{candidates} candidates, k = 128, m = 64", row))

@@ -80,23 +80,23 @@ class Scene:
         source = InsecureSeededSource(self.seed + 1)
         return mechanism.release(rows, users=users, source=source)
 
-    def scored(self, name, seen):
+    def scored(self, name, observed):
         """An attack's figures, and the seconds that it took."""
         start = time.perf_counter()
-        scores = ATTACKS[name](self, seen)
+        scores = ATTACKS[name](self, observed)
         seconds = time.perf_counter() - start
-        told = attack.expected_sizes(seen, self.sizes)
-        found = attack.reconstruction(scores, self.truth, told)
+        result = attack.expected_sizes(observed, self.sizes)
+        found = attack.reconstruction(scores, self.truth, result)
         return {**{each: getattr(found, each) for each in FIGURES}, "seconds": seconds}
 
 
-def single(scene, seen, prior=None):
-    return attack.single_decoder(seen, scene.items, prior, sizes=scene.sizes)
+def single(scene, observed, prior=None):
+    return attack.single_decoder(observed, scene.items, prior, sizes=scene.sizes)
 
 
-def joint(scene, seen, prior=None, method="gibbs"):
+def joint(scene, observed, prior=None, method="gibbs"):
     options = dict(method=method, sizes=scene.sizes, random_state=scene.seed)
-    return attack.joint_decoder(seen, scene.items, prior, **options)
+    return attack.joint_decoder(observed, scene.items, prior, **options)
 
 
 ATTACKS = {
@@ -125,9 +125,9 @@ def over_seeds(make, attacks, name, seeds=(0,)):
     found = {each: [] for each in attacks}
     for seed in seeds:
         here = scene(name, seed)
-        seen = make(here)
+        observed = make(here)
         for each in attacks:
-            found[each].append(here.scored(each, seen))
+            found[each].append(here.scored(each, observed))
     return {
         each: {key: spread([run[key] for run in runs]) for key in (*FIGURES, "seconds")}
         for each, runs in found.items()
@@ -228,11 +228,11 @@ KINDS = {
 
 def traded(name, kind, epsilon):
     here, mechanism = scene(name), KINDS[kind](epsilon)
-    seen = here.release(mechanism)
-    cosines = {each: here.scored(each, seen)["cosine"] for each in STRONGEST}
+    observed = here.release(mechanism)
+    cosines = {each: here.scored(each, observed)["cosine"] for each in STRONGEST}
     everybody = here.release(mechanism, everybody=True)
     near = attack.neighbour_recall(everybody, here.everybody, n=10)
-    told = attack.profile_information(seen, int(here.sizes.mean()))
+    result = attack.profile_information(observed, int(here.sizes.mean()))
     best = max(cosines, key=cosines.get)
     return {
         "kind": kind,
@@ -242,7 +242,7 @@ def traded(name, kind, epsilon):
         "privacy": 1 - cosines[best],
         "neighbour_recall": near.recall,
         "bytes_a_profile": everybody.nbytes / len(everybody),
-        "nats_an_item": [float(each) for each in told],
+        "nats_an_item": [float(each) for each in result],
     }
 
 
@@ -253,17 +253,17 @@ def sweep():
     """Seconds of the whole BLIP sweep: 9 epsilons x 343 profiles x the four attacks of 3.5.2."""
     here, start = scene("movielens"), time.perf_counter()
     for epsilon in EPSILONS:
-        seen = here.release(Blip(bits=5000, hashes=20, epsilon=epsilon))
+        observed = here.release(Blip(bits=5000, hashes=20, epsilon=epsilon))
         for name in ("popularity", "single", "joint", "joint, prior"):
-            here.scored(name, seen)
+            here.scored(name, observed)
     return {"seconds": time.perf_counter() - start, "asked": 600}
 
 
 def shown(label, row):
     """The row, after a line for people."""
-    told = row.get("cosines") or {k: v["cosine"]["mean"] for k, v in row["attacks"].items()}
+    result = row.get("cosines") or {k: v["cosine"]["mean"] for k, v in row["attacks"].items()}
     at = f"epsilon {row['epsilon']}" if "epsilon" in row else f"sigma {row['sigma']}"
-    figures = ", ".join(f"{name} {value:.3f}" for name, value in told.items())
+    figures = ", ".join(f"{name} {value:.3f}" for name, value in result.items())
     print(f"{label} {row.get('kind', '')} {at}: {figures}", flush=True)
     return row
 

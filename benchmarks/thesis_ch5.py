@@ -80,8 +80,8 @@ def figure_5_1(count=20_000, dimension=128, bits=256):
             codes = encoder.fit(x).encode(x)
             off = (encoder.reconstruct(codes) * y).sum(axis=1) - cosine
             low, high = np.quantile(off, (0.05, 0.95))
-            told = {"cosine": cosine, "mean": off.mean(), "low": low, "high": high}
-            curves[name].append({key: float(value) for key, value in told.items()})
+            result = {"cosine": cosine, "mean": off.mean(), "low": low, "high": high}
+            curves[name].append({key: float(value) for key, value in result.items()})
     return curves
 
 

@@ -47,10 +47,10 @@ def speeds(found):
         )
     )
     for row in found["encoding"]:
-        asked = "-" if row["asked"] is None else f"<= {row['asked']} us"
+        queries = "-" if row["asked"] is None else f"<= {row['asked']} us"
         taken = f"{ranged(row['microseconds'], '.2f')} us"
         name = f"qoLSH of a vector, d = 128, L = 256, M = {row['flips']}"
-        scan.append((name, taken, "-", "-", asked))
+        scan.append((name, taken, "-", "-", queries))
     return table(("one thread", "ours", "beside it", "ratio", "asked"), scan)
 
 
@@ -124,13 +124,13 @@ def compared(rows):
     """What the issue of these codes asked for, beside what was measured."""
     first = {row["name"]: row["R@1"] for row in rows}
     best = first["learned, 320 bits"]
-    told = [
+    result = [
         ("RaBitQ of 40 bytes", first["faiss RaBitQ, 1 bit of 256 turned dimensions"], 4),
         ("qoLSH as published", first["qoLSH as published, 10 flips"], 8),
     ]
     beyond = "; ".join(
         f"{100 * (best - other):.1f} points above {name}, asked {least}"
-        for name, other, least in told
+        for name, other, least in result
     )
     exact = first["tight frame, Hamming, 1000 ranked exactly"]
     return [
@@ -170,10 +170,10 @@ def binary(found):
         rows = found[part]["rows"]
         lengths = sorted({row["bits"] for row in rows if row["bits"]})
         names = list(dict.fromkeys(row["name"] for row in rows))
-        told = {(row["name"], row["bits"]): row for row in rows}
+        result = {(row["name"], row["bits"]): row for row in rows}
         body = []
         for name in names:
-            own = [told.get((name, bits), told.get((name, None))) for bits in lengths]
+            own = [result.get((name, bits), result.get((name, None))) for bits in lengths]
             sizes = " / ".join(str(each["bytes"][1]) for each in own if each)
             figures = (f"{each[key]['mean']:.3f}" if each else "-" for each in own)
             body.append((name, *figures, sizes))

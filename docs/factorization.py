@@ -17,7 +17,7 @@ def error(spread):
     return f"{spread['mean']:.4f} ({spread['low']:.4f}-{spread['high']:.4f})"
 
 
-def asked(value, sign="<="):
+def queries(value, sign="<="):
     return "-" if value is None else f"{sign} {value:g}"
 
 
@@ -33,7 +33,7 @@ def errors(results):
             row["name"],
             error(row["tuned"]),
             error(row["default"]) if "default" in row else "-",
-            asked(row.get("asked")),
+            queries(row.get("asked")),
             f"{row['nbytes'] / 1024:,.0f}" if "nbytes" in row else "-",
         )
         for row in found["rows"]
@@ -47,7 +47,7 @@ def speed(results):
         (
             row["name"],
             f"{row['ratio']['median']:.2f} ({row['ratio']['low']:.2f}-{row['ratio']['high']:.2f})",
-            asked(row["asked"]),
+            queries(row["asked"]),
             f"{row['ms']:.1f}",
             f"{row['cornac_ms']:.1f}",
             f"{row['ns_a_rating']:.0f}",
@@ -73,7 +73,7 @@ def scale(results):
         (
             row["name"],
             f"{row['gain']['median']:.2f} ({row['gain']['low']:.2f}-{row['gain']['high']:.2f})",
-            asked(row["asked"], ">="),
+            queries(row["asked"], ">="),
         )
         for row in results["threads"]
     ]
@@ -82,7 +82,7 @@ def scale(results):
             row["name"],
             f"{row['users_a_second']['median']:,.0f} ({row['users_a_second']['low']:,.0f}-"
             f"{row['users_a_second']['high']:,.0f})",
-            asked(row.get("asked"), ">="),
+            queries(row.get("asked"), ">="),
         )
         for row in results["ranking"]
     ]
@@ -109,7 +109,7 @@ def private(results):
             f"{row['epsilon']:g}",
             error(row["rmse"]),
             error(row["private_means"]),
-            asked(row["asked"]),
+            queries(row["asked"]),
             row["numbers"],
         )
         for row in found["rows"]

@@ -50,9 +50,9 @@ def accuracy_table(rows):
             f"{name} {value:.2f}" if isinstance(value, float) else f"{name} {value}"
             for name, value in row.get("peers", {}).items()
         )
-        asked = f"<= {row['asked']}" if row.get("asked") else "-"
+        queries = f"<= {row['asked']}" if row.get("asked") else "-"
         merge, beside = row.get("merge", "-"), beside or "-"
-        lines.append(f"| {row['name']} | {row['error']:.2f} | {asked} | {merge} | {beside} |")
+        lines.append(f"| {row['name']} | {row['error']:.2f} | {queries} | {merge} | {beside} |")
     return lines
 
 

@@ -196,25 +196,25 @@ def main() -> None:
     parser.add_argument("--calls", action="store_true", help="list calls between files")
     parser.add_argument("--write", action="store_true", help="write the lists of files")
     parser.add_argument("--record", metavar="LABEL", help=f"keep the counts in {RECORD.name}")
-    asked = parser.parse_args()
+    queries = parser.parse_args()
     warnings.simplefilter("ignore")
-    if asked.write:
+    if queries.write:
         PAGE.write_text(page())
         return
     counts = {}
-    for name in asked.journeys or JOURNEYS:
+    for name in queries.journeys or JOURNEYS:
         trace = traced(name)
         counts[name] = {"files": len(trace.files), "switches": trace.switches}
         print(f"{name:10} {len(trace.files):3} files {trace.switches:5} switches")
-        if asked.files:
+        if queries.files:
             for file, functions in trace.files.items():
                 print(f"    {file}: {', '.join(functions)}")
-        if asked.calls:
+        if queries.calls:
             for (caller, called), times in trace.calls.most_common():
                 print(f"    {times:4}  {caller} -> {called}")
-    if asked.record:
-        kept = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-        RECORD.write_text(json.dumps(kept | {asked.record: counts}, indent=1) + "\n")
+    if queries.record:
+        retained = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+        RECORD.write_text(json.dumps(retained | {queries.record: counts}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

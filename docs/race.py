@@ -31,17 +31,17 @@ def skin(found):
     rows = []
     for name in dict.fromkeys(row["name"] for row in found["rows"]):
         own = {row["budget"]: row for row in found["rows"] if row["name"] == name}
-        told = (
+        result = (
             f"{percent(own[b]['mean'])} / {percent(own[b]['median'])} / {own[b]['absolute']:.1e}"
             if b in own
             else "-"
             for b in BUDGETS
         )
         size = next(iter(own.values()))
-        rows.append((name, *told, f"{size['bytes'] / 2**20:.1f}" if "bytes" in size else "-"))
-    asked = ("asked", "1.3 %", "4 %", "1.6 %", "-", "-", "-")
+        rows.append((name, *result, f"{size['bytes'] / 2**20:.1f}" if "bytes" in size else "-"))
+    queries = ("asked", "1.3 %", "4 %", "1.6 %", "-", "-", "-")
     header = ("mean / median / MAE", *(f"epsilon {b}" for b in BUDGETS), "MiB")
-    return table(header, [asked, *rows])
+    return table(header, [queries, *rows])
 
 
 def functions(found):
@@ -51,13 +51,13 @@ def functions(found):
         own = [row for row in found["rows"] if row["table"] == name]
         for way in dict.fromkeys(row["name"] for row in own):
             held = {row["budget"]: row for row in own if row["name"] == way}
-            told = [
+            result = [
                 percent(held[b]["mean"]) if b in held else "-"
                 for b in ("0.1", "1", "5", "0.1, 1e-06", "1, 1e-06", "5, 1e-06")
             ]
             if way == "constant":
-                told = [percent(held["none"]["mean"])] * 6
-            rows.append((said, way, *told))
+                result = [percent(held["none"]["mean"])] * 6
+            rows.append((said, way, *result))
     header = ("table", "", *(f"epsilon {b}" for b in ("0.1", "1", "5")))
     return table((*header, *(f"{b}, delta 1e-6" for b in ("0.1", "1", "5"))), rows)
 

@@ -128,13 +128,13 @@ def swept(found):
         own = [row for row in found["rows"] if row["parameter"] == parameter]
         for value in dict.fromkeys(row["value"] for row in own):
             both = {row["method"]: row for row in own if row["value"] == value}
-            told = (
+            result = (
                 f"{percent(both[way]['precision'])} / {percent(both[way]['recall'])}"
                 for way in ("lasso", "weighted")
             )
-            seen = both["weighted"]
-            visible = f"{percent(seen['recall_of_visible'])} of {seen['visible']:.0f}"
-            rows.append((f"{letter} = {value}", f"{seen['f']:.3f}", *told, visible))
+            observed = both["weighted"]
+            visible = f"{percent(observed['recall_of_visible'])} of {observed['visible']:.0f}"
+            rows.append((f"{letter} = {value}", f"{observed['f']:.3f}", *result, visible))
     header = (
         "",
         "f",
@@ -257,12 +257,12 @@ def words_picture(path):
     drawn, axes = plt.subplots(figsize=(11, 4), layout="constrained")
     at = range(len(rows))
     axes.bar(at, [row["true"] for row in rows], color=GREY, alpha=0.5, label="true")
-    for told, colour in ((True, BLUE), (False, ORANGE)):
-        own = [i for i in at if rows[i]["detected"] == told]
+    for result, colour in ((True, BLUE), (False, ORANGE)):
+        own = [i for i in at if rows[i]["detected"] == result]
         middle = [rows[i]["estimate"] for i in own]
         low = [max(rows[i]["estimate"] - rows[i]["low"], 0) for i in own]
         high = [max(rows[i]["high"] - rows[i]["estimate"], 0) for i in own]
-        label = "detected" if told else "not detected"
+        label = "detected" if result else "not detected"
         axes.errorbar(own, middle, (low, high), fmt="o", ms=3, lw=1, color=colour, label=label)
     axes.set_xticks(at, [row["word"] for row in rows], rotation=90, fontsize=6)
     axes.set(ylabel="clients", title="6: ninety most frequent words, 95 % intervals, one run")

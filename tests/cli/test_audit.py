@@ -22,13 +22,13 @@ def run(*arguments):
 def test_shipped_mechanisms_pass(name):
     # Seeded; a true claim fails by chance with p <= 1e-8. 0.56 and more is measured of each.
     result = run(name, "--seed", 1, "--trials", 50_000, "--confidence", 1 - 1e-8, "--json")
-    told = json.loads(result.stdout)
+    document = json.loads(result.stdout)
     assert result.exit_code == 0
-    assert told["mechanism"] == name
-    assert told["passed"] is True
-    assert 0.4 < told["epsilon"] <= told["claimed"] <= 1.0000001
-    assert told["trials"] == 50_000
-    assert told["delta"] == (1e-6 if name == "gaussian" else 0)
+    assert document["mechanism"] == name
+    assert document["passed"] is True
+    assert 0.4 < document["epsilon"] <= document["claimed"] <= 1.0000001
+    assert document["trials"] == 50_000
+    assert document["delta"] == (1e-6 if name == "gaussian" else 0)
 
 
 def test_the_table_names_what_was_claimed_and_measured():

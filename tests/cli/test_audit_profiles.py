@@ -9,7 +9,7 @@ from sfumato.attack.decoders import taste_prior as taste
 from sfumato.cli import profiles
 from sfumato.data import read_interactions
 from sfumato.profile import Blip, Jlt, Minima, Signs
-from support.cli_workspace import run, told
+from support.cli_workspace import run, run_json
 
 SMALL = ["--mechanism", "blip", "--bits", "512", "--hashes", "4", "--attacked", "30"]
 AUDIT = ["audit", "profiles", "train.csv", *SMALL]
@@ -21,7 +21,7 @@ def files(folder):
 
 @pytest.fixture(scope="module")
 def audited(shop):
-    return told(shop, *AUDIT, "--epsilon", "8")
+    return run_json(shop, *AUDIT, "--epsilon", "8")
 
 
 def test_an_audit_is_what_the_library_finds_in_three_files(shop, audited):
@@ -52,7 +52,7 @@ def test_people_read_the_sentence_and_the_promise(shop, audited):
 
 def test_the_largest_epsilon_that_is_allowed_is_told(shop):
     words = [*AUDIT, "--choose-epsilon", "--max-recovery", "0.7"]
-    found = told(shop, *words, "-o", "chosen")
+    found = run_json(shop, *words, "-o", "chosen")
     assert found["choice"]["low"] <= found["choice"]["epsilon"] <= found["choice"]["high"]
     assert found["choice"]["max_recovery"] == 0.7
     assert found["recovery"] <= 0.7
@@ -147,7 +147,7 @@ def test_repeated_rows_count_once(shop, audited):
     header, *rows = (shop / "train.csv").read_text().splitlines()
     (shop / "twice.csv").write_text("\n".join([header, *rows, *rows[:500]]) + "\n")
     words = ["audit", "profiles", "twice.csv", *SMALL, "--epsilon", "8"]
-    assert told(shop, *words)["points"] == audited["points"]
+    assert run_json(shop, *words)["points"] == audited["points"]
 
 
 def test_options_are_the_parameters_of_the_mechanisms():

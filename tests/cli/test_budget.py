@@ -47,8 +47,8 @@ def refused(*arguments):
 
 
 def test_create_makes_the_ledger_and_tells_the_budget(file):
-    told = answer("create", file, "views", "--epsilon", 1, "--delta", 1e-6, "--unit", "user")
-    assert told == dict(
+    result = answer("create", file, "views", "--epsilon", 1, "--delta", 1e-6, "--unit", "user")
+    assert result == dict(
         dataset="views",
         epsilon=1.0,
         delta=1e-6,
@@ -79,9 +79,9 @@ def test_show_tells_what_is_spent_and_draws_it(file):
     printed("create", file, "views", "--epsilon", 2)
     printed("create", file, "other", "--epsilon", 1)
     Ledger(file).charge("views", LaplaceNoise(Fraction(2)), "a count")
-    told = answer("show", file, "views")
-    assert (told["spent"], told["remaining"], told["releases"]) == (0.5, 1.5, 1)
-    assert "budget" not in told
+    result = answer("show", file, "views")
+    assert (result["spent"], result["remaining"], result["releases"]) == (0.5, 1.5, 1)
+    assert "budget" not in result
     assert "██████░░░░░░░░░░░░░░░░░░ 25%" in printed("show", file, "views")
     rows = answer("show", file)["rows"]
     assert [(row["dataset"], row["spent"]) for row in rows] == [("views", 0.5), ("other", 0.0)]

@@ -8,7 +8,7 @@ import pytest
 from sfumato.cli import index as commands
 from sfumato.retrieve import BinaryIndex, LshIndex, load
 from sfumato.retrieve.encoders import factories as codes
-from support.cli_workspace import run, told
+from support.cli_workspace import run, run_json
 
 ROWS, WIDE = 400, 12
 
@@ -33,13 +33,13 @@ def pairs(rows):
 def test_an_index_answers_as_the_library_does(folder, vectors):
     made = BinaryIndex(bits=128).fit(vectors).add(np.arange(ROWS), vectors)
     scores, ids = made.search(vectors[:5], 3)
-    rows = told(folder, "index", "search", "a.index", "queries.npy", "-k", "3")
+    rows = run_json(folder, "index", "search", "a.index", "queries.npy", "-k", "3")
     assert pairs(rows) == [(q, each) for q in range(5) for each in ids[q].tolist()]
     assert [row["score"] for row in rows["rows"]] == pytest.approx(scores.reshape(-1).tolist())
 
 
 def test_inspect_tells_what_an_index_is(folder):
-    document = told(folder, "inspect", "a.index")
+    document = run_json(folder, "inspect", "a.index")
     assert document["kind"] == "BinaryIndex"
     assert (document["vectors"], document["dimension"]) == (ROWS, WIDE)
     assert document["parameters"]["bits"] == 128
@@ -48,7 +48,7 @@ def test_inspect_tells_what_an_index_is(folder):
 
 def test_an_index_of_bands_is_told_about_and_left_to_python(folder, vectors):
     LshIndex(4, 2).add(np.arange(ROWS), vectors).save(folder / "bands.index")
-    document = told(folder, "inspect", "bands.index")
+    document = run_json(folder, "inspect", "bands.index")
     assert (document["kind"], document["dimension"]) == ("LshIndex", WIDE)
     for words in (["search", "bands.index", "queries.npy"], ["remove", "bands.index", "3"]):
         out = ["-o", "x"] if words[0] == "remove" else []
@@ -69,12 +69,12 @@ def test_parquet_of_lists_and_of_columns_and_ids_are_read(folder, vectors):
     run(folder, *build, "lists.parquet", "--id-column", "id", "-o", "l.index")
     run(folder, *build, "loose.parquet", "--ids", "ids.txt", "-o", "o.index")
     run(folder, *build, "columns.parquet", "--ids", "ids.txt", "-o", "c.index")
-    asked = told(
+    queries = run_json(
         folder, "index", "search", "l.index", "lists.parquet", "--id-column", "id", "-k", "1"
     )
-    assert pairs(asked)[:3] == [(70, 70), (71, 71), (72, 72)]
+    assert pairs(queries)[:3] == [(70, 70), (71, 71), (72, 72)]
     found = [
-        pairs(told(folder, "index", "search", name, "queries.npy"))
+        pairs(run_json(folder, "index", "search", name, "queries.npy"))
         for name in ("a.index", "l.index", "o.index", "c.index")
     ]
     assert [(q, each + 70) for q, each in found[0]] == found[1] == found[2] == found[3]
@@ -83,10 +83,10 @@ def test_parquet_of_lists_and_of_columns_and_ids_are_read(folder, vectors):
 def test_vectors_are_added_and_removed_in_a_new_file(folder, vectors):
     before = (folder / "a.index").read_bytes()
     np.save(folder / "more.npy", 2 * vectors[:3])
-    document = told(folder, "index", "add", "a.index", "more.npy", "-o", "b.index")
+    document = run_json(folder, "index", "add", "a.index", "more.npy", "-o", "b.index")
     assert document["vectors"] == ROWS + 3
     assert load(folder / "b.index").ids[-3:].tolist() == [ROWS, ROWS + 1, ROWS + 2]
-    told(folder, "index", "remove", "b.index", "0", str(ROWS + 1), "-o", "c.index")
+    run_json(folder, "index", "remove", "b.index", "0", str(ROWS + 1), "-o", "c.index")
     left = load(folder / "c.index")
     assert len(left) == ROWS + 1
     assert 0 not in left
@@ -97,7 +97,7 @@ def test_exact_ranks_need_kept_vectors(folder, vectors):
     words = ["index", "search", "a.index", "queries.npy", "--rerank", "exact"]
     assert "keep_vectors=True" in run(folder, *words, code=2)
     run(folder, "index", "build", "base.npy", "--keep-vectors", "-o", "k.index")
-    rows = told(folder, "index", "search", "k.index", *words[3:], "-k", "1")
+    rows = run_json(folder, "index", "search", "k.index", *words[3:], "-k", "1")
     assert pairs(rows) == [(q, q) for q in range(5)]
     assert [row["score"] for row in rows["rows"]] == pytest.approx([1] * 5)
 

@@ -15,7 +15,7 @@ from sfumato.data import generate_world
 from sfumato.privacy import Ledger
 from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.recommend import PrivateFactorization, load
-from support.cli_workspace import INTERRUPTIBLE, run, told
+from support.cli_workspace import INTERRUPTIBLE, run, run_json
 
 
 @pytest.fixture(scope="module")
@@ -27,34 +27,38 @@ def model(shop):
 def test_a_fitted_model_is_what_the_library_fits(shop, model):
     loaded = load(model)
     assert loaded.get_params()["epochs"] == 5
-    found = told(shop, "fit", "train.csv", "-o", "again.sfu", "--epochs", "5")
+    found = run_json(shop, "fit", "train.csv", "-o", "again.sfu", "--epochs", "5")
     assert (found["kind"], found["ratings"]) == ("SketchFactorization", 5400)
     assert (shop / "again.sfu").read_bytes() == model.read_bytes()
 
 
 def test_evaluate_tells_errors_rows_and_memory(shop, model):
-    found = told(shop, "evaluate", "model.sfu", "test.csv")
+    found = run_json(shop, "evaluate", "model.sfu", "test.csv")
     rows = np.loadtxt(shop / "test.csv", delimiter=",", skiprows=1)
     predicted = load(model).predict(rows[:, 0].astype(int), rows[:, 1].astype(int))
     assert found["rmse"] == pytest.approx(np.sqrt(np.mean((predicted - rows[:, 2]) ** 2)))
     assert found["mae"] == pytest.approx(np.mean(np.abs(predicted - rows[:, 2])))
     assert (found["n"], found["nbytes"]) == (len(rows), load(model).nbytes)
-    ranked = told(shop, "evaluate", "model.sfu", "test.csv", "--top", "5", "--seen", "train.csv")
+    ranked = run_json(
+        shop, "evaluate", "model.sfu", "test.csv", "--top", "5", "--seen", "train.csv"
+    )
     assert 0 <= ranked["ndcg"] <= 1
 
 
 def test_recommend_leaves_out_what_was_seen(shop, model):
-    rows = told(shop, "recommend", "model.sfu", "7", "-n", "4", "--seen", "train.csv")["rows"]
+    rows = run_json(shop, "recommend", "model.sfu", "7", "-n", "4", "--seen", "train.csv")["rows"]
     train = np.loadtxt(shop / "train.csv", delimiter=",", skiprows=1)
-    seen = set(train[train[:, 0] == 7, 1].astype(int).tolist())
+    observed = set(train[train[:, 0] == 7, 1].astype(int).tolist())
     assert len(rows) == 4
-    assert not seen & {row["item"] for row in rows}
+    assert not observed & {row["item"] for row in rows}
     scores = [row["score"] for row in rows]
     assert scores == sorted(scores, reverse=True)
 
 
 def test_a_guest_is_served_from_likes(shop, model):
-    rows = told(shop, "recommend", "model.sfu", "--likes", "3", "--likes", "5", "-n", "3")["rows"]
+    rows = run_json(shop, "recommend", "model.sfu", "--likes", "3", "--likes", "5", "-n", "3")[
+        "rows"
+    ]
     assert len(rows) == 3
     assert not {3, 5} & {row["item"] for row in rows}
     assert "give either a user's id" in run(shop, "recommend", "model.sfu", code=2)
@@ -69,12 +73,12 @@ def test_a_private_model_needs_its_public_inputs_and_is_paid_first(shop):
     assert "catalogue" in run(shop, *bounded, code=2)
     public = [*bounded, "--catalogue", "items.txt", "--accounts", "users.txt"]
     paid = ["--ledger", "stars.ledger", "--dataset", "stars", "--release-id", "june"]
-    found = told(shop, *public, *paid)
+    found = run_json(shop, *public, *paid)
     assert found["privacy"] == "proved"
     assert "ratings" not in found  # their number is not told
     assert ledger.spent("stars").epsilon == pytest.approx(found["statement"]["epsilon"], rel=1e-3)
     first = (shop / "private.sfu").read_bytes()
-    told(shop, *public, *paid, "--force")
+    run_json(shop, *public, *paid, "--force")
     assert (shop / "private.sfu").read_bytes() == first
     assert "proved" in run(shop, "inspect", "private.sfu")
 
@@ -103,8 +107,8 @@ def test_a_private_model_counts_every_row_and_answers_ids_as_they_are_written(sh
     joint = ["--unit", "user", "--covers", "joint", "--per-user", "9"]
     run(shop, "fit", "twice.csv", "-o", "twice.sfu", *private, *joint)
     assert rows == [text.count("\n") - 1 + 3]
-    for seen in ([], ["--seen", "train.csv"], ["--seen", "twice.csv"]):
-        assert told(shop, "recommend", "twice.sfu", "7", "-n", "2", *seen)["rows"]
+    for observed in ([], ["--seen", "train.csv"], ["--seen", "twice.csv"]):
+        assert run_json(shop, "recommend", "twice.sfu", "7", "-n", "2", *observed)["rows"]
 
 
 def test_seeded_noise_is_no_privacy_in_the_demo():
@@ -145,18 +149,18 @@ def test_half_a_model_file_is_one_line(shop, model):
 
 def test_tune_goes_on_from_its_log(shop):
     words = ["tune", "train.csv", "--epochs", "2", "--log", "trials.jsonl"]
-    first = told(shop, *words)
+    first = run_json(shop, *words)
     assert set(first["best"]) == {"learning_rate", "regularization"}
-    kept = (shop / "trials.jsonl").read_bytes()
-    second = told(shop, *words, "-o", "best.sfu")
-    assert (second["best"], (shop / "trials.jsonl").read_bytes()) == (first["best"], kept)
+    retained = (shop / "trials.jsonl").read_bytes()
+    second = run_json(shop, *words, "-o", "best.sfu")
+    assert (second["best"], (shop / "trials.jsonl").read_bytes()) == (first["best"], retained)
     assert load(shop / "best.sfu").learning_rate == first["best"]["learning_rate"]
     assert "another" in run(shop, *words[:2], "--depth", "1", "--log", "trials.jsonl", code=2)
 
 
 def test_audit_model_writes_figures_picture_and_page(shop, model):
     words = ["audit", "model", "model.sfu", "--train", "train.csv", "--test", "test.csv"]
-    found = told(shop, *words)
+    found = run_json(shop, *words)
     assert set(found["files"]) == {"json", "png", "html"}
     assert json.loads((shop / "model-audit.json").read_text())["model"] == "SketchFactorization"
     assert (shop / "model-audit.png").read_bytes().startswith(b"\x89PNG")

@@ -18,7 +18,7 @@ from sfumato.cli.density import figure
 from sfumato.data.files import write_table
 from sfumato.privacy import Ledger
 from sfumato.sketch import KernelFourier
-from support.cli_workspace import INTERRUPTIBLE, result_of, run, told
+from support.cli_workspace import INTERRUPTIBLE, result_of, run, run_json
 
 PRIVATE = ["--epsilon", "4", "--delta", "1e-6", "--bounds", "1", "5"]
 LISTS = ["--catalogue", "items.txt", "--accounts", "users.txt"]
@@ -62,9 +62,9 @@ def test_a_failure_after_the_charge_tells_how_to_go_on(shop, monkeypatch):
     charge = ledger.history("stars")[0].release_id
     assert f"--release-id {charge} was charged" in " ".join(output.split())
     spent = ledger.spent("stars").epsilon
-    found = told(shop, "fit", "train.csv", "-o", "c.sfu", *paid, "--release-id", charge)
+    found = run_json(shop, "fit", "train.csv", "-o", "c.sfu", *paid, "--release-id", charge)
     assert (ledger.spent("stars").epsilon, found["stored"]) == (spent, False)
-    again = told(shop, "fit", "train.csv", "-o", "d.sfu", *paid, "--release-id", charge)
+    again = run_json(shop, "fit", "train.csv", "-o", "d.sfu", *paid, "--release-id", charge)
     assert again["stored"]
 
 
@@ -92,7 +92,7 @@ def test_what_would_be_ignored_is_refused(shop, words, sentence):
 
 def test_what_was_left_out_is_told(shop):
     (shop / "bad.csv").write_text("user,item,rating\n1,1,5\n1,2,x\n2,1,4\n2,1,3\n3,2,2\n")
-    found = told(shop, "fit", "bad.csv", "-o", "b.sfu", "--skip-bad", "--epochs", "1")
+    found = run_json(shop, "fit", "bad.csv", "-o", "b.sfu", "--skip-bad", "--epochs", "1")
     assert found["ratings"] == 3
     assert "1 skipped" in found["left_out"]
     assert "1 older ratings" in found["left_out"]
@@ -159,8 +159,8 @@ def test_a_release_that_hides_next_to_nothing_warns_once_on_stderr(shop, making)
 
 def test_a_picture_is_not_called_private_where_next_to_nothing_is_hidden():
     for epsilon, kind in ((1.0, "private"), (21.0, "hides next to nothing")):
-        told = KernelFourier(1.0, (0, 9)).update([[1.0]]).release(epsilon).statement
-        title = figure._title(SimpleNamespace(statement_=told), 0.1)
+        statement = KernelFourier(1.0, (0, 9)).update([[1.0]]).release(epsilon).statement
+        title = figure._title(SimpleNamespace(statement_=statement), 0.1)
         assert title.startswith(f"{kind}, epsilon {epsilon:g}; ")
 
 
@@ -222,8 +222,8 @@ def test_no_text_of_a_csv_is_a_formula_and_numbers_stay(tmp_path):
     with open(tmp_path / "a.csv", newline="") as file:
         names, *rows = csv.reader(file)
     assert names == ["'=name", "held", "count"]
-    told = [text if text in ("a=1", "tea") else f"'{text}" for text in texts[:-1]] + [""]
-    assert [row[0] for row in rows] == [row[1] for row in rows] == told
+    run_json = [text if text in ("a=1", "tea") else f"'{text}" for text in texts[:-1]] + [""]
+    assert [row[0] for row in rows] == [row[1] for row in rows] == run_json
     assert [row[2] for row in rows] == [str(number) for number in range(-9, 1)]
     write_table(tmp_path / "a.parquet", table)
     assert pq.read_table(tmp_path / "a.parquet")["=name"].to_pylist() == texts

@@ -36,14 +36,14 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def read(monkeypatch):
     """The interactions that commands read, one after the other."""
-    kept, real = [], model_options.read
+    retained, real = [], model_options.read
 
     def noted(*given):
-        kept.append(real(*given))
-        return kept[-1]
+        retained.append(real(*given))
+        return retained[-1]
 
     monkeypatch.setattr(model_options, "read", noted)
-    return kept
+    return retained
 
 
 def rows(found):
@@ -94,15 +94,15 @@ def test_no_line_stops_a_private_command_or_is_told_of(folder, read, words, odd)
 def test_the_curator_may_ask_what_was_left_out(folder):
     text = TEXT + "guest,caf\u00e9-1,1\n1,caf\u00e9-1,9\n1,caf\u00e9-1,x\n1,teapot,1\n"
     (folder / "odd.csv").write_text(text, "utf-8")
-    for words, kept, clipped in ((COMMANDS["fit"], 251, 1), (COMMANDS["profiles"], 252, 0)):
+    for words, retained, clipped in ((COMMANDS["fit"], 251, 1), (COMMANDS["profiles"], 252, 0)):
         output = run(
             folder, *words, "odd.csv", "-o", "x.sfu", "--force", "--report", "curator.json"
         )
         assert "curator" not in output
-        told = json.loads((folder / "curator.json").read_text())
-        assert told["audience"].startswith("the curator alone")
-        assert told["read"]["skipped"] == {"the rating is not a finite number": 1}
-        assert (told["used"]["kept"], told["used"]["clipped"]) == (kept, clipped)
+        document = json.loads((folder / "curator.json").read_text())
+        assert document["audience"].startswith("the curator alone")
+        assert document["read"]["skipped"] == {"the rating is not a finite number": 1}
+        assert (document["used"]["kept"], document["used"]["clipped"]) == (retained, clipped)
         same = [*words, "odd.csv", "-o", "x.sfu", "--force", "--report", "x.sfu"]
         assert "is the output as well" in run(folder, *same, code=2)
     words = ["fit", "plain.csv", "-o", "open.sfu", "--report", "r.json"]
@@ -114,16 +114,16 @@ def test_where_all_is_told_no_line_is_looked_at(folder, read, words):
     # The first line is then a row like others: odd, or the only one, or not there.
     good = [(user, f"caf\u00e9-{item}") for user, item in ((1, 0), (2, 1))]
     text = "".join(f"{user};{item};1;0\n" for user, item in good)
-    told = ["--no-header", "--delimiter", ";"]
+    result = ["--no-header", "--delimiter", ";"]
     for first in ("user;item;rating\n", "odd\n", "item;user;7\n", ""):
         (folder / "bare.data").write_text(first + text, "utf-8")
-        run(folder, *words, "bare.data", "-o", "x.sfu", "--force", *told)
+        run(folder, *words, "bare.data", "-o", "x.sfu", "--force", *result)
         assert [pair for pair in rows(read[-1]) if pair[1] != "user"] in (
             good,
             [(str(user), item) for user, item in good],
         )
     (folder / "bare.data").write_text("")
-    run(folder, *words, "bare.data", "-o", "x.sfu", "--force", *told)
+    run(folder, *words, "bare.data", "-o", "x.sfu", "--force", *result)
     assert len(read[-1]) == 0
 
 

@@ -6,7 +6,7 @@ import pytest
 from sfumato.data import Interactions, read_interactions
 from sfumato.privacy import Ledger
 from sfumato.profile import Blip, ReleasedBlip, load
-from support.cli_workspace import USERS, run, told
+from support.cli_workspace import USERS, run, run_json
 from support.hard_rows import released_to_all
 
 USERS_OPTION = ["--users", "users.txt"]
@@ -35,7 +35,7 @@ def test_inspect_tells_both_losses(shop, released):
     output = " ".join(run(shop, "inspect", "blip.sfu").split())
     assert "proved, epsilon 40" in output
     assert "one item is hidden at epsilon 40, a whole profile of 100 items only at" in output
-    document = told(shop, "inspect", "blip.sfu")
+    document = run_json(shop, "inspect", "blip.sfu")
     assert document["kind"] == "ReleasedBlip"
     assert document["profiles"] == len(load(released))
     assert document["statement"]["epsilon"] == pytest.approx(40)
@@ -58,7 +58,7 @@ def test_every_mechanism_is_released_and_searched(shop, words):
     assert type(found).__name__ == f"Released{kind}"
     user = found.users_[0]
     ids, near, errors = found.nearest_with_errors([user], 4, metric="jaccard")
-    rows = told(shop, "profiles", "similar", kind, str(user), "-n", "4", "--measure", "jaccard")
+    rows = run_json(shop, "profiles", "similar", kind, str(user), "-n", "4", "--measure", "jaccard")
     assert [row["user"] for row in rows["rows"]] == ids[0].tolist()
     assert [row["similarity"] for row in rows["rows"]] == near[0].tolist()
     shown = [error if np.isfinite(error) else None for error in errors[0].tolist()]
@@ -69,7 +69,7 @@ def test_the_ledger_pays_once_and_a_retry_is_free(shop):
     ledger = Ledger(shop / "profiles.ledger")
     ledger.create("shop", epsilon=50, unit="item of a profile")
     paid = ["--ledger", "profiles.ledger", "--dataset", "shop", "--release-id", "june"]
-    first = told(shop, *RELEASE, *paid, "-o", "paid.sfu")
+    first = run_json(shop, *RELEASE, *paid, "-o", "paid.sfu")
     assert first["stored_before"] is False
     assert ledger.spent("shop").epsilon == pytest.approx(40, rel=1e-3)
     assert first["statement"]["dataset"] == "shop"
@@ -101,7 +101,7 @@ def test_a_public_list_decides_who_has_a_profile_and_must_be_given(shop):
 def test_whole_users_are_hidden_on_request(shop):
     words = [*RELEASE, "-o", "user.sfu", "--unit", "user"]
     assert "contributions" in run(shop, *words, code=2)
-    found = told(shop, *words, "--contributions", "5")
+    found = run_json(shop, *words, "--contributions", "5")
     assert (found["statement"]["unit"], found["statement"]["contributions"]) == ("user", 5)
 
 
@@ -147,15 +147,15 @@ def test_who_cannot_be_compared_is_told(shop, released, words, sentence):
 
 
 def test_more_than_all_others_are_not_told(shop, released):
-    rows = told(shop, "profiles", "similar", "blip.sfu", "7", "-n", "1000")["rows"]
+    rows = run_json(shop, "profiles", "similar", "blip.sfu", "7", "-n", "1000")["rows"]
     assert len(rows) == len(load(released)) - 1
     assert 7 not in [row["user"] for row in rows]
     assert "similarity" in run(shop, "profiles", "similar", "blip.sfu", "7")
 
 
 def test_who_is_alike_in_a_release_that_tells_nothing_is_nobody(tmp_path):
-    had = Interactions([0, 0, 1, 2], [7, 8, 7, 9], [1, 1, 1, 1])
-    released_to_all(Blip(epsilon=0), had).save(tmp_path / "nothing.sfu")
+    before = Interactions([0, 0, 1, 2], [7, 8, 7, 9], [1, 1, 1, 1])
+    released_to_all(Blip(epsilon=0), before).save(tmp_path / "nothing.sfu")
     output = run(tmp_path, "profiles", "similar", "nothing.sfu", "1", "--json")
     assert output.count("similarity") == 0
     assert "the release tells of nobody who is alike" in output

@@ -26,9 +26,9 @@ def counted(tmp_path):
 
 def test_a_release_is_written_and_shown_with_its_statement(counted, tmp_path):
     out = tmp_path / "items.release"
-    told = run("sketch", "release", counted, "-o", out, "--epsilon", 1)
-    assert "PrivacyStatement: proved, epsilon 1" in told
-    assert "unaccounted" in told
+    released = run("sketch", "release", counted, "-o", out, "--epsilon", 1)
+    assert "PrivacyStatement: proved, epsilon 1" in released
+    assert "unaccounted" in released
     assert "PrivacyStatement" in run("inspect", out)
     found = json.loads(run("inspect", out, "--json"))
     assert found["kind"] == "ReleasedCountSketch"
@@ -106,8 +106,8 @@ def test_the_noise_can_be_chosen(counted, tmp_path):
     out = tmp_path / "out"
     for law, delta in (("laplace", 0), ("gaussian", 1e-6)):
         how = ("--epsilon", 1, "--delta", delta, "--set", f"noise={law}", "--force")
-        told = run("sketch", "release", counted, "-o", out, *how)
-        assert f"discrete {law.capitalize()} noise" in told
+        released = run("sketch", "release", counted, "-o", out, *how)
+        assert f"discrete {law.capitalize()} noise" in released
     how = ("--epsilon", 1, "--set", "noise=gaussian", "--force")
     assert "needs a delta" in run("sketch", "release", counted, "-o", out, *how, code=2)
     how = ("--epsilon", 1, "--set", "noise=loud", "--force")
@@ -131,6 +131,6 @@ def test_a_released_count_min_ranks_a_public_list(tmp_path):
 def test_a_heavier_event_is_hinted_at_without_confusing_keys(tmp_path):
     path = tmp_path / "a"
     CountMin(64).update(["tea"], [5]).save(path)
-    told = run("sketch", "release", path, "-o", tmp_path / "b", "--epsilon", 1, code=2)
-    assert "That is --set weight=W." in told
-    assert "--text" not in told
+    released = run("sketch", "release", path, "-o", tmp_path / "b", "--epsilon", 1, code=2)
+    assert "That is --set weight=W." in released
+    assert "--text" not in released

@@ -62,13 +62,13 @@ def build(kind, file, out, *more, column="user"):
 
 @pytest.mark.parametrize("file", ["views.csv", "views.parquet"])
 def test_build_writes_the_sketch_of_the_column(views, file):
-    told = build("count-min", file, "out.sk", "--set", "width=512", "--set", "seed=3")
+    result = build("count-min", file, "out.sk", "--set", "width=512", "--set", "seed=3")
     want = CountMin(512, seed=3).update(KEYS)
     assert load("out.sk") == want
-    assert told["kind"] == "CountMin"
-    assert told["parameters"] == want.parameters
-    assert (told["rows_read"], told["total"]) == (KEYS.size, KEYS.size)
-    assert told["file_bytes"] == os.path.getsize("out.sk")
+    assert result["kind"] == "CountMin"
+    assert result["parameters"] == want.parameters
+    assert (result["rows_read"], result["total"]) == (KEYS.size, KEYS.size)
+    assert result["file_bytes"] == os.path.getsize("out.sk")
 
 
 def test_build_takes_weights_threads_limits_and_many_files(views):
@@ -154,10 +154,10 @@ def test_build_counts_empty_values_as_one_key_or_skips_them(views):
 
 @pytest.mark.parametrize("kind", sketch_kinds.kinds())
 def test_every_keyed_kind_builds_with_its_defaults(views, kind):
-    told = build(kind, "views.parquet", "out.sk")
-    assert sketch_kinds.kinds()[kind].__name__ == told["kind"]
+    result = build(kind, "views.parquet", "out.sk")
+    assert sketch_kinds.kinds()[kind].__name__ == result["kind"]
     shown = answer("sketch", "info", "out.sk")
-    assert shown == {name: told[name] for name in shown}
+    assert shown == {name: result[name] for name in shown}
     assert answer("inspect", "out.sk") == shown
     assert shown["merging"]["kind"] in ("exact", "rounding", "refused")
 
@@ -204,9 +204,9 @@ def test_top_lists_the_heaviest_keys_of_a_sketch_that_tracked_them(views):
 def test_merge_is_the_sketch_of_both(views):
     build("count-min", views, "a.sk")
     build("count-min", views, "b.sk", "--weights", "hours")
-    told = answer("sketch", "merge", "a.sk", "b.sk", "-o", "c.sk")
+    result = answer("sketch", "merge", "a.sk", "b.sk", "-o", "c.sk")
     assert load("c.sk") == load("a.sk").merge(load("b.sk"))
-    assert told["total"] == load("c.sk").total
+    assert result["total"] == load("c.sk").total
     build("count-min", views, "d.sk", "--set", "seed=9")
     line = refused("sketch", "merge", "a.sk", "d.sk", "-o", "e.sk")
     assert "seed is 0 here and 9 there" in line
@@ -377,8 +377,10 @@ def test_a_link_is_followed_and_a_device_left_alone(views):
     assert os.path.islink("link.sk")
     assert isinstance(load("real.sk"), HyperLogLog)
     os.mkfifo("pipe.sk")
-    told = refused("sketch", "build", "count-min", views, "-c", "user", "-o", "pipe.sk", "--force")
-    assert "is not a regular file" in told
+    result = refused(
+        "sketch", "build", "count-min", views, "-c", "user", "-o", "pipe.sk", "--force"
+    )
+    assert "is not a regular file" in result
 
 
 def test_keys_are_shown_as_they_are_and_counts_in_full(views):
@@ -410,13 +412,13 @@ def test_no_weight_is_refused_where_a_public_bound_clips_them(views):
     build = "sketch", "build", "count-min", "w.csv", "-c", "key", "--weights", "n", "--clip", 5
     Path("w.csv").write_text("key,n\n" + plain)
     assert run(*build, "-o", "w.sk").exit_code == 0
-    had = load("w.sk")
+    before = load("w.sk")
     odd_ones = {"x": 0, "": 0, "-1": 0, "nan": 0, "2.7": 2, "1e3": 5, "9" * 400: 5}
     for odd, counted in odd_ones.items():
         Path("w.csv").write_text(f"key,n\n{plain}7,{odd}\n")
-        told = run(*build, "-o", "w.sk", "--force", "--quiet")
-        assert told.exit_code == 0, told.stderr
-        assert load("w.sk").total == had.total + counted
+        result = run(*build, "-o", "w.sk", "--force", "--quiet")
+        assert result.exit_code == 0, result.stderr
+        assert load("w.sk").total == before.total + counted
     release = "sketch", "release", "w.sk", "-o", "r", "--epsilon", 1, "--set", "weight=5"
     assert run(*release).exit_code == 0
     assert "--weights" in refused(*build[:6], "--clip", 5, "-o", "x.sk")
@@ -434,7 +436,7 @@ def test_compare_tells_what_two_sketches_say_of_each_other(views):
         if verbs is None:
             assert "cannot be compared" in refused("sketch", "compare", "all.sk", "half.sk")
             continue
-        told = answer("sketch", "compare", "all.sk", "half.sk")
-        assert set(told) == verbs
+        result = answer("sketch", "compare", "all.sk", "half.sk")
+        assert set(result) == verbs
     exact = float(np.bincount(KEYS) @ np.bincount(KEYS[:10_000], minlength=KEYS.max() + 1))
-    assert told["inner"] == pytest.approx(exact, rel=0.3)
+    assert result["inner"] == pytest.approx(exact, rel=0.3)

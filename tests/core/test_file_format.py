@@ -155,9 +155,9 @@ def test_what_fails_while_a_file_is_written_keeps_its_own_name(tmp_path, wrong):
             file.write(b"half")
             raise wrong
 
-    with pytest.raises(OSError, match="list") as told:
+    with pytest.raises(OSError, match="list") as result:
         write()
-    assert told.value is wrong
+    assert result.value is wrong
     assert not list(tmp_path.iterdir())
 
 
@@ -167,9 +167,9 @@ def test_what_fails_in_the_file_names_the_file(tmp_path):
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))
     try:
         for data in ([bytes(1 << 21)], [bytes(1 << 12)] * 512, [bytes(1 << 20), b"1"]):
-            with pytest.raises(OSError, match="counts") as told, written_whole(path) as file:
+            with pytest.raises(OSError, match="counts") as result, written_whole(path) as file:
                 file.writelines(data)
-            assert (told.value.errno, told.value.filename) == (errno.EFBIG, str(path))
+            assert (result.value.errno, result.value.filename) == (errno.EFBIG, str(path))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, ignored)
@@ -284,7 +284,7 @@ def test_only_files_of_ours_whose_writer_is_gone_are_removed(tmp_path, unswept):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     here, away = file_format._machine(), "0" * 8
-    kept = [
+    retained = [
         f".sfumato-{here}-{os.getpid()}-00000000.part",  # of a process that lives
         f".sfumato-{here}-1-00000000.part",  # of somebody else's, who lives as well
         f".sfumato-{away}-{gone.pid}-00000000.part",  # of another machine
@@ -295,10 +295,10 @@ def test_only_files_of_ours_whose_writer_is_gone_are_removed(tmp_path, unswept):
     ]
     old = f".sfumato-{away}-{gone.pid}-11111111.part"
     removed = [f".sfumato-{here}-{gone.pid}-00000000.part", old]
-    for name in kept + removed:
+    for name in retained + removed:
         (tmp_path / name).touch()
     os.utime(tmp_path / old, (0, 0))
     folder = tmp_path / f".sfumato-{here}-{gone.pid}-22222222.part"
     folder.mkdir()
     file_format.remove_stale(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*kept, folder.name])
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*retained, folder.name])

@@ -43,9 +43,9 @@ LIMITS = {
 @pytest.mark.parametrize("name", LIMITS)
 def test_bad_values_are_refused_with_owner_name_and_value(name):
     for bad in LIMITS[name].bad():
-        with pytest.raises(ValueError, match=r"^Tea: strength must be .*, not .*\.$") as told:
+        with pytest.raises(ValueError, match=r"^Tea: strength must be .*, not .*\.$") as result:
             LIMITS[name].check("Tea", "strength", bad)
-        assert repr(bad) in str(told.value)
+        assert repr(bad) in str(result.value)
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ def test_bad_values_are_refused_with_owner_name_and_value(name):
     ],
 )
 def test_sentences_say_what_would_be_right(limit, wanted):
-    with pytest.raises(ValueError, match="not nan") as told:
+    with pytest.raises(ValueError, match="not nan") as result:
         limit.check("Tea", "strength", math.nan)
-    assert str(told.value) == f"Tea: strength must be {wanted}, not nan."
+    assert str(result.value) == f"Tea: strength must be {wanted}, not nan."
 
 
 def test_ends_are_open_or_closed_as_declared():
@@ -147,16 +147,16 @@ class Shop:
 
 
 def test_old_names_of_arguments_work_and_warn_at_the_caller():
-    with pytest.warns(DeprecationWarning, match=r"^Shop: measure is now called metric") as told:
+    with pytest.warns(DeprecationWarning, match=r"^Shop: measure is now called metric") as result:
         assert Shop(measure="inner").metric == "inner"
-    assert told[0].filename == __file__
+    assert result[0].filename == __file__
     with pytest.warns(
         DeprecationWarning, match=r"^Shop.best: k is now called n;.* version 1.0"
-    ) as told:
+    ) as result:
         assert Shop().best("tea", k=3) == ("tea", 3, 9)
-    with pytest.warns(DeprecationWarning, match="is now called") as told:
+    with pytest.warns(DeprecationWarning, match="is now called") as result:
         assert Shop().best("tea", k=3, most=4) == ("tea", 3, 4)
-    assert len(told) == 2
+    assert len(result) == 2
     with pytest.raises(TypeError, match=r"Shop.best: k is the old name of n; give n alone"):
         Shop().best("tea", k=3, n=3)
     with (
@@ -167,9 +167,9 @@ def test_old_names_of_arguments_work_and_warn_at_the_caller():
 
 
 def test_positions_of_arguments_that_became_keywords_work_and_warn():
-    with pytest.warns(DeprecationWarning, match=r"Shop.guest: give n by name") as told:
+    with pytest.warns(DeprecationWarning, match=r"Shop.guest: give n by name") as result:
         assert Shop().guest([1], [5], 3) == ([1], [5], 3, 9)
-    assert told[0].filename == __file__
+    assert result[0].filename == __file__
     with pytest.warns(DeprecationWarning, match=r"Shop.guest: give n, limit by name"):
         assert Shop().guest([1], [5], 3, 4) == ([1], [5], 3, 4)
     for wrong in (lambda: Shop().guest([1], [5], 3, n=3), lambda: Shop().guest(1, 2, 3, 4, 5)):

@@ -107,7 +107,7 @@ def test_dates_become_seconds_and_keep_fractions():
 
 
 @pytest.mark.parametrize(
-    ("bad", "told"),
+    ("bad", "message"),
     [
         ({"ratings": [1, np.nan]}, "ratings: row 1 is not a finite number"),
         ({"ratings": [np.inf, 1]}, "ratings: row 0 is not a finite number"),
@@ -127,9 +127,9 @@ def test_dates_become_seconds_and_keep_fractions():
         ({"items": [[1], [2]]}, "items: "),
     ],
 )
-def test_bad_columns_are_refused_by_name_and_place(bad, told):
+def test_bad_columns_are_refused_by_name_and_place(bad, message):
     good = {"users": [1, 2], "items": ["a", "b"], "ratings": [3, 4]}
-    with pytest.raises((TypeError, ValueError), match=told):
+    with pytest.raises((TypeError, ValueError), match=message):
         Interactions(**{**good, **bad})
 
 
@@ -140,8 +140,8 @@ def test_empty_interactions_are_allowed():
 
 
 def test_repr_shows_no_data():
-    told = repr(Interactions(["Secret"], ["Hidden"], [4.25]))
-    assert not any(each in told for each in ("Secret", "Hidden", "4.25"))
+    result = repr(Interactions(["Secret"], ["Hidden"], [4.25]))
+    assert not any(each in result for each in ("Secret", "Hidden", "4.25"))
 
 
 def test_equality_compares_every_column():
@@ -254,6 +254,6 @@ def test_rows_that_python_cannot_have_change_no_other():
     far = pa.array([2**62, 0], pa.timestamp("s"))
     ends = pa.py_buffer(np.array([0, 1, 2], np.int32).tobytes())
     text = pa.Array.from_buffers(pa.string(), 2, [None, ends, pa.py_buffer(b"\xff7")])
-    kept = Interactions(far, [1, 2], [1.0, 2.0], invalid="drop")
-    assert kept.users.tolist() == ["1970-01-01"]
+    retained = Interactions(far, [1, 2], [1.0, 2.0], invalid="drop")
+    assert retained.users.tolist() == ["1970-01-01"]
     assert Interactions(text, [1, 2], [1.0, 2.0], invalid="drop").users.tolist() == [7]

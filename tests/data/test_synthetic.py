@@ -44,12 +44,12 @@ def test_a_random_state_chooses_the_world():
     ],
 )
 def test_nobody_rates_an_item_twice_and_all_ratings_are_there(shape):
-    seen = generate_world(**shape).interactions
-    assert len(seen) == shape["ratings"]
-    assert len(np.unique(seen.users * shape["items"] + seen.items)) == len(seen)
-    assert 0 <= seen.users.min() <= seen.users.max() < shape["users"]
-    assert 0 <= seen.items.min() <= seen.items.max() < shape["items"]
-    assert np.bincount(seen.users).max() <= max(1, shape["items"] // 2)
+    observed = generate_world(**shape).interactions
+    assert len(observed) == shape["ratings"]
+    assert len(np.unique(observed.users * shape["items"] + observed.items)) == len(observed)
+    assert 0 <= observed.users.min() <= observed.users.max() < shape["users"]
+    assert 0 <= observed.items.min() <= observed.items.max() < shape["items"]
+    assert np.bincount(observed.users).max() <= max(1, shape["items"] // 2)
 
 
 def test_rows_come_by_time_with_users_mixed():
@@ -140,8 +140,8 @@ def test_a_world_of_the_shape_of_movielens_is_about_as_hard():
 
 def test_without_noise_the_ratings_are_the_truth():
     world = generate_world(**SMALL, noise=0, step=None)
-    seen = world.interactions
-    assert np.array_equal(world.expected(seen.users, seen.items), seen.ratings)
+    observed = world.interactions
+    assert np.array_equal(world.expected(observed.users, observed.items), observed.ratings)
 
 
 def test_texts_tell_what_the_factors_are():
@@ -167,7 +167,7 @@ def test_values_outside_of_the_limits_are_refused(name, value):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"bounds": (5, 1)}, "bounds must be"),
         ({"bounds": 5}, "bounds must be"),
@@ -176,8 +176,8 @@ def test_values_outside_of_the_limits_are_refused(name, value):
         ({"ratings": 30_001}, "ratings must be at most 30000"),
     ],
 )
-def test_worlds_that_cannot_be_are_refused(options, told):
-    with pytest.raises(ValueError, match=told):
+def test_worlds_that_cannot_be_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
         generate_world(**{**SMALL, **options})
     with pytest.raises(ValueError, match="World: rows must be"):
         next(WORLD.batches(0))

@@ -59,8 +59,8 @@ def test_the_asked_share_of_points_is_past_the_threshold(share):
     # Noise of 1 % of the points at most, by scale 10 in 32 cells; seeds are fixed.
     bare = SketchAnomalyDetector(contamination=share).fit(USUAL)
     assert abs((bare.predict(USUAL) == -1).mean() - share) < 0.002
-    told = seeded(2, contamination=share)
-    assert abs((told.predict(USUAL) == -1).mean() - share) < 0.3 * share + 0.01
+    result = seeded(2, contamination=share)
+    assert abs((result.predict(USUAL) == -1).mean() - share) < 0.3 * share + 0.01
 
 
 def test_the_automatic_threshold_is_of_the_mean_square_and_flags_at_most_a_tenth():
@@ -111,13 +111,13 @@ def test_parts_of_the_data_merge_bit_for_bit():
 def test_one_point_changes_one_cell_in_each_slice_and_one_of_the_scores():
     table = SliceTable(((-30.0,) * 4, (30.0,) * 4)).update(USUAL)
     noisy = table._table + np.random.default_rng(5).integers(-90, 90, table._table.shape)
-    seen = Surprise(table, noisy, 2 * 40.0**2)
+    observed = Surprise(table, noisy, 2 * 40.0**2)
     for point in (*STRANGE[:50], np.full(4, 1e300), np.zeros(4)):
         inside = table.box.clip(point[None])[0]
         change = table.counted(inside, None)
         assert (change.sum(axis=1) == 1).all()
         assert set(change.ravel().tolist()) == {0, 1}
-        assert seen.counted(seen.scores(inside)).sum() == 1
+        assert observed.counted(observed.scores(inside)).sum() == 1
     terms = ReleaseRequest.of("test", 0.7, 0.0, {})
     plan = planned_slices(table, USUAL, terms)
     scales = plan.parameters["scale"], plan.parameters["score_scale"]
@@ -130,14 +130,14 @@ def test_one_point_changes_one_cell_in_each_slice_and_one_of_the_scores():
 
 def test_every_released_cell_has_noise_of_the_stated_scale():
     # 36 x 64 cells: absolute noise has the mean scale up to 1 / 48; 6 deviations; seeds fixed.
-    told = seeded(6).release_
+    released = seeded(6).release_
     bare = SketchAnomalyDetector(bounds=(-30, 30)).fit(USUAL).sketch_
-    assert told.scale == pytest.approx(36 / 0.9)
-    assert np.abs(told._table - bare._table).mean() == pytest.approx(told.scale, rel=6 / 48)
-    assert told.score_scale == pytest.approx(10)
-    scores = told.surprise.counted(told.surprise.scores(told.box.clip(USUAL)[0]))
-    assert np.abs(told._scores - scores).mean() == pytest.approx(10, abs=6 * 10 / np.sqrt(32))
-    assert (told._scores != scores).any()
+    assert released.scale == pytest.approx(36 / 0.9)
+    assert np.abs(released._table - bare._table).mean() == pytest.approx(released.scale, rel=6 / 48)
+    assert released.score_scale == pytest.approx(10)
+    scores = released.surprise.counted(released.surprise.scores(released.box.clip(USUAL)[0]))
+    assert np.abs(released._scores - scores).mean() == pytest.approx(10, abs=6 * 10 / np.sqrt(32))
+    assert (released._scores != scores).any()
 
 
 def test_nothing_but_the_release_is_kept(tmp_path):
@@ -192,14 +192,14 @@ def test_more_cells_than_memory_are_refused():
     [({}, 0), ({"epsilon": 0.05}, 1), ({"contamination": 0.001}, 1), ({"bins": 1024}, 1)],
 )
 def test_a_threshold_or_slices_within_the_noise_are_told_once(options, warned):
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as result:
         warnings.simplefilter("always")
         model = seeded(4, **options)
-    assert len(told) == warned
+    assert len(result) == warned
     if warned:
         words = f"SketchAnomalyDetector: epsilon {model.statement_.epsilon:g} is too small here"
-        assert str(told[0].message).startswith(words)
+        assert str(result[0].message).startswith(words)
         given = {"contamination": options.get("contamination", 0.01)}
         with pytest.warns(UserWarning, match="too small") as again:
             SketchAnomalyDetector.from_release(model.release_, **given)
-        assert str(again[0].message) == str(told[0].message)
+        assert str(again[0].message) == str(result[0].message)

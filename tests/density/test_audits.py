@@ -76,8 +76,8 @@ def likelihood(run, values, cells):
     scale = max(1.0, np.abs(here - there).max())  # sums that are large numbers, as small ones
 
     def score(answers):
-        told = answers[:, :cells]
-        return (np.abs(told - here) - np.abs(told - there)).sum(axis=1) / scale
+        result = answers[:, :cells]
+        return (np.abs(result - here) - np.abs(result - there)).sum(axis=1) / scale
 
     return score
 
@@ -150,8 +150,8 @@ MOST = float(2**14 - 1) ** 2
 
 def corner(answers):
     """The likelihood ratio of a row at the corner, where every sum moves by its unit."""
-    told = answers / MOST
-    parts = (told[:, :3], 0.6), (told[:, 3:], 0.4)
+    result = answers / MOST
+    parts = (result[:, :3], 0.6), (result[:, 3:], 0.4)
     return sum(s * (np.abs(p).max(axis=1) - np.abs(p - 1).max(axis=1)) for p, s in parts)
 
 

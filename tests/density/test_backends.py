@@ -20,11 +20,11 @@ WORLDS = [
 ]
 
 
-def chosen(dimension=2, **asked):
+def chosen(dimension=2, **queries):
     usual = dict(backend="auto", kernel="p-stable", bandwidth=1.0, rows=None, width=64)
     private = dict(epsilon=1.0, delta=0.0, expected_size=None, seed=0)
     bounds = (0.0,) * dimension, (8.0,) * dimension
-    return choose("test", **{**usual, **private, "bounds": bounds, **asked})
+    return choose("test", **{**usual, **private, "bounds": bounds, **queries})
 
 
 def test_nothing_of_the_data_can_reach_the_choice():
@@ -37,15 +37,15 @@ def test_nothing_of_the_data_can_reach_the_choice():
 @pytest.mark.parametrize("kernel", ["p-stable", "gaussian"])
 @pytest.mark.parametrize("dimension", [2, 5])
 def test_a_private_fit_asks_for_the_same_sketch_whatever_the_data(kernel, dimension, monkeypatch):
-    seen = []
-    monkeypatch.setattr(base, "make", lambda setting: seen.append(setting) or make(setting))
+    observed = []
+    monkeypatch.setattr(base, "make", lambda setting: observed.append(setting) or make(setting))
     for points in WORLDS:
         model = SketchDensity(kernel=kernel, bandwidth=4.0, epsilon=2.0, bounds=(-9, 9), width=64)
         with noise_from(InsecureSeededSource(1)):
             model.fit(points[:, :dimension])
         assert described(model.release_).backend == model.backend_
-    assert len(seen) == len(WORLDS)
-    assert all(setting == seen[0] for setting in seen)
+    assert len(observed) == len(WORLDS)
+    assert all(setting == observed[0] for setting in observed)
 
 
 def test_auto_is_a_grid_where_one_fits_and_otherwise_by_dimension_and_kernel():
@@ -63,9 +63,9 @@ def test_rows_balance_hashing_and_noise():
     # Variance c**2 / rows + 2 rows / (epsilon size)**2, at every number of rows.
     rows = np.arange(1.0, 2049)
     for epsilon, size in ((0.1, 10_000), (1.0, 20_000), (0.02, 10**6)):
-        told = suggested_rows("race", epsilon, 0.0, size)
+        result = suggested_rows("race", epsilon, 0.0, size)
         best = rows[np.argmin(0.04**2 / rows + 2 * rows / (epsilon * size) ** 2)]
-        assert told == max(16, best) or abs(told - best) <= 1
+        assert result == max(16, best) or abs(result - best) <= 1
     assert suggested_rows("race", 1e-6, 0.0, 10) == 16
     assert suggested_rows("race", 1e6, 0.0, 10**9) == 2048
     assert suggested_rows("race", None, 0.0, 10) == suggested_rows("race", 0.1, 1e-6, 10) == 2048
@@ -78,20 +78,20 @@ def test_rows_balance_hashing_and_noise():
 def test_every_backend_estimates_the_sums_of_its_kernel(backend, dimension):
     # Hash errors of 512 rows stay below 0.05 in these 30 answers; a wrong kernel is off by 0.1.
     points = RNG.normal(4, 1, (500, dimension))
-    asked = points[:30].clip(0, 8)
+    queries = points[:30].clip(0, 8)
     kernels = ["p-stable"] if backend == "race" else ["p-stable", "gaussian", "exponential"]
     for kernel in kernels:
         sketch = make(chosen(dimension, backend=backend, kernel=kernel, rows=512, bandwidth=2.0))
-        far = np.sqrt(((asked[:, None] - points.clip(0, 8)) ** 2).sum(axis=2))
+        far = np.sqrt(((queries[:, None] - points.clip(0, 8)) ** 2).sum(axis=2))
         exact = profile(kernel, far / 2.0).mean(axis=1)
-        np.testing.assert_allclose(sketch.update(points).mean(asked), exact, atol=0.05)
+        np.testing.assert_allclose(sketch.update(points).mean(queries), exact, atol=0.05)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_setting_is_told_again_by_its_sketch_and_release(backend):
     setting = chosen(2, backend=backend, rows=24, seed=5)
-    told = [make(setting), make(setting).update([[1.0, 2.0]]).release(1.0)]
-    for stored in told:
+    released = [make(setting), make(setting).update([[1.0, 2.0]]).release(1.0)]
+    for stored in released:
         again = described(stored)
         assert make(again) == make(setting)
         assert again.parameters()["backend"] == backend

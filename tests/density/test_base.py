@@ -90,11 +90,11 @@ def test_a_new_fit_forgets_the_old_one():
 def test_the_ledger_is_charged_once_and_an_empty_budget_leaves_nothing(tmp_path):
     ledger = Ledger(tmp_path / "book")
     ledger.create("walks", 3.0)
-    told = private(ledger=ledger, dataset="walks", release_id="first")
+    released = private(ledger=ledger, dataset="walks", release_id="first")
     assert ledger.spent("walks").epsilon == 2.0
-    assert told.statement_.dataset == "walks"
+    assert released.statement_.dataset == "walks"
     retry = private(seed=9, ledger=ledger, dataset="walks", release_id="first")
-    assert retry.release_ == told.release_
+    assert retry.release_ == released.release_
     assert ledger.spent("walks").epsilon == 2.0
     model = SketchDensity(**PRIVATE, ledger=ledger, dataset="walks")
     with pytest.raises(BudgetExceeded):
@@ -130,11 +130,11 @@ def test_private_or_different_estimators_do_not_merge():
 def test_weights_are_repetitions_and_rows_of_weight_zero_count_for_nothing():
     weights = np.arange(400) % 4
     weights[[*POINTS.argmin(axis=0), *POINTS.argmax(axis=0)]] = 0  # they must not widen the bounds
-    told = SketchDensity(rows=32).fit(POINTS, sample_weight=weights)
+    result = SketchDensity(rows=32).fit(POINTS, sample_weight=weights)
     repeated = SketchDensity(rows=32).fit(np.repeat(POINTS, weights, axis=0))
-    np.testing.assert_array_equal(told.score_samples(POINTS), repeated.score_samples(POINTS))
+    np.testing.assert_array_equal(result.score_samples(POINTS), repeated.score_samples(POINTS))
     with pytest.raises(ValueError, match="sample_weight must be integers from 0 up"):
-        told.fit(POINTS, sample_weight=weights - 1.5)
+        result.fit(POINTS, sample_weight=weights - 1.5)
     for each in (weights, np.ones(400, int)):  # whatever they are: to look at them would tell
         with pytest.raises(ValueError, match="sample_weight must be None with epsilon"):
             SketchDensity(**PRIVATE).fit(POINTS, sample_weight=each)
@@ -176,12 +176,12 @@ def test_a_private_fit_drops_what_is_no_number_and_clips_the_rest():
     rows.append([1e300, -np.inf])
     want = private(epsilon=1e5, backend="race").release_
     with noise_from(InsecureSeededSource(1)):
-        told = SketchDensity(**{**PRIVATE, "epsilon": 1e5}, backend="race").fit(rows).release_
+        released = SketchDensity(**{**PRIVATE, "epsilon": 1e5}, backend="race").fit(rows).release_
         corner = SketchDensity(**{**PRIVATE, "epsilon": 1e5}, backend="race").fit(
             [*POINTS.tolist(), [3.0, -3.0]]
         )
-    assert told == corner.release_
-    assert np.abs(told._table - want._table).sum() == 64
+    assert released == corner.release_
+    assert np.abs(released._table - want._table).sum() == 64
     outside = (np.clip(POINTS, *np.broadcast_arrays(*map(np.array, BOX))) != POINTS).any(axis=1)
     assert SketchDensity(**PRIVATE).input_report(rows) == {
         "rows": 405, "dropped": 4, "clipped": outside.sum() + 1

@@ -33,17 +33,17 @@ def seeded(seed):
 
 
 def test_releases_answer_for_the_points_of_all():
-    told = [sketch(part).release(1.0, source=seeded(i)) for i, part in enumerate(PARTS)]
-    both = combine(told)
-    noisy = sum(each._waves for each in told)
+    released = [sketch(part).release(1.0, source=seeded(i)) for i, part in enumerate(PARTS)]
+    both = combine(released)
+    noisy = sum(each._waves for each in released)
     whole = sketch(np.concatenate(PARTS))
     exact = whole.copy()
     exact._waves[...] = noisy
     np.testing.assert_allclose(both.estimate(QUERIES), exact.estimate(QUERIES), atol=1e-6)
-    np.testing.assert_allclose(both.size(), sum(each.size() for each in told))
+    np.testing.assert_allclose(both.size(), sum(each.size() for each in released))
     np.testing.assert_allclose(both.mean(QUERIES), both.estimate(QUERIES) / both.size())
-    assert both.noise_error() == pytest.approx(2 * told[0].noise_error())
-    assert both.error_bound(0.9) == pytest.approx(sum(each.error_bound(0.975) for each in told))
+    assert both.noise_error() == pytest.approx(2 * released[0].noise_error())
+    assert both.error_bound(0.9) == pytest.approx(sum(each.error_bound(0.975) for each in released))
     assert both.dimension == 2
     assert both.parameters["rows"] == 32
 
@@ -53,25 +53,27 @@ def test_the_noise_of_all_parties_adds_up():
     raw = sum(sketch(part).estimate(QUERIES) for part in PARTS)
     off, error = [], 0.0
     for seed in range(150):
-        told = [sketch(p).release(1.0, source=seeded(4 * seed + i)) for i, p in enumerate(PARTS)]
-        off.append(combine(told).estimate(QUERIES) - raw)
-        error = combine(told).noise_error()
+        released = [
+            sketch(p).release(1.0, source=seeded(4 * seed + i)) for i, p in enumerate(PARTS)
+        ]
+        off.append(combine(released).estimate(QUERIES) - raw)
+        error = combine(released).noise_error()
     assert abs(np.sqrt(np.mean(np.square(off))) / error - 1) < 0.3
 
 
 def test_the_statement_says_what_is_promised_alone_and_what_is_assumed():
-    told = [sketch(PARTS[0]).release(0.5), sketch(PARTS[1]).release(0.25, 1e-6)]
-    apart = combine(told, disjoint=True).statement
+    released = [sketch(PARTS[0]).release(0.5), sketch(PARTS[1]).release(0.25, 1e-6)]
+    apart = combine(released, disjoint=True).statement
     assert (apart.epsilon, apart.delta) == (0.5, 1e-6)
     assert "own statement" in apart.covers
     assert "assumption" in apart.covers
-    shared = combine(told).statement
-    assert shared.epsilon == pytest.approx(0.5 + told[1].statement.epsilon)
+    shared = combine(released).statement
+    assert shared.epsilon == pytest.approx(0.5 + released[1].statement.epsilon)
     assert shared.delta == 1e-6
     assert "every party" in shared.covers
     assert shared.source == SYSTEM
-    seen = combine([told[0], sketch(PARTS[1]).release(0.5, source=seeded(1))]).statement
-    assert seen.source == INSECURE
+    observed = combine([released[0], sketch(PARTS[1]).release(0.5, source=seeded(1))]).statement
+    assert observed.source == INSECURE
 
 
 def test_only_releases_alike_are_combined():
@@ -103,12 +105,14 @@ def test_every_backend_is_shared_and_combined(make, delta):
     # Noise of an answer is a sum over 16 cells or more: 8 deviations at 10 queries have p < 1e-6.
     whole = make().update(np.concatenate(PARTS)).estimate(QUERIES)
     terms = NoiseSharing(parties=4, epsilon=2.0, delta=delta, dropouts=1)
-    told = sum_shares([terms.share(make().update(PARTS[p]), p, source=seeded(p)) for p in range(4)])
+    result = sum_shares(
+        [terms.share(make().update(PARTS[p]), p, source=seeded(p)) for p in range(4)]
+    )
     apart = [make().update(PARTS[p]).release(2.0, delta, source=seeded(p)) for p in range(4)]
-    for release in (told, combine(apart, disjoint=True)):
+    for release in (result, combine(apart, disjoint=True)):
         assert (np.abs(release.estimate(QUERIES) - whole) < 8 * release.noise_error()).all()
         assert abs(release.size() - 400) < 120
-    assert told.noise_error() < combine(apart).noise_error()
+    assert result.noise_error() < combine(apart).noise_error()
 
 
 @pytest.mark.filterwarnings("ignore:SketchDensity. epsilon .* is too small here:UserWarning")

@@ -44,17 +44,17 @@ LABELS = np.arange(60) % 2
     ],
 )
 def test_a_column_of_text_is_named_and_no_cell_is(data, column):
-    told = f"SketchDensity: X must hold numbers; column {column} holds text; give codes 0, 1, "
-    with pytest.raises(ValueError, match=told) as error:
+    result = f"SketchDensity: X must hold numbers; column {column} holds text; give codes 0, 1, "
+    with pytest.raises(ValueError, match=result) as error:
         SketchDensity(bounds=(0, 99)).fit(data)
     assert not any(job in str(error.value) for job in TABLE["job"])
 
 
 def test_categorical_columns_are_given_by_number_or_name():
     table = pd.DataFrame({"age": POINTS[:, 0], "sex": LABELS})
-    asked = dict(bounds=([0, 0], [1, 1]), classes=[0, 1])
-    by_name = SketchClassifier(categorical=["sex"], **asked).fit(table, LABELS)
-    by_number = SketchClassifier(categorical=[1], **asked).fit(table, LABELS)
+    queries = dict(bounds=([0, 0], [1, 1]), classes=[0, 1])
+    by_name = SketchClassifier(categorical=["sex"], **queries).fit(table, LABELS)
+    by_number = SketchClassifier(categorical=[1], **queries).fit(table, LABELS)
     assert by_name.tables_ == by_number.tables_
     assert load(by_name.to_bytes()).predict(table).tolist() == LABELS.tolist()
     with pytest.raises(ValueError, match="categorical names 'age2', and X has no such column"):
@@ -91,12 +91,12 @@ def test_a_row_whose_label_is_no_class_is_told_by_its_number():
 
 def test_errors_of_a_release_name_the_estimator(tmp_path):
     private = dict(epsilon=1.0, bounds=(0, 1))
-    for more, told in (
+    for more, result in (
         (dict(dataset="visits"), "ledger and dataset go together"),
         (dict(unit="user"), "contributions must be given"),
         (dict(epsilon=1e-14), "the noise would not fit"),
     ):
-        with pytest.raises(ValueError, match=f"^SketchDensity: .*{told}"):
+        with pytest.raises(ValueError, match=f"^SketchDensity: .*{result}"):
             SketchDensity(**{**private, **more}).fit(POINTS)
     with pytest.raises(FileNotFoundError, match=r"^SketchDensity: there is no ledger"):
         SketchDensity(**private, ledger=tmp_path / "none", dataset="visits").fit(POINTS)
@@ -108,10 +108,12 @@ def test_files_of_sketches_and_releases_say_what_they_are_and_how_to_read_them(t
     sketch.save(tmp_path / "sketch")
     with pytest.raises(SketchFormatError, match=r"load: .*'KernelGrid', a sketch; .*sketch\.load"):
         load(tmp_path / "sketch")
-    told = r"'ReleasedKernelGrid', a release; .*load and take SketchDensity.from_release\(release\)"
+    released = (
+        r"'ReleasedKernelGrid', a release; .*load and take SketchDensity.from_release\(release\)"
+    )
     data = sketch.release(1.0).to_bytes()
     for read in (load, SketchDensity.from_bytes):
-        with pytest.raises(SketchFormatError, match=told):
+        with pytest.raises(SketchFormatError, match=released):
             read(data)
     assert SketchDensity.from_release(sfumato.sketch.load(data)).backend_ == "grid"
 
@@ -124,8 +126,8 @@ def test_auto_takes_kernels_only_where_the_columns_are_wide_alike():
 
 @pytest.mark.parametrize("epsilon", [None, 1.0])
 def test_a_classifier_of_columns_has_no_sketch_to_name(epsilon):
-    asked = dict(method="columns", bounds=(0, 1), classes=[0, 1], epsilon=epsilon)
-    model = SketchClassifier(**asked).fit(POINTS, LABELS)
+    queries = dict(method="columns", bounds=(0, 1), classes=[0, 1], epsilon=epsilon)
+    model = SketchClassifier(**queries).fit(POINTS, LABELS)
     assert model.backend_ == load(model.to_bytes()).backend_ == "columns"
     if epsilon:
         assert SketchClassifier.from_release(model.release_).backend_ == "columns"

@@ -52,12 +52,12 @@ def private(edges, seed=1, **parameters):
 @pytest.mark.parametrize("self_loops", [True, False])
 def test_every_node_with_neighbours_has_one_list(directed, self_loops):
     assert (EDGES[:, 0] == EDGES[:, 1]).any()
-    told = neighbourhoods(EDGES, directed=directed, self_loops=self_loops)
-    assert as_sets(told) == by_hand(EDGES.tolist(), directed, self_loops)
+    result = neighbourhoods(EDGES, directed=directed, self_loops=self_loops)
+    assert as_sets(result) == by_hand(EDGES.tolist(), directed, self_loops)
     names = np.array([f"node {i}" for i in range(60)])
     texts = pa.array(names[EDGES[:, 0]]), pa.array(names[EDGES[:, 1]])
-    told = neighbourhoods(texts, directed=directed, self_loops=self_loops)
-    assert as_sets(told) == by_hand(
+    result = neighbourhoods(texts, directed=directed, self_loops=self_loops)
+    assert as_sets(result) == by_hand(
         zip(*(t.to_pylist() for t in texts), strict=True), directed, self_loops
     )
 
@@ -118,8 +118,8 @@ def table_of(edges, directed, width=64):
 
 @pytest.mark.parametrize(("directed", "lists"), [(True, 1), (False, 2)])
 def test_an_edge_stays_within_what_its_release_promises(directed, lists):
-    told = private(EDGES, directed=directed, unit="edge").release_
-    assert told.scale == pytest.approx(2 * lists * 48)  # L1 = 2 R or 4 R, at epsilon 1
+    released = private(EDGES, directed=directed, unit="edge").release_
+    assert released.scale == pytest.approx(2 * lists * 48)  # L1 = 2 R or 4 R, at epsilon 1
     spent = private(EDGES, directed=directed, unit="edge", delta=1e-6).release_
     sparse = EDGES[:40]  # where lists are short, an edge changes them most
     full = {
@@ -132,7 +132,7 @@ def test_an_edge_stays_within_what_its_release_promises(directed, lists):
             less = np.delete(edges, at, axis=0)
             changes.append(full[graph] - table_of(less, directed))
     reach = np.abs(changes).sum(axis=1)
-    assert 0 < reach.max() / told.scale <= 1 + 1e-12
+    assert 0 < reach.max() / released.scale <= 1 + 1e-12
     square = (np.array(changes) ** 2).sum(axis=1).max()
     assert square <= 2 * lists**2 * 48
     rho = 2 * lists**2 * 48 / (2 * spent.scale**2)
@@ -295,8 +295,8 @@ def test_a_file_of_something_else_than_lists_is_refused():
 def test_a_ledger_is_charged_for_lists(tmp_path):
     ledger = Ledger(tmp_path / "budget")
     ledger.create("graph", 3.0, unit="adjacency list")
-    told = private(EDGES, ledger=ledger, dataset="graph", epsilon=2.0).statement_
-    assert told.dataset == "graph"
+    result = private(EDGES, ledger=ledger, dataset="graph", epsilon=2.0).statement_
+    assert result.dataset == "graph"
     with pytest.raises(Exception, match=r"(?i)budget|epsilon"):
         private(EDGES, ledger=ledger, dataset="graph", epsilon=2.0)
     with pytest.raises(ValueError, match="unit is 'edge' here"):
@@ -326,8 +326,8 @@ def test_graphs_of_other_nodes_merge_and_private_ones_do_not():
 
 def test_rows_are_chosen_from_public_numbers():
     one, other = EDGES[:10], EDGES
-    for asked in ({"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6}, {}):
-        rows = {NodeDensity(width=64, **asked).fit(edges)._told.rows for edges in (one, other)}
+    for queries in ({"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6}, {}):
+        rows = {NodeDensity(width=64, **queries).fit(edges)._told.rows for edges in (one, other)}
         assert len(rows) == 1
     assert NodeDensity(width=64, epsilon=1.0).fit(one).release_.rows == 46  # 64 / sqrt(2), up
     assert NodeDensity(width=64, epsilon=1.0, unit="edge").fit(one).release_.rows == 23
@@ -361,8 +361,8 @@ def test_slashdot_nodes_are_told_within_a_few_percent():
     assert (len(edges), np.unique(edges).size) == (948_464, 82_168)
     assert (edges[:, 0] == edges[:, 1]).sum() == 78_303
     lists = neighbourhoods(edges)
-    asked = lists.take(np.random.default_rng(0).choice(len(lists), 500, replace=False))
-    told = NodeDensity(rows=256, width=50_000).fit(edges).estimate(asked)
-    exact = Jaccard().sums(lists.sets, asked.sets)
+    queries = lists.take(np.random.default_rng(0).choice(len(lists), 500, replace=False))
+    estimated = NodeDensity(rows=256, width=50_000).fit(edges).estimate(queries)
+    exact = Jaccard().sums(lists.sets, queries.sets)
     # Ten times fewer rows than the paper's: the median error is 7 %, a constant's above 100 %.
-    assert np.median(np.abs(told - exact) / exact) < 0.1
+    assert np.median(np.abs(estimated - exact) / exact) < 0.1

@@ -75,13 +75,13 @@ def test_no_score_is_below_the_floor_of_the_noise(backend):
         model = SketchDensity(
             backend=backend, rows=64, bandwidth=0.2, epsilon=0.1, bounds=(-9, 9)
         ).fit(POINTS)
-    asked = RNG.uniform(-9, 9, (500, 2))
-    told = model.score_samples(asked)
+    queries = RNG.uniform(-9, 9, (500, 2))
+    result = model.score_samples(queries)
     floor = model.release_.noise_error() / model.release_.size()
     assert model.floor_ == pytest.approx(floor)
-    raw = model.release_.estimate(asked) / model.release_.size()
+    raw = model.release_.estimate(queries) / model.release_.size()
     assert raw.min() < floor
-    np.testing.assert_allclose(told, np.log(np.maximum(raw, floor)))
+    np.testing.assert_allclose(result, np.log(np.maximum(raw, floor)))
 
 
 @pytest.mark.filterwarnings("ignore:SketchDensity. epsilon 0.01 is too small:UserWarning")
@@ -149,14 +149,14 @@ def test_rejection_that_cannot_work_says_what_can():
     model = SketchDensity(
         kernel="gaussian", backend="fourier", rows=2048, bandwidth=0.05, bounds=(-5, 5)
     ).fit(points)
-    model.sketch_.estimate = lambda asked: norm.pdf(asked / 0.05).prod(axis=1)
+    model.sketch_.estimate = lambda queries: norm.pdf(queries / 0.05).prod(axis=1)
     with pytest.raises(RuntimeError, match="take method='mcmc'"):
         model.sample(50, method="rejection", random_state=0)
 
 
 def test_answers_are_of_the_bandwidth_that_was_learned():
     model = SketchDensity(kernel="gaussian", bandwidth=0.5).fit(POINTS)
-    told = model.density(GRID)
+    result = model.density(GRID)
     np.testing.assert_array_equal(
-        model.set_params(bandwidth=5.0, kernel="p-stable").density(GRID), told
+        model.set_params(bandwidth=5.0, kernel="p-stable").density(GRID), result
     )

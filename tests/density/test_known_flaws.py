@@ -80,9 +80,9 @@ def noise_of(sketch, trials, seed):
 @pytest.mark.parametrize("kind", SKETCHES)
 def test_noise_does_not_fall_with_the_number_of_points(kind):
     few, many = (SKETCHES[kind]().update(points(n, n)) for n in (10, 2560))
-    told = [sketch.release(1.0) for sketch in (few, many)]
-    assert told[0].scale == told[1].scale
-    assert told[0].noise_error() == told[1].noise_error()
+    private_release = [sketch.release(1.0) for sketch in (few, many)]
+    assert private_release[0].scale == private_release[1].scale
+    assert private_release[0].noise_error() == private_release[1].noise_error()
     # The noise itself: divided by N, its mean square would fall to 1 / 65536. That of 60 releases
     # differs by a factor of 2 with p < 1e-6.
     squares = [(noise_of(sketch, 60, seed) ** 2).mean() for seed, sketch in enumerate((few, many))]
@@ -108,8 +108,8 @@ def forced(same):
     make = Release.__dict__["_make"].__func__
 
     def fixed(cls, parameters, arrays, statement):
-        kept = same.setdefault(cls.__name__, {k: v.copy() for k, v in arrays.items()})
-        return make(cls, parameters, {k: v.copy() for k, v in kept.items()}, statement)
+        retained = same.setdefault(cls.__name__, {k: v.copy() for k, v in arrays.items()})
+        return make(cls, parameters, {k: v.copy() for k, v in retained.items()}, statement)
 
     return patch.object(Release, "_make", classmethod(fixed))
 
@@ -133,12 +133,12 @@ def numbers(value, seen=()):
 def test_private_estimator_holds_nothing_but_its_release(kind):
     # With the noisy cells made equal, estimators of different points, numbers of points and points
     # outside are the same: in memory, pickled and in files.
-    same, told = {}, []
+    same, result = {}, []
     for count, seed in ((150, 1), (277, 2)):
         with forced(same), noise_from(InsecureSeededSource(1)):
             model = FITTED[kind](points(count, seed))
-        told.append((pickle.dumps(vars(model)), pickle.dumps(model), model.to_bytes()))
-    assert told[0] == told[1]
+        result.append((pickle.dumps(vars(model)), pickle.dumps(model), model.to_bytes()))
+    assert result[0] == result[1]
 
 
 @pytest.mark.parametrize("kind", FITTED)
@@ -170,5 +170,5 @@ def test_angles_need_no_second_insertion():
     two.update(np.vstack([rows, -rows]))
     assert (one.total, two.total) == (50, 100)
     assert (one._table != two._table / 2).any()
-    told, twice = (_Pairs.of(each).agreements for each in (one, two))
-    np.testing.assert_allclose(told, twice, rtol=0, atol=1e-12)
+    result, twice = (_Pairs.of(each).agreements for each in (one, two))
+    np.testing.assert_allclose(result, twice, rtol=0, atol=1e-12)

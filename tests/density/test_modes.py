@@ -56,9 +56,9 @@ def test_noise_alone_makes_no_mode(backend):
     # A release of one point: values are noise. A false mode had a chance of about 1 in 30.
     setting = Setting(backend, "p-stable", 1.0, ((-5.0,) * 2, (5.0,) * 2), 64, 64, 0)
     for seed in range(3):
-        told = make(setting).update([[0, 0]]).release(0.5, source=InsecureSeededSource(seed))
-        assert find_modes(told, random_state=seed)[0].shape == (0, 2)
-        assert len(find_modes(told, threshold=0, random_state=seed)[0]) > 0
+        released = make(setting).update([[0, 0]]).release(0.5, source=InsecureSeededSource(seed))
+        assert find_modes(released, random_state=seed)[0].shape == (0, 2)
+        assert len(find_modes(released, threshold=0, random_state=seed)[0]) > 0
 
 
 def test_a_shoulder_within_the_noise_is_not_told_as_a_mode_of_its_own():
@@ -105,10 +105,10 @@ def test_modes_at_the_bounds_are_told_where_rows_may_have_been_clipped():
         wrong = SketchDensity(**options, bounds=(-5, 5)).fit(1000 * rows)
         right = SketchDensity(**options, bounds=(-5, 5)).fit(rows)
     words = "modes at the bounds: are the bounds in the unit of the data"
-    with pytest.warns(UserWarning, match=words) as told:
+    with pytest.warns(UserWarning, match=words) as result:
         find_modes(wrong, random_state=0)
-    assert len(told) == 1
-    assert told[0].filename == __file__
+    assert len(result) == 1
+    assert result[0].filename == __file__
     low = np.append(np.zeros(5000), np.linspace(0, 10, 1000))[:, None]
     bare = SketchDensity(kernel="gaussian", bandwidth=0.5).fit(low)
     with warnings.catch_warnings():

@@ -38,16 +38,16 @@ def shares(terms=TERMS, parties=range(4)):
 
 def test_a_sum_of_shares_is_the_merged_sketch_with_the_noise_of_all_shares():
     made = shares()
-    told = sum_shares(made)
+    result = sum_shares(made)
     whole = sketch(np.concatenate(PARTS))
     scale = sketch().release(1.0).scale
     noise = np.zeros((2, 32), np.int64)
     for party in range(4):
         noise += laplace_share(scale, 2, (2, 32), source=seeded(party))
-    assert (told._waves == whole._waves + noise).all()
-    assert type(told).__name__ == "ReleasedKernelFourier"
-    assert abs(told.size() - 400) < 100
-    assert sum_shares([made[0] + made[2], made[3] + made[1]]) == told
+    assert (result._waves == whole._waves + noise).all()
+    assert type(result).__name__ == "ReleasedKernelFourier"
+    assert abs(result.size() - 400) < 100
+    assert sum_shares([made[0] + made[2], made[3] + made[1]]) == result
 
 
 @pytest.mark.parametrize(("parties", "dropouts", "colluders"), [(5, 0, 0), (5, 2, 1), (4, 1, 2)])
@@ -57,19 +57,19 @@ def test_honest_survivors_alone_add_exactly_the_whole_noise(parties, dropouts, c
     terms = NoiseSharing(parties=parties, epsilon=0.5, dropouts=dropouts, colluders=colluders)
     assert terms.whole_noise == parties - dropouts - colluders
     share = terms.share(sketch(), 0, source=seeded(9))
-    told = sketch().release(0.5)
+    released = sketch().release(0.5)
     cells, source = np.zeros(65, np.int64), seeded(9)
     for part in (cells[:64], cells[64:]):
-        add_laplace_share(part, Fraction(told.scale), terms.whole_noise, source=source)
+        add_laplace_share(part, Fraction(released.scale), terms.whole_noise, source=source)
     assert (share.cells["_waves"].view(np.int64).reshape(-1) == cells[:64]).all()
     assert (share.cells["_count"].view(np.int64) == cells[64:]).all()
 
 
 def test_dropouts_are_tolerated_up_to_the_number_agreed():
     made = shares()
-    for kept in ([0, 1, 2], [1, 2, 3], [0, 1, 2, 3]):
-        told = sum_shares([made[party] for party in kept])
-        assert told.statement.epsilon == 1.0
+    for retained in ([0, 1, 2], [1, 2, 3], [0, 1, 2, 3]):
+        result = sum_shares([made[party] for party in retained])
+        assert result.statement.epsilon == 1.0
     with pytest.raises(ValueError, match="2 of 4 shares are missing, but only 1 may be"):
         sum_shares(made[:2])
 
@@ -82,29 +82,29 @@ def test_nobody_left_to_add_noise_is_refused(dropouts, colluders):
 
 def test_the_scale_of_the_sum_has_the_variance_of_its_noise():
     one = sketch().release(1.0)
-    for kept, more in ((3, 3 / 2), (4, 2)):
-        told = sum_shares(shares()[:kept])
-        assert told._distribution.variance == pytest.approx(
+    for retained, more in ((3, 3 / 2), (4, 2)):
+        result = sum_shares(shares()[:retained])
+        assert result._distribution.variance == pytest.approx(
             one._distribution.variance * more, rel=1e-9
         )
-        assert told.noise_error() == pytest.approx(one.noise_error() * np.sqrt(more), rel=1e-9)
+        assert result.noise_error() == pytest.approx(one.noise_error() * np.sqrt(more), rel=1e-9)
     exact = NoiseSharing(parties=2, epsilon=1.0)
     assert sum_shares([exact.share(sketch(), p) for p in (0, 1)]).scale == one.scale
 
 
 def test_gaussian_shares_are_accounted_for():
     terms = NoiseSharing(parties=4, epsilon=1.0, delta=1e-6, dropouts=1)
-    told = sum_shares([terms.share(sketch(PARTS[p]), p, source=seeded(p)) for p in range(4)])
+    result = sum_shares([terms.share(sketch(PARTS[p]), p, source=seeded(p)) for p in range(4)])
     one = sketch().release(1.0, 1e-6)
-    assert told.noise == "Gaussian"
-    assert told.scale == pytest.approx(one.scale * np.sqrt(4 / 3), rel=0.01)
-    assert (told.statement.epsilon, told.statement.delta) == (1.0, 1e-6)
-    assert Loss.from_dict(told.statement.loss) == Approximate(1.0, 1e-6)
+    assert result.noise == "Gaussian"
+    assert result.scale == pytest.approx(one.scale * np.sqrt(4 / 3), rel=0.01)
+    assert (result.statement.epsilon, result.statement.delta) == (1.0, 1e-6)
+    assert Loss.from_dict(result.statement.loss) == Approximate(1.0, 1e-6)
     noise = np.zeros((2, 32), np.int64)
-    sigma2 = Fraction(told.scale / np.sqrt(4 / 3)).limit_denominator(64) ** 2
+    sigma2 = Fraction(result.scale / np.sqrt(4 / 3)).limit_denominator(64) ** 2
     for party in range(4):
         gaussian_sampler(sigma2 / 3).add(noise.reshape(-1), seeded(party))
-    assert (told._waves == sketch(np.concatenate(PARTS))._waves + noise).all()
+    assert (result._waves == sketch(np.concatenate(PARTS))._waves + noise).all()
 
 
 def test_gaussian_noise_too_small_to_be_shared_is_refused():
@@ -115,24 +115,24 @@ def test_gaussian_noise_too_small_to_be_shared_is_refused():
 
 def test_its_moments_bound_those_of_the_sum():
     # E exp(t noise) of 4 shares of which 2 are the whole is M(t)**2, at most that of the new scale.
-    one, told = sketch().release(1.0), sum_shares(shares())
+    one, released = sketch().release(1.0), sum_shares(shares())
 
     def moment(scale, t):
         x = np.exp(-1 / scale)
         return (1 - x) ** 2 / ((1 - x * np.exp(t)) * (1 - x * np.exp(-t)))
 
-    tilts = np.linspace(0, 0.99 / told.scale, 50)[1:]
-    assert (moment(one.scale, tilts) ** 2 <= moment(told.scale, tilts) * (1 + 1e-9)).all()
+    tilts = np.linspace(0, 0.99 / released.scale, 50)[1:]
+    assert (moment(one.scale, tilts) ** 2 <= moment(released.scale, tilts) * (1 + 1e-9)).all()
 
 
 def test_the_statement_names_what_is_tolerated():
-    told = sum_shares(shares()[:3]).statement
-    assert told.epsilon == 1.0
-    assert Loss.from_dict(told.loss).epsilon == 1.0
-    assert "secure sum" in told.covers
-    assert "at most 1 parties, while at most 1 drop out" in told.covers
-    assert "shares of 3 of 4 parties, of which 2 sum to this noise" in told.mechanism
-    assert told.source == INSECURE
+    result = sum_shares(shares()[:3]).statement
+    assert result.epsilon == 1.0
+    assert Loss.from_dict(result.loss).epsilon == 1.0
+    assert "secure sum" in result.covers
+    assert "at most 1 parties, while at most 1 drop out" in result.covers
+    assert "shares of 3 of 4 parties, of which 2 sum to this noise" in result.mechanism
+    assert result.source == INSECURE
     assert (
         sum_shares([NoiseSharing(parties=1, epsilon=1).share(sketch(), 0)]).statement.source
         == SYSTEM
@@ -197,8 +197,8 @@ def test_every_party_pays_before_noise_is_drawn_and_a_retry_returns_the_same_sha
 
 def test_other_sketches_are_shared_where_their_noise_is_laplace():
     terms = NoiseSharing(parties=2, epsilon=1.0)
-    told = sum_shares([terms.share(CountMin(64).update([7]), party) for party in (0, 1)])
-    assert type(told).__name__ == "ReleasedCountMin"
+    result = sum_shares([terms.share(CountMin(64).update([7]), party) for party in (0, 1)])
+    assert type(result).__name__ == "ReleasedCountMin"
     with pytest.raises(ValueError, match="BloomFilter cannot be shared"):
         terms.share(BloomFilter(512), 0)
 

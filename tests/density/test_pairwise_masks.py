@@ -261,15 +261,17 @@ def test_messages_to_others_or_changed_ones_are_not_opened():
 def test_fewer_shares_than_the_threshold_have_the_same_law_for_every_secret(monkeypatch):
     # All polynomials over a small field: any two shares of three are uniform, whatever the secret.
     for secret in (0, 3, 6):
-        seen = {pair: [] for pair in combinations((1, 2, 3, 4), 2)}
+        observed = {pair: [] for pair in combinations((1, 2, 3, 4), 2)}
         for drawn in product(range(7), repeat=2):
             monkeypatch.setattr(masks, "_below", lambda prime, left=list(drawn): left.pop())
-            told = split(secret, 3, (1, 2, 3, 4), prime=7)
-            for three in permutations(told, 3):
-                assert rebuild({x: {0: told[x]} for x in three}, prime=7) == {0: secret}
-            for pair, values in seen.items():
-                values.append(tuple(told[x] for x in pair))
-        assert all(sorted(values) == list(product(range(7), repeat=2)) for values in seen.values())
+            result = split(secret, 3, (1, 2, 3, 4), prime=7)
+            for three in permutations(result, 3):
+                assert rebuild({x: {0: result[x]} for x in three}, prime=7) == {0: secret}
+            for pair, values in observed.items():
+                values.append(tuple(result[x] for x in pair))
+        assert all(
+            sorted(values) == list(product(range(7), repeat=2)) for values in observed.values()
+        )
 
 
 def test_numbers_below_a_prime_are_uniform():

@@ -29,10 +29,10 @@ def distances(drawn, fresh):
 
 
 @lru_cache
-def told(dimension, method="matched", **asked):
+def result(dimension, method="matched", **queries):
     setting = dict(bandwidth=0.8, epsilon=1.0, bounds=BOX, random_state=0, method=method)
     with noise_from(InsecureSeededSource(1)):
-        return SketchSampler(**{**setting, **asked}).fit(world(dimension, 20_000, 1))
+        return SketchSampler(**{**setting, **queries}).fit(world(dimension, 20_000, 1))
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def told(dimension, method="matched", **asked):
 def test_private_points_are_near_to_fresh_data_and_even_points_are_not(dimension, kernel):
     # Measured with other seeds: at most 0.035, 0.12 and 0.5 in two dimensions, twice that in four.
     fresh = world(dimension, 4000, 2)
-    marginals, means, spread = distances(told(dimension, kernel=kernel).sample(4000), fresh)
+    marginals, means, spread = distances(result(dimension, kernel=kernel).sample(4000), fresh)
     even = np.random.default_rng(0).uniform(*BOX, (4000, dimension))
     assert marginals < 0.4 * distances(even, fresh)[0]
     assert means < 0.25
@@ -50,16 +50,16 @@ def test_private_points_are_near_to_fresh_data_and_even_points_are_not(dimension
 
 def test_matched_points_beat_draws_from_the_smoothed_density():
     fresh = world(2, 4000, 2)
-    ours = distances(told(2).sample(4000), fresh)
+    ours = distances(result(2).sample(4000), fresh)
     for method in ("rejection", "mcmc"):
-        smoothed = told(2, method).sample(4000)
+        smoothed = result(2, method).sample(4000)
         assert np.abs(smoothed).max() <= 5
         assert ours[0] < distances(smoothed, fresh)[0]
         assert ours[2] < distances(smoothed, fresh)[2]
 
 
 def test_points_come_from_the_release_alone():
-    model = told(2)
+    model = result(2)
     again = SketchSampler.from_release(model.release_)
     np.testing.assert_array_equal(
         model.sample(20, random_state=4), again.sample(20, random_state=4)
@@ -72,7 +72,7 @@ def test_points_come_from_the_release_alone():
 
 
 def test_draws_by_every_method_are_those_of_the_density():
-    model = told(2, "rejection")
+    model = result(2, "rejection")
     density = SketchDensity.from_release(model.release_)
     np.testing.assert_array_equal(
         model.sample(30, random_state=2), density.sample(30, method="rejection", random_state=2)

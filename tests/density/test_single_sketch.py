@@ -63,9 +63,9 @@ def test_the_budget_is_charged_once_and_not_for_what_failed(tmp_path):
         with pytest.raises(error):
             model.fit_batches(batches)
         assert ledger.spent("rows").epsilon == 0
-    told = model.fit_batches(parts()).to_bytes()
+    result = model.fit_batches(parts()).to_bytes()
     assert ledger.spent("rows").epsilon == 0.7
-    assert model.fit_batches(parts()).to_bytes() == told
+    assert model.fit_batches(parts()).to_bytes() == result
     with pytest.raises(BudgetExceeded):
         SketchDensity(**paid).fit_batches(parts())
     assert ledger.spent("rows").epsilon == 0.7
@@ -92,11 +92,11 @@ def test_noise_that_drowns_the_answers_is_told_once(kind, epsilon, warned):
         lambda: kind.from_release(model.release_),
     )
     for fit in fits:
-        with noise_from(InsecureSeededSource(3)), warnings.catch_warnings(record=True) as told:
+        with noise_from(InsecureSeededSource(3)), warnings.catch_warnings(record=True) as result:
             warnings.simplefilter("always")
             fit()
-        assert len(told) == warned
-        for each in told:
+        assert len(result) == warned
+        for each in result:
             assert each.category is UserWarning
             assert each.filename == __file__
             assert f"{kind.__name__}: epsilon 0.001 is too small here" in str(each.message)
@@ -108,12 +108,12 @@ def test_a_warning_of_noise_tells_released_numbers_only():
     for rows in (ROWS, ROWS[:1]):
         with (
             noise_from(InsecureSeededSource(3)),
-            pytest.warns(UserWarning, match="too small") as told,
+            pytest.warns(UserWarning, match="too small") as result,
         ):
             model = SketchDensity(bandwidth=2.0, bounds=(0, 10), epsilon=0.001).fit(rows)
         with pytest.warns(UserWarning, match="too small") as again:
             SketchDensity.from_release(model.release_)
-        assert str(told[0].message) == str(again[0].message)
+        assert str(result[0].message) == str(again[0].message)
         releases.append(model.release_)
     assert releases[0].noise_error() == releases[1].noise_error()
 
@@ -121,11 +121,11 @@ def test_a_warning_of_noise_tells_released_numbers_only():
 @pytest.mark.parametrize("kind", [SketchDensity, SketchSampler])
 @pytest.mark.filterwarnings("ignore:Sketch.* is too small here:UserWarning")
 def test_no_row_of_a_batch_is_refused_by_a_private_fit_and_no_batch_is_one_of_noise(kind):
-    asked = dict(backend="race", rows=16, width=64, epsilon=1e5, bounds=([0, 0], [1, 1]))
+    queries = dict(backend="race", rows=16, width=64, epsilon=1e5, bounds=([0, 0], [1, 1]))
 
     def cells(batches):
         with noise_from(InsecureSeededSource(3)):
-            return kind(**asked).fit_batches(batches).release_._table
+            return kind(**queries).fit_batches(batches).release_._table
 
     usual = np.random.default_rng(6).uniform(0, 1, (30, 2)).tolist()
     want = cells([usual])

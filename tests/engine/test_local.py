@@ -131,9 +131,9 @@ def test_memory_limit_lowers_batches_and_threads():
 def test_a_memory_limit_too_small_says_what_is_needed(engine, files):
     with pytest.raises(
         ValueError, match=r"memory_limit must be at least (\d+) bytes, not 1000:"
-    ) as told:
+    ) as result:
         engine.map_merge(TABLE, count_min, column="key", memory_limit=1000)
-    least = int(str(told.value).split("at least ")[1].split()[0])
+    least = int(str(result.value).split("at least ")[1].split()[0])
     made = engine.map_merge(TABLE, count_min, column="key", memory_limit=least, threads=8)
     assert made == count_min().update(KEYS)
     with pytest.raises(ValueError, match="at least"):

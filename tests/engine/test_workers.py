@@ -65,16 +65,16 @@ def test_a_source_is_never_more_than_a_batch_a_thread_ahead(threads):
 
 
 def test_idle_threads_help_with_the_last_piece():
-    seen = set()
+    observed = set()
 
     def note(sketch, batch):
-        seen.add(threading.get_ident())
+        observed.add(threading.get_ident())
         time.sleep(0.001)
 
     source = read_batches(TABLE, ["key"])
     assert len(source.pieces) == 1
     map_merge(source, count_min, update=note, threads=4, batch_rows=1000)
-    assert len(seen) == 4
+    assert len(observed) == 4
 
 
 @pytest.mark.parametrize("threads", [1, 4])
@@ -102,9 +102,9 @@ def test_another_error_of_a_batch_with_nulls_stays_as_it_is():
         raise ValueError("no room")
 
     source = read_batches({"key": pa.array([1, None])}, ["key"])
-    with pytest.raises(ValueError, match="no room") as told:
+    with pytest.raises(ValueError, match="no room") as result:
         map_merge(source, count_min, update=refuse)
-    assert told.value.__notes__ == [
+    assert result.value.__notes__ == [
         "This was in the batch of the table from row 1 on; rows of a batch count from 0."
     ]
 
@@ -133,17 +133,17 @@ def test_an_error_of_the_source_tells_where(tmp_path):
         yield pa.record_batch({"key": KEYS[:10]})
         raise RuntimeError("the line went dead")
 
-    with pytest.raises(RuntimeError, match="went dead") as told:
+    with pytest.raises(RuntimeError, match="went dead") as result:
         map_merge(broken(), count_min, column="key", threads=3)
-    assert "the stream from row 11 on" in told.value.__notes__[0]
+    assert "the stream from row 11 on" in result.value.__notes__[0]
 
 
 def test_progress_is_told_here_and_ends_at_all_rows():
-    told, threads = [], set()
+    result, threads = [], set()
 
     def progress(done, total):
         threads.add(threading.current_thread())
-        told.append((done, total, time.monotonic()))
+        result.append((done, total, time.monotonic()))
 
     def slow(sketch, batch):
         time.sleep(0.02)
@@ -151,12 +151,12 @@ def test_progress_is_told_here_and_ends_at_all_rows():
     source = read_batches(TABLE, ["key"])
     map_merge(source, count_min, update=slow, threads=2, batch_rows=5000, progress=progress)
     assert threads == {threading.current_thread()}
-    assert [done for done, _, _ in told] == sorted(done for done, _, _ in told)
-    assert told[-1][:2] == (KEYS.size, KEYS.size)
-    assert len(told) <= 2 + (told[-1][2] - told[0][2]) / 0.09
-    told.clear()
+    assert [done for done, _, _ in result] == sorted(done for done, _, _ in result)
+    assert result[-1][:2] == (KEYS.size, KEYS.size)
+    assert len(result) <= 2 + (result[-1][2] - result[0][2]) / 0.09
+    result.clear()
     map_merge(TABLE.to_reader(), count_min, column="key", progress=progress)
-    assert told[-1][:2] == (KEYS.size, None)
+    assert result[-1][:2] == (KEYS.size, None)
 
 
 def test_an_error_of_progress_stops_all():
@@ -174,11 +174,11 @@ def test_an_error_of_progress_stops_all():
 
 
 def test_skipped_nulls_count_as_rows_done():
-    told = []
+    result = []
     source = read_batches({"key": pa.array([1, None, 2])}, ["key"], skip_nulls=True)
-    made = map_merge(source, count_min, progress=lambda *rows: told.append(rows))
+    made = map_merge(source, count_min, progress=lambda *rows: result.append(rows))
     assert made == count_min().update([1, 2])
-    assert told == [(3, 3)]
+    assert result == [(3, 3)]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="sends SIGINT as Ctrl-C does on a terminal")

@@ -96,10 +96,10 @@ def test_one_load_reads_every_example_as_its_room_does(examples, tmp_path):
         path.write_bytes(data)
         if loader in NOT_LOADED:
             for source in (data, path, str(path)):
-                with pytest.raises(FormatError) as told:
+                with pytest.raises(FormatError) as result:
                     sfumato.load(source)
-                assert type(told.value) is FormatError
-                assert "\n" not in str(told.value)
+                assert type(result.value) is FormatError
+                assert "\n" not in str(result.value)
             continue
         expected = stored_files.LOADERS[loader][0](data)
         for source in (data, bytearray(data), memoryview(data), path, str(path)):
@@ -345,10 +345,10 @@ def test_only_regular_files_are_read(tmp_path, read):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     for path in (Path("/dev/zero"), pipe, tmp_path):
-        with pytest.raises(OSError, match=r"is not a regular file|is a folder") as told:
+        with pytest.raises(OSError, match=r"is not a regular file|is a folder") as result:
             read(path)
-        assert told.value.errno in (errno.EINVAL, errno.EISDIR)
-        assert told.value.filename == str(path)
+        assert result.value.errno in (errno.EINVAL, errno.EISDIR)
+        assert result.value.filename == str(path)
 
 
 @pytest.mark.parametrize("read", LOADS)
@@ -396,10 +396,10 @@ def test_commands_refuse_what_is_no_file_of_ours_in_one_line_and_little_memory(t
 
 
 def test_an_answer_of_another_type_asks_for_no_memory():
-    told = file_damage.json.loads(Answer(1.5, _statement()).to_bytes())
+    document = file_damage.json.loads(Answer(1.5, _statement()).to_bytes())
     for dtype in ("S2000000000", "V999999999", "(1000,1000,1000)f8", "O", "<U999999999", ">f8", 7):
         with pytest.raises(ValueError, match="Answer: the bytes are none, or damaged"):
-            Answer.from_bytes(file_damage.json.dumps({**told, "dtype": dtype}).encode())
+            Answer.from_bytes(file_damage.json.dumps({**document, "dtype": dtype}).encode())
 
 
 def _statement():

@@ -68,7 +68,9 @@ def writing_commands():
 def test_every_writing_command_is_killed():
     commands = set(writing_commands())
     assert len(commands) > 20
-    killed = {each for each in commands for told in WRITING.values() if f"{told} ".startswith(each)}
+    killed = {
+        each for each in commands for result in WRITING.values() if f"{result} ".startswith(each)
+    }
     assert commands == killed
 
 
@@ -153,18 +155,18 @@ def files(folder):
 def test_a_killed_command_leaves_nothing_half_done(shop, tmp_path, name):
     folder, random = tmp_path / "shop", np.random.default_rng(len(name))
     shutil.copytree(shop, folder)
-    told, ledger = WRITING[name], Ledger(folder / "shop.ledger")
-    delta = 0.001 if "--delta" in told else 0
-    unit = "item of a profile" if "profiles release" in told else "event"
+    result, ledger = WRITING[name], Ledger(folder / "shop.ledger")
+    delta = 0.001 if "--delta" in result else 0
+    unit = "item of a profile" if "profiles release" in result else "event"
     ledger.create("rows", epsilon=1000, delta=delta, unit=unit)
-    paid, charged = "PAID" in told, 0
+    paid, charged = "PAID" in result, 0
 
     def words(at):
         with_ledger = f"--ledger shop.ledger --dataset rows --release-id round{at}"
-        given = told.replace("PAID", with_ledger).replace("FIRST", "roundfirst")
+        given = result.replace("PAID", with_ledger).replace("FIRST", "roundfirst")
         return [*given.split(), "-o", name, "--force"]
 
-    if "FIRST" in told:
+    if "FIRST" in result:
         release = WRITING["s.release"].replace("PAID", "--ledger shop.ledger --dataset rows")
         cli_workspace.run(folder, *release.split(), "--release-id", "roundfirst", "-o", name)
         (folder / name).unlink()

@@ -42,11 +42,11 @@ def test_much_budget_learns_more_than_the_mean_and_little_less(name):
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_the_statement_costs_what_was_asked(name):
-    told = fitted(name, 4).statement
+    result = fitted(name, 4).statement
     relation = "replace" if name == "ratings" else "add/remove"
-    assert (told.unit, told.relation) == ("event", relation)
-    assert told.insecure  # a seeded source is said
-    loss = Accountant(relation=relation).compose(Loss.from_dict(told.loss))
+    assert (result.unit, result.relation) == ("event", relation)
+    assert result.insecure  # a seeded source is said
+    loss = Accountant(relation=relation).compose(Loss.from_dict(result.loss))
     assert 3.9 < loss.epsilon(1e-6) <= 4
 
 

@@ -67,8 +67,8 @@ def is_private(kind: type) -> bool:
         return False
     makes = any(callable(getattr(kind, name, None)) for name in ("release", "release_rows"))
     makes |= callable(getattr(kind, "encode_many", None))
-    told = inspect.signature(kind.__init__).parameters
-    return makes or any(name.startswith("epsilon") for name in told)
+    result = inspect.signature(kind.__init__).parameters
+    return makes or any(name.startswith("epsilon") for name in result)
 
 
 def releases_nothing(kind: type) -> bool:
@@ -125,9 +125,9 @@ def shape_of(value: Any, deep: int = 6) -> Any:
 
 def text_of(result: Any) -> list[str]:
     shown = [] if isinstance(result, tuple) or not hasattr(result, "to_bytes") else [result]
-    told = [each.statement for each in shown if hasattr(each, "statement")]
+    answer = [each.statement for each in shown if hasattr(each, "statement")]
     texts = [repr(each) for each in shown if not hasattr(each, "value")]  # an answer shows that
-    return [str(each) for each in [*statements(result), *told]] + texts
+    return [str(each) for each in [*statements(result), *answer]] + texts
 
 
 def differing(one: Any, two: Any) -> int:
@@ -146,9 +146,9 @@ def hold(path: Path, good: Outcome, odd: Outcome, units: int = 1) -> None:
     assert (odd.error, odd.heard) == (good.error, good.heard)
     assert shape_of(odd.result) == shape_of(good.result)
     assert text_of(odd.result) == text_of(good.result)
-    told = statements(good.result)
+    result = statements(good.result)
     if good.noise.laws and path.measured:
-        loss = Loss.from_dict(told[0].loss)
+        loss = Loss.from_dict(result[0].loss)
         epsilon, rho = good.noise.cost(odd.noise)
         allowed = (1 + 1e-9) * units
         assert epsilon <= loss.epsilon * allowed or rho <= loss.rho * (1 + 1e-9) * units**2
@@ -156,7 +156,7 @@ def hold(path: Path, good: Outcome, odd: Outcome, units: int = 1) -> None:
         if good.noise.laws:
             assert odd.result.to_bytes() == good.result.to_bytes()
         else:
-            loss = Loss.from_dict(told[0].loss)
+            loss = Loss.from_dict(result[0].loss)
             most = loss.cells if isinstance(loss, Flips) else 1
             assert differing(good.result, odd.result) <= most * units
 
@@ -174,8 +174,8 @@ def test_no_row_makes_a_private_class_speak_or_moves_more_than_is_stated(path):
                 try:
                     hold(path, good, odd, units)
                 except AssertionError as failed:
-                    told = f"{name}, {box.__name__}, {units} units: {failed}"
-                    raise AssertionError(told) from None
+                    result = f"{name}, {box.__name__}, {units} units: {failed}"
+                    raise AssertionError(result) from None
 
 
 @pytest.mark.parametrize("path", [case for case in CASES if not case.values[0].fixed])

@@ -120,10 +120,10 @@ def test_a_billion_draws_follow_the_exact_mass(law):
     k = np.arange(400.0)
     mass = np.exp(-k / 9 if law == "laplace" else -(k**2) / 162) * np.where(k > 0, 2, 1)
     expected = mass / mass.sum() * rounds * cells.size
-    seen = expected >= 30
-    assert (np.abs(counts - expected)[seen] < 6 * np.sqrt(expected[seen])).all()
-    beyond = expected[~seen].sum()
-    assert abs(counts[~seen].sum() - beyond) < 6 * np.sqrt(beyond) + 6
+    observed = expected >= 30
+    assert (np.abs(counts - expected)[observed] < 6 * np.sqrt(expected[observed])).all()
+    beyond = expected[~observed].sum()
+    assert abs(counts[~observed].sum() - beyond) < 6 * np.sqrt(beyond) + 6
 
 
 def test_no_flipped_bit_of_a_ledger_gives_budget_back(tmp_path):
@@ -168,7 +168,7 @@ def test_killed_spenders_never_overspend_and_what_was_seen_was_charged(tmp_path)
     path, wait = tmp_path / "a.ledger", np.random.default_rng(1)
     ledger = Ledger(path)
     ledger.create("views", epsilon=1)
-    seen = {}
+    observed = {}
     for _ in range(20):
         pair = [
             subprocess.Popen(
@@ -182,13 +182,13 @@ def test_killed_spenders_never_overspend_and_what_was_seen_was_charged(tmp_path)
         for each in pair:
             os.kill(each.pid, signal.SIGKILL)
             whole = each.stdout.read().rpartition("\n")[0]
-            seen |= dict(line.rsplit(" ", 1) for line in whole.splitlines())
+            observed |= dict(line.rsplit(" ", 1) for line in whole.splitlines())
             each.wait()
     charges = {charge.release_id: charge for charge in ledger.history("views")}
-    assert seen
-    assert set(seen) <= set(charges)
+    assert observed
+    assert set(observed) <= set(charges)
     assert len(charges) <= 1000
     assert ledger.spent("views").epsilon <= 1 + 1e-9
-    for name, made in seen.items():
+    for name, made in observed.items():
         again = ledger.release("views", 0.001, "a count", lambda r: b"other", release_id=name)
         assert again.hex() == made

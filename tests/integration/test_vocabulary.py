@@ -84,44 +84,46 @@ def test_public_parameters_have_the_names_of_the_vocabulary():
     assert {name for name, each in parameters(rooms) if each == "seed"} == HASHED
 
 
-def released(seen, catalogue, **options):
+def released(observed, catalogue, **options):
     model = PrivateNeighbours(epsilon=1e6, per_user=40, **options)
-    return model.fit(seen, catalogue=catalogue, source=InsecureSeededSource(1))
+    return model.fit(observed, catalogue=catalogue, source=InsecureSeededSource(1))
 
 
-def answers(seen, catalogue):
+def answers(observed, catalogue):
     """What every public function that fills short lists says where nearly all is left out."""
-    users = np.unique(seen.users)[:3]
-    dense = DenseFactorization(factors=4, epochs=1).fit(seen)
+    users = np.unique(observed.users)[:3]
+    dense = DenseFactorization(factors=4, epochs=1).fit(observed)
     few = np.arange(30) < 2
-    own = seen.filter(np.arange(len(seen)) < 0)
+    own = observed.filter(np.arange(len(observed)) < 0)
     yield "recommend", dense.recommend(users, 5, filter=few)
     yield "similar_items", dense.similar_items(catalogue[:3], 40)
     for kind in ("codes", "bands"):
         yield f"index {kind}", dense.index(kind).recommend(users, 5, filter=few)
-    near = UserNeighbours(neighbours=5).fit(seen)
+    near = UserNeighbours(neighbours=5).fit(observed)
     yield "UserNeighbours.recommend", near.recommend(users, 5, filter=few)
     yield "similar_users", near.similar_users(users, 60)
-    private = released(seen, catalogue)
+    private = released(observed, catalogue)
     for model in (private, private.release_):
         name = type(model).__name__
         yield f"{name}.recommend", model.recommend(users, 5, user_items=own, filter=few)
         yield f"{name}.similar_items", model.similar_items(catalogue[:3], 40)
-    told = Blip(epsilon=20.0, bits=256, hashes=2).release(seen, users=np.unique(seen.users))
-    yield "nearest", told.nearest(users, 60)
-    yield "nearest_with_errors", told.nearest_with_errors(users, 60)[:2]
+    private_release = Blip(epsilon=20.0, bits=256, hashes=2).release(
+        observed, users=np.unique(observed.users)
+    )
+    yield "nearest", private_release.nearest(users, 60)
+    yield "nearest_with_errors", private_release.nearest_with_errors(users, 60)[:2]
 
 
 @pytest.mark.parametrize("kind", ["integers", "text"])
 def test_short_lists_are_filled_with_no_id_and_never_hit(kind):
-    seen, catalogue = (WORLD, np.arange(30)) if kind == "integers" else (NAMED, NAMES)
+    observed, catalogue = (WORLD, np.arange(30)) if kind == "integers" else (NAMED, NAMES)
     nobody = -1 if kind == "integers" else None
-    for name, (ids, scores) in answers(seen, catalogue):
+    for name, (ids, scores) in answers(observed, catalogue):
         empty = scores == -np.inf
         assert empty.any(), name
         assert [each for each in ids[empty].tolist() if each != nobody] == [], name
         assert nobody not in ids[~empty].tolist(), name
-        known = np.unique(np.concatenate([np.unique(seen.users), catalogue]))
+        known = np.unique(np.concatenate([np.unique(observed.users), catalogue]))
         # Everything but what is listed is right: only an empty place that counts could hit.
         rows, others = np.meshgrid(np.arange(len(ids)), known, indexing="ij")
         listed = np.array([[each in set(row.tolist()) for each in known] for row in ids])
@@ -171,22 +173,22 @@ def test_rows_and_indexes_are_filled_with_minus_one():
 
 
 def test_places_that_a_release_leaves_open_are_no_neighbours_found():
-    had = Interactions([0, 0, 1, 1, 2], [1, 2, 1, 2, 2], [1] * 5)
+    before = Interactions([0, 0, 1, 1, 2], [1, 2, 1, 2, 2], [1] * 5)
     nobody = SimpleNamespace(
         users_=np.arange(3), nearest_rows=lambda rows, n, *, metric: (np.full((3, n), -1), None)
     )
-    assert neighbour_recall(nobody, had, n=1).recall == 0
+    assert neighbour_recall(nobody, before, n=1).recall == 0
 
 
 @cache
 def made():
     """Small fitted things, made when a first test asks."""
-    told = Blip(epsilon=9.0, bits=64, hashes=2)
+    result = Blip(epsilon=9.0, bits=64, hashes=2)
     return SimpleNamespace(
         sketch=CountSketch(64, track=4).update([1, 1, 1, 2, 2, 3]),
         index=LshIndex(8, 2).add(np.arange(60), POINTS),
         density=SketchDensity(bandwidth=0.5).fit(POINTS[:, :1]),
-        told=told.release(WORLD, users=np.arange(40), source=InsecureSeededSource(1)),
+        told=result.release(WORLD, users=np.arange(40), source=InsecureSeededSource(1)),
         raw=RawProfiles(WORLD),
         near=released(WORLD, np.arange(30)),
         dense=DenseFactorization(factors=4, epochs=1).fit(WORLD),

@@ -20,7 +20,7 @@ def test_a_table_is_what_a_dict_is(fill):
     again = ids[::2]
     assert places.put(again, np.arange(again.size), keys, values) == 0
     model |= dict(zip(again.tolist(), range(again.size), strict=True))
-    asked = np.concatenate([ids, 2**62 - np.arange(200), [0, 1, 2**63 - 1]])
-    out = np.empty(asked.size, np.int64)
-    places.find(keys, values, asked, out)
-    assert out.tolist() == [model.get(each, -1) for each in asked.tolist()]
+    queries = np.concatenate([ids, 2**62 - np.arange(200), [0, 1, 2**63 - 1]])
+    out = np.empty(queries.size, np.int64)
+    places.find(keys, values, queries, out)
+    assert out.tolist() == [model.get(each, -1) for each in queries.tolist()]

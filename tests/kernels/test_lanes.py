@@ -369,8 +369,8 @@ def test_scalars_are_exact_and_counts_are_signed():
 @pytest.mark.parametrize("shape", [0, 5, (3, 16), (2, 3, 5)])
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.uint64])
 def test_aligned_arrays_are_zeroed_and_start_a_cache_line(shape, dtype):
-    kept = [aligned(shape, dtype) for _ in range(9)]
-    for array in kept:
+    retained = [aligned(shape, dtype) for _ in range(9)]
+    for array in retained:
         assert array.ctypes.data % 64 == 0
         assert array.flags.c_contiguous
         assert array.flags.writeable

@@ -36,11 +36,11 @@ def test_best_is_the_head_of_the_sorted_scores(size, n):
     places, scores = best(vectors, queries, barred_of(size, -(-size // top.WIDE)), n)
     every = queries @ vectors.T
     order = np.argsort(-every, axis=1, kind="stable")[:, :n]
-    kept = order.shape[1]
-    np.testing.assert_array_equal(places[:, :kept], order)
-    np.testing.assert_array_equal(scores[:, :kept], np.take_along_axis(every, order, 1))
-    assert (places[:, kept:] == -1).all()
-    assert (scores[:, kept:] == -np.inf).all()
+    retained = order.shape[1]
+    np.testing.assert_array_equal(places[:, :retained], order)
+    np.testing.assert_array_equal(scores[:, :retained], np.take_along_axis(every, order, 1))
+    assert (places[:, retained:] == -1).all()
+    assert (scores[:, retained:] == -np.inf).all()
 
 
 def test_every_gives_the_same_bits_as_best():
@@ -64,12 +64,12 @@ def test_nan_never_enters_the_list():
 
 def test_tally_and_gather_group_what_has_a_place():
     groups, members = np.array([2, 0, 2, 1, 2]), np.array([0, 1, 2, 0, 1])
-    asked, shelved = np.array([True, False, True]), np.array([7, -1, 9])
+    queries, shelved = np.array([True, False, True]), np.array([7, -1, 9])
     starts = np.zeros(4, np.int64)
-    top.tally(groups, members, asked, shelved, starts)
+    top.tally(groups, members, queries, shelved, starts)
     np.cumsum(starts, out=starts)
     out = np.empty(starts[-1], np.int64)
-    top.gather(groups, members, asked, shelved, starts[:-1].copy(), out)
+    top.gather(groups, members, queries, shelved, starts[:-1].copy(), out)
     np.testing.assert_array_equal(starts, [0, 0, 0, 2])
     np.testing.assert_array_equal(out, [7, 9])
 

@@ -58,13 +58,13 @@ STATEMENTS = [
 ]
 
 
-@pytest.mark.parametrize("told", STATEMENTS, ids=range(len(STATEMENTS)))
-def test_json_has_the_schema_and_comes_back_as_it_was(told):
-    text = told.to_json()
+@pytest.mark.parametrize("expected", STATEMENTS, ids=range(len(STATEMENTS)))
+def test_json_has_the_schema_and_comes_back_as_it_was(expected):
+    text = expected.to_json()
     assert valid(SCHEMA, json.loads(text))
-    assert json.loads(text) == told.to_dict()
-    assert PrivacyStatement.from_json(text) == told
-    assert PrivacyStatement.from_dict(told.to_dict()) == told
+    assert json.loads(text) == expected.to_dict()
+    assert PrivacyStatement.from_json(text) == expected
+    assert PrivacyStatement.from_dict(expected.to_dict()) == expected
 
 
 def test_the_schema_names_every_field_and_is_json():
@@ -104,17 +104,17 @@ FIELDS = ["unit", "relation", "epsilon", "delta", "proof", "source", "contributi
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_the_schema_refuses_what_the_statement_refuses(name):
-    told = STATEMENTS[0].to_dict()
+    document = STATEMENTS[0].to_dict()
     for bad in WRONG[name]:
         if not (isinstance(bad, float) and not math.isfinite(bad)):  # JSON has no such number
-            assert not valid(SCHEMA, {**told, name: bad}), bad
+            assert not valid(SCHEMA, {**document, name: bad}), bad
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(PrivacyStatement)])
 def test_a_missing_or_strange_field_is_refused(name):
-    told = STATEMENTS[0].to_dict()
-    strange = {**told, name + "_": "x"}
-    missing = {key: value for key, value in told.items() if key != name}
+    document = STATEMENTS[0].to_dict()
+    strange = {**document, name + "_": "x"}
+    missing = {key: value for key, value in document.items() if key != name}
     for wrong in (strange, missing):
         assert not valid(SCHEMA, wrong)
         with pytest.raises(ValueError, match="fields are not those of a statement"):
@@ -147,15 +147,15 @@ def test_a_delta_does_not_excuse_a_smaller_epsilon(loss):
 
 
 def test_an_insecure_source_is_visible_everywhere():
-    told = PrivacyStatement(**GOOD, source=INSECURE)
-    assert told.insecure
-    assert "insecure" in str(told)
-    assert str(told).startswith("PrivacyStatement: NOT PRIVATE")
-    assert repr(told).startswith(
+    result = PrivacyStatement(**GOOD, source=INSECURE)
+    assert result.insecure
+    assert "insecure" in str(result)
+    assert str(result).startswith("PrivacyStatement: NOT PRIVATE")
+    assert repr(result).startswith(
         "PrivacyStatement(NOT PRIVATE, epsilon 0.5; one event (add/remove)"
     )
-    assert "insecure" in told.to_dict()["source"]
-    assert "insecure" in told.to_json()
+    assert "insecure" in result.to_dict()["source"]
+    assert "insecure" in result.to_json()
     safe = PrivacyStatement(**GOOD)
     assert not safe.insecure
     assert safe.source == SYSTEM
@@ -163,28 +163,28 @@ def test_an_insecure_source_is_visible_everywhere():
 
 
 def test_the_text_tells_every_part_of_the_promise():
-    told = str(PrivacyStatement(**GOOD, **BUDGET, proof="measured", covers="the counts"))
+    result = str(PrivacyStatement(**GOOD, **BUDGET, proof="measured", covers="the counts"))
     for part in ("measured", "epsilon 0.5", "event", "add/remove", GOOD["mechanism"], "the counts"):
-        assert part in told
+        assert part in result
     for part in ("operating system", "'views'", "'r1'", "'shop.ledger'", "epsilon above 0.4"):
-        assert part in told
-    assert "delta" not in told
+        assert part in result
+    assert "delta" not in result
     assert "unaccounted" in str(PrivacyStatement(**GOOD))
 
 
 def test_the_text_never_rounds_a_cost_down():
-    told = str(
+    result = str(
         PrivacyStatement(**{**GOOD, "loss": {}, "epsilon": 1.00000049, "delta": 1.00000001e-6})
     )
-    assert "epsilon 1.00001, delta 1.00001e-06" in told
+    assert "epsilon 1.00001, delta 1.00001e-06" in result
 
 
 def test_a_statement_does_not_change():
-    told = PrivacyStatement(**GOOD)
+    result = PrivacyStatement(**GOOD)
     with pytest.raises(AttributeError):
-        told.epsilon = 9
-    told.to_dict()["loss"]["scale"] = "1"
-    assert told.loss == LOSS.to_dict()
+        result.epsilon = 9
+    result.to_dict()["loss"]["scale"] = "1"
+    assert result.loss == LOSS.to_dict()
 
 
 def test_the_text_tells_how_many_events_a_unit_may_have():
@@ -195,8 +195,8 @@ def test_the_text_tells_how_many_events_a_unit_may_have():
 
 @pytest.mark.parametrize(("epsilon", "shown"), [(0.667, "0.667"), (2 / 3, "0.666667"), (1.0, "1")])
 def test_the_text_never_shows_less_than_is_spent_and_no_more_digits_than_were_given(epsilon, shown):
-    told = PrivacyStatement(**{**GOOD, "epsilon": epsilon})
-    assert f"epsilon {shown}\n" in str(told)
+    result = PrivacyStatement(**{**GOOD, "epsilon": epsilon})
+    assert f"epsilon {shown}\n" in str(result)
 
 
 def test_repr_is_one_line_with_the_cost_the_unit_and_who_paid():
@@ -223,19 +223,19 @@ def stated(epsilon, delta=0.0):
 
 def test_a_guarantee_that_hides_next_to_nothing_says_so_and_stores_nothing_of_it():
     assert (WEAK_EPSILON, WEAK_DELTA) == (20.0, 1e-4)
-    for told in (stated(20.0), stated(20.0, 9.9e-5), stated(0.1)):
-        assert told.warning == ""
-        assert "warning" not in str(told)
-    for told, says in (
+    for result in (stated(20.0), stated(20.0, 9.9e-5), stated(0.1)):
+        assert result.warning == ""
+        assert "warning" not in str(result)
+    for result, says in (
         (stated(20.000001), ["epsilon above 20 hides next to nothing", "exp(20.0001)-fold"]),
         (stated(1.0, 1e-4), ["delta from 0.0001 on", "a share of 0.0001 of them"]),
         (stated(35.0, 0.5), ["epsilon above 20", "delta from 0.0001 on"]),
     ):
-        lines = str(told).splitlines()
+        lines = str(result).splitlines()
         assert lines[1].startswith("  warning     ")
-        shown = " ".join(str(told).split())
-        assert all(words in told.warning and words in shown for words in says)
-        assert "warning" not in told.to_dict()
-        assert PrivacyStatement.from_json(told.to_json()) == told
+        shown = " ".join(str(result).split())
+        assert all(words in result.warning and words in shown for words in says)
+        assert "warning" not in result.to_dict()
+        assert PrivacyStatement.from_json(result.to_json()) == result
     assert "delta" not in stated(21.0).warning
     assert "epsilon" not in stated(1.0, 0.1).warning

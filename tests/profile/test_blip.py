@@ -46,14 +46,14 @@ def test_without_noise_a_profile_is_the_bloom_filter_of_its_items_texts(bits, ha
     blip = Blip(bits=bits, hashes=hashes, epsilon=3, seed=seed)
     for user, items in enumerate(profiles):  # integers and texts come one after the other
         blip.update(Interactions([user] * len(items), list(items), [1] * len(items)))
-    told = blip.release(users=users, source=Nothing())
-    for words, items in zip(told.words, profiles, strict=True):
+    released = blip.release(users=users, source=Nothing())
+    for words, items in zip(released.words, profiles, strict=True):
         plain = BloomFilter(bits, hashes, seed=item_seed(seed))
         plain.update([str(item) for item in items])
         np.testing.assert_array_equal(words[: plain._words.size], plain._words)
         assert not words[plain._words.size :].any()
-    positions = told.positions(range(40))
-    assert set(positions.ravel().tolist()) == set(np.flatnonzero(bits_of(told)[0]).tolist())
+    positions = released.positions(range(40))
+    assert set(positions.ravel().tolist()) == set(np.flatnonzero(bits_of(released)[0]).tolist())
 
 
 def below_exp(ratio, epsilon):
@@ -70,7 +70,7 @@ def test_no_release_tells_neighbouring_profiles_apart_by_more_than_epsilon(
     sets = [frozenset(s) for size in range(4) for s in itertools.combinations(range(5), size)]
     made = blip.release(rows(*sets), users=range(len(sets)), relation=relation, source=Nothing())
     truth = dict(zip(sets, made.words[:, 0].tolist(), strict=True))
-    p, told = made.flip_probability, made.statement
+    p, result = made.flip_probability, made.statement
     neighbours = [
         (s, t)
         for s in sets
@@ -80,19 +80,19 @@ def test_no_release_tells_neighbouring_profiles_apart_by_more_than_epsilon(
     # Bits are flipped independently: the largest ratio is that of (1 - p) / p at each that differs.
     most = max((truth[s] ^ truth[t]).bit_count() for s, t in neighbours)
     ratio = ((1 - p) / p) ** most
-    assert below_exp(ratio, told.epsilon)
-    assert told.epsilon <= epsilon
-    assert told.relation == relation
+    assert below_exp(ratio, result.epsilon)
+    assert result.epsilon <= epsilon
+    assert result.relation == relation
     assert below_exp(1 / ratio, -0.8 * epsilon)  # some differ in nearly all bits that they may
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.3, 8.0, 59.0, 4e3])
 def test_the_flip_chance_is_the_least_multiple_that_keeps_the_promise(epsilon):
-    told = released_to_all(Blip(epsilon=epsilon), rows([1]))
-    p = told.flip_probability
+    released = released_to_all(Blip(epsilon=epsilon), rows([1]))
+    p = released.flip_probability
     assert p.denominator <= 2**32
-    assert Loss.from_dict(told.statement.loss) == Flips(p, 20)
-    assert told.statement.epsilon <= epsilon
+    assert Loss.from_dict(released.statement.loss) == Flips(p, 20)
+    assert released.statement.epsilon <= epsilon
     assert abs(float(p) - 1 / (1 + math.exp(epsilon / 20))) < 2**-31
     lower = p - Fraction(1, 2**32)
     assert lower == 0 or Flips(lower, 20).epsilon > epsilon * (1 - 1e-9)
@@ -100,11 +100,13 @@ def test_the_flip_chance_is_the_least_multiple_that_keeps_the_promise(epsilon):
 
 def test_all_bits_and_only_those_are_flipped_that_often():
     # 2,500 x 1,000 bits: a share 6 deviations off has p < 1e-8, and so has one bit of 1,000.
-    told = Blip(bits=1000, hashes=4, epsilon=2).release(rows(*[[]] * 2500), users=range(2500))
-    p, seen = float(told.flip_probability), bits_of(told)
-    assert abs(seen.mean() - p) < 6 * math.sqrt(p * (1 - p) / seen.size)
-    assert np.abs(seen.mean(axis=0) - p).max() < 7 * math.sqrt(p * (1 - p) / 2500)
-    assert np.abs(np.corrcoef(seen[:, :50].T)[np.triu_indices(50, 1)]).max() < 7 / math.sqrt(2500)
+    released = Blip(bits=1000, hashes=4, epsilon=2).release(rows(*[[]] * 2500), users=range(2500))
+    p, observed = float(released.flip_probability), bits_of(released)
+    assert abs(observed.mean() - p) < 6 * math.sqrt(p * (1 - p) / observed.size)
+    assert np.abs(observed.mean(axis=0) - p).max() < 7 * math.sqrt(p * (1 - p) / 2500)
+    assert np.abs(np.corrcoef(observed[:, :50].T)[np.triu_indices(50, 1)]).max() < 7 / math.sqrt(
+        2500
+    )
 
 
 def test_releases_under_the_same_noise_differ_by_their_filters_alone():
@@ -128,42 +130,42 @@ def test_an_attacker_finds_about_the_epsilon_of_one_item():
     blip = Blip(bits=64, hashes=4, epsilon=2.0, seed=1)
     sources = [InsecureSeededSource(9), InsecureSeededSource(10)]
     worlds = [rows(*[[]] * 20_000), rows(*[[7]] * 20_000)]
-    told = [
+    result = [
         blip.release(world, users=range(20_000), source=source)
         for world, source in zip(worlds, sources, strict=True)
     ]
-    own = np.unique(told[0].positions([7])[0])
+    own = np.unique(result[0].positions([7])[0])
     assert own.size == 4
-    guesses = [int(bits_of(each)[:, own].all(axis=1).sum()) for each in told]
+    guesses = [int(bits_of(each)[:, own].all(axis=1).sum()) for each in result]
     found = epsilon_lower_bound(guesses[1], 20_000, guesses[0], 20_000)
-    assert 1.7 < found.epsilon <= told[0].statement.epsilon
+    assert 1.7 < found.epsilon <= result[0].statement.epsilon
 
 
 def test_the_statement_tells_the_loss_of_an_item_and_of_a_whole_profile():
-    told = released_to_all(Blip(epsilon=8, typical_size=106), rows([1]))
-    assert told.statement.mechanism.endswith(
+    released = released_to_all(Blip(epsilon=8, typical_size=106), rows([1]))
+    assert released.statement.mechanism.endswith(
         "each bit flipped with probability 0.401312; one item is hidden at epsilon 8, a whole "
         "profile of 106 items only at epsilon 848 (2000 for any profile), "
         "which hides next to nothing of it"
     )
-    assert told.statement.unit == "item of a profile"
-    assert told.statement.covers == "the items of each profile; which users have one is public"
-    assert told.profile_epsilon(106) == pytest.approx(848)
-    assert told.profile_epsilon(1) == told.statement.epsilon
-    assert told.profile_epsilon(10**6) == pytest.approx(2000)
-    assert load(told.to_bytes()).profile_epsilon(106) == told.profile_epsilon(106)
+    assert released.statement.unit == "item of a profile"
+    assert released.statement.covers == "the items of each profile; which users have one is public"
+    assert released.profile_epsilon(106) == pytest.approx(848)
+    assert released.profile_epsilon(1) == released.statement.epsilon
+    assert released.profile_epsilon(10**6) == pytest.approx(2000)
+    assert load(released.to_bytes()).profile_epsilon(106) == released.profile_epsilon(106)
 
 
 def test_a_users_profile_is_trimmed_to_its_contributions():
     profiles = [range(100), range(200, 203), []]
     terms = dict(users=[0, 1, 2], unit="user", contributions=5)
     blip = Blip(epsilon=6, bits=600, hashes=3)
-    told = blip.release(rows(*profiles), source=Nothing(), **terms)
-    assert bits_of(told).sum(axis=1).tolist()[0] <= 15
-    assert Loss.from_dict(told.statement.loss).cells == 15
-    assert told.statement.contributions == 5
-    assert "of which the 5 items of its least hashes count" in told.statement.mechanism
-    assert told.profile_epsilon(80) == told.profile_epsilon(5) == told.statement.epsilon
+    released = blip.release(rows(*profiles), source=Nothing(), **terms)
+    assert bits_of(released).sum(axis=1).tolist()[0] <= 15
+    assert Loss.from_dict(released.statement.loss).cells == 15
+    assert released.statement.contributions == 5
+    assert "of which the 5 items of its least hashes count" in released.statement.mechanism
+    assert released.profile_epsilon(80) == released.profile_epsilon(5) == released.statement.epsilon
     replaced = blip.release(rows(*profiles), relation="replace", **terms)
     assert Loss.from_dict(replaced.statement.loss).cells == 30
     whole = Blip(epsilon=6, bits=8, hashes=3).release(rows(*profiles), **terms)
@@ -174,9 +176,9 @@ def test_at_epsilon_zero_every_bit_is_a_fair_coin():
     # 200,000 bits: 6 deviations off has p < 1e-8. Both worlds give the same bits.
     blip = Blip(bits=1000, hashes=20, epsilon=0)
     full, empty = (rows(*[items] * 200) for items in (range(500), []))
-    told = blip.release(full, users=range(200))
-    assert told.flip_probability == Fraction(1, 2)
-    assert abs(bits_of(told).mean() - 0.5) < 6 * 0.5 / math.sqrt(200_000)
+    released = blip.release(full, users=range(200))
+    assert released.flip_probability == Fraction(1, 2)
+    assert abs(bits_of(released).mean() - 0.5) < 6 * 0.5 / math.sqrt(200_000)
     drawn = [
         blip.release(each, users=range(200), source=InsecureSeededSource(3)).words
         ^ blip.release(each, users=range(200), source=Nothing()).words
@@ -185,19 +187,19 @@ def test_at_epsilon_zero_every_bit_is_a_fair_coin():
     np.testing.assert_array_equal(*drawn)
     coins = noise.flips(Fraction(1, 2), 200 * 1024, source=InsecureSeededSource(3))
     np.testing.assert_array_equal(drawn[0][:, :15], coins.reshape(200, 16)[:, :15])
-    assert 0 < told.statement.epsilon < 1e-6  # the least that can be stated
-    assert "fair coin" in told.statement.mechanism
-    assert told.profile_epsilon(100) == 0
-    assert np.isnan(told.estimate_size()).all()
-    low, high = told.size_bounds()
+    assert 0 < released.statement.epsilon < 1e-6  # the least that can be stated
+    assert "fair coin" in released.statement.mechanism
+    assert released.profile_epsilon(100) == 0
+    assert np.isnan(released.estimate_size()).all()
+    low, high = released.size_bounds()
     assert (low == 0).all()
     assert (high == np.inf).all()
     for metric in ("cosine", "jaccard", "inner"):
-        assert np.isnan(told.similarity(metric=metric)).all()
-        assert np.isnan(told.similarity_variance(metric=metric)).all()
-    assert (told.nearest([0], 3)[1] == -np.inf).all()
-    assert np.isnan(told.memberships([1, 2])).all()
-    assert load(told.to_bytes()) == told
+        assert np.isnan(released.similarity(metric=metric)).all()
+        assert np.isnan(released.similarity_variance(metric=metric)).all()
+    assert (released.nearest([0], 3)[1] == -np.inf).all()
+    assert np.isnan(released.memberships([1, 2])).all()
+    assert load(released.to_bytes()) == released
 
 
 def test_sizes_by_the_false_positive_rate():

@@ -23,8 +23,8 @@ def released(profiles, source, **changed):
     users = np.repeat(np.arange(len(profiles)), [len(items) for items in profiles])
     items = np.concatenate([*profiles, np.empty(0, np.int64)]).astype(np.int64)
     blip = Blip(**{"epsilon": 8.0, "bits": 1000, "hashes": 10, **changed})
-    had = Interactions(users, items, np.ones(users.size))
-    return blip.release(had, users=range(len(profiles)), source=source)
+    before = Interactions(users, items, np.ones(users.size))
+    return blip.release(before, users=range(len(profiles)), source=source)
 
 
 def uneven(seed, users=400, groups=8, catalogue=1600):
@@ -86,18 +86,18 @@ def test_the_order_is_that_of_the_formula_and_similarities_are_debiased(metric, 
     expected = np.argsort(-scores, axis=1, kind="stable")
     found, near = here.nearest(range(94), 100, metric=metric, among=there)
     np.testing.assert_array_equal(found[:, :93], expected[:, :93])
-    told = here.similarity(there, metric=metric)
-    np.testing.assert_array_equal(near[:, :93], np.take_along_axis(told, expected[:, :93], 1))
+    result = here.similarity(there, metric=metric)
+    np.testing.assert_array_equal(near[:, :93], np.take_along_axis(result, expected[:, :93], 1))
     assert (near[:, 93:] == -np.inf).all()
     assert (metric == "inner") == (np.diff(near[:, :93]) <= 0).all()  # others need not fall
 
 
 def of_ideal(profiles, places, metric):
     """How similar these neighbours truly are on average, over those who are nearest."""
-    had = np.zeros((len(profiles), 1 + max(each.max() for each in profiles)))
+    before = np.zeros((len(profiles), 1 + max(each.max() for each in profiles)))
     for user, items in enumerate(profiles):
-        had[user, items] = 1
-    sizes, common = had.sum(axis=1), had @ had.T
+        before[user, items] = 1
+    sizes, common = before.sum(axis=1), before @ before.T
     if metric == "cosine":
         true = common / np.sqrt(np.outer(sizes, sizes))
     else:
@@ -111,11 +111,11 @@ def compared(seed, epsilon, metric):
     """Of the ideal: neighbours that are told, and those of the largest estimates."""
     profiles = list(uneven(seed))
     source = InsecureSeededSource(seed)
-    told = released(profiles, source, bits=5000, hashes=20, epsilon=epsilon)
-    estimates = told.similarity(metric=metric)
+    private_release = released(profiles, source, bits=5000, hashes=20, epsilon=epsilon)
+    estimates = private_release.similarity(metric=metric)
     np.fill_diagonal(estimates, -np.inf)
     largest = np.argsort(-estimates, axis=1, kind="stable")[:, :10]
-    found, _ = told.nearest_rows(range(len(profiles)), metric=metric)
+    found, _ = private_release.nearest_rows(range(len(profiles)), metric=metric)
     return tuple(of_ideal(profiles, places, metric) for places in (found, largest))
 
 
@@ -137,18 +137,23 @@ def test_at_high_epsilon_nothing_is_lost(metric):
 def test_equal_neighbours_come_in_the_order_of_their_rows(monkeypatch):
     # Without flips, equal profiles have equal filters; small parts put them on both sides of a cut.
     profiles = [np.arange(30), np.arange(20, 60), np.arange(30), np.arange(90, 99)] * 9
-    told = released(profiles, Nothing())
-    whole = {each: told.nearest_rows(range(36), 20, metric=each) for each in ("cosine", "jaccard")}
+    private_release = released(profiles, Nothing())
+    whole = {
+        each: private_release.nearest_rows(range(36), 20, metric=each)
+        for each in ("cosine", "jaccard")
+    }
     same = [np.setdiff1d(np.arange(0, 36, 2), [row]).tolist() for row in (0, 34)]
     for size in (released_blip.PAIRS, 7):
         monkeypatch.setattr(released_blip, "PAIRS", size)
         monkeypatch.setattr(released_blip, "LEAST", size)
         for metric, (expected, similar) in whole.items():
-            found, near = told.nearest_rows(range(36), 20, metric=metric)
+            found, near = private_release.nearest_rows(range(36), 20, metric=metric)
             np.testing.assert_array_equal(found, expected)
             np.testing.assert_array_equal(near, similar)
             assert found[[0, 34], :17].tolist() == same
-            few, _ = told.nearest_rows(range(36), 5, metric=metric)  # the last of equal ones too
+            few, _ = private_release.nearest_rows(
+                range(36), 5, metric=metric
+            )  # the last of equal ones too
             np.testing.assert_array_equal(few, expected[:, :5])
             assert (near[0, :17] == near[0, 0]).all()
             assert not (found == np.arange(36)[:, None]).any()  # nobody is their own neighbour
@@ -159,7 +164,9 @@ def test_equal_neighbours_come_in_the_order_of_their_rows(monkeypatch):
 @pytest.mark.parametrize("epsilon", [1e-6, 1.0, 4000.0])
 def test_everybody_is_ranked_however_full_or_noisy_filters_are(metric, bits, hashes, epsilon):
     profiles = [np.arange(500), np.empty(0), np.arange(3), np.arange(400, 900)]
-    told = released(profiles, InsecureSeededSource(5), bits=bits, hashes=hashes, epsilon=epsilon)
-    found, near = told.nearest_rows(range(4), 3, metric=metric)
+    private_release = released(
+        profiles, InsecureSeededSource(5), bits=bits, hashes=hashes, epsilon=epsilon
+    )
+    found, near = private_release.nearest_rows(range(4), 3, metric=metric)
     assert np.isfinite(near).all()
     assert np.sort(found, axis=1).tolist() == [[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]]

@@ -40,9 +40,9 @@ def test_sizes_and_shares_undo_each_other():
 @pytest.mark.parametrize("flip", [0.05, 0.3, 0.49])
 def test_noisy_shares_are_those_of_bits_that_are_set_and_kept_or_not_and_flipped(flip):
     for share in (0.0, 0.25, 1.0):
-        told = occupancy.noisy_share(share, flip)
-        assert told == pytest.approx(share * (1 - flip) + (1 - share) * flip)
-        assert occupancy.true_share(told, flip) == pytest.approx(share)
+        result = occupancy.noisy_share(share, flip)
+        assert result == pytest.approx(share * (1 - flip) + (1 - share) * flip)
+        assert occupancy.true_share(result, flip) == pytest.approx(share)
     assert np.isnan(occupancy.true_share(0.5, 0.5))
 
 
@@ -50,24 +50,24 @@ def test_where_sizes_vary_the_share_is_its_mean_over_their_law():
     # (3.8): every size, then every way to throw so many items.
     chances = np.array([0.2, 0.5, 0.0, 0.3])
     counted = [share_by_counting(3, 2 * size) for size in range(4)]
-    told = chances @ occupancy.share_of_size(np.arange(4), 3, 2)
-    assert told == pytest.approx(np.dot(chances, counted))
+    result = chances @ occupancy.share_of_size(np.arange(4), 3, 2)
+    assert result == pytest.approx(np.dot(chances, counted))
 
 
 def test_shares_of_arrays_are_those_of_their_numbers():
     bits, hashes, sizes = np.meshgrid([1, 2, 5000], [1, 20], [0, 1, 300])
-    told = occupancy.share_of_size(sizes, bits, hashes)
-    for at in np.ndindex(told.shape):
+    result = occupancy.share_of_size(sizes, bits, hashes)
+    for at in np.ndindex(result.shape):
         one = occupancy.share_of_size(int(sizes[at]), int(bits[at]), int(hashes[at]))
-        assert told[at] == pytest.approx(one)
+        assert result[at] == pytest.approx(one)
     assert occupancy.share_of_size([0, 1], 1, 3).tolist() == [0, 1]
 
 
 def test_positions_that_coincide_are_told_once_and_first():
     drawn = np.random.default_rng(3).integers(0, 9, (200, 6)).astype(np.uint32)
     places, counts = occupancy.distinct(drawn)
-    for row, told, count in zip(drawn, places, counts, strict=True):
-        assert told[:count].tolist() == sorted(set(row.tolist()))
+    for row, result, count in zip(drawn, places, counts, strict=True):
+        assert result[:count].tolist() == sorted(set(row.tolist()))
     assert counts.min() < 6 == counts.max()
 
 

@@ -69,8 +69,8 @@ def test_empty_profiles_have_answers(kind):
     sizes = release.estimate_size()[3:]
     assert abs(sizes.mean()) < 5 * np.sqrt(release._size_variance()[3:].mean() / 37)
     for metric in ("inner", "cosine", "jaccard"):
-        told = release.similarity(metric=metric)
-        assert np.isfinite(told).all()
+        released = release.similarity(metric=metric)
+        assert np.isfinite(released).all()
         assert np.isfinite(release.similarity_variance(metric=metric)).all()
     assert np.isfinite(release.memberships([1, 77])).all()
     low, high = release.size_bounds()

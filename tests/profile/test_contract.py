@@ -103,11 +103,11 @@ def test_contract_of_releases(check, case, tmp_path):
 @pytest.mark.parametrize("name", PROFILES)
 def test_the_statement_tells_what_is_hidden_and_at_which_cost(name):
     for case in PROFILES[name]:
-        told = case.release(source=None).statement
-        assert 0 < told.epsilon <= 1.0
-        assert told.delta == DELTAS.get(name, 0.0)
-        assert told.covers == "the items of each profile; which users have one is public"
-        assert "a whole profile" in told.mechanism
+        released = case.release(source=None).statement
+        assert 0 < released.epsilon <= 1.0
+        assert released.delta == DELTAS.get(name, 0.0)
+        assert released.covers == "the items of each profile; which users have one is public"
+        assert "a whole profile" in released.mechanism
 
 
 SAMPLES = [case.release().to_bytes() for cases in PROFILES.values() for case in cases]
@@ -149,26 +149,28 @@ def test_bad_terms_name_themselves_and_cost_nothing(name, tmp_path):
 
 @pytest.mark.parametrize("name", PROFILES)
 def test_questions_have_answers_of_one_shape(name):
-    told = PROFILES[name][0].release(epsilon=8.0)
-    assert told.users_.tolist() == USERS
-    assert len(told) == 4
-    assert told.rows([9, 4]).tolist() == [3, 0]
-    low, high = told.size_bounds(0.9)
-    for sizes in (told.estimate_size(), low, high):
+    released = PROFILES[name][0].release(epsilon=8.0)
+    assert released.users_.tolist() == USERS
+    assert len(released) == 4
+    assert released.rows([9, 4]).tolist() == [3, 0]
+    low, high = released.size_bounds(0.9)
+    for sizes in (released.estimate_size(), low, high):
         assert sizes.shape == (4,)
         assert sizes.dtype == np.float64
-    assert told.memberships(["tea", "rum"], rows=[1, 2, 1]).shape == (3, 2)
+    assert released.memberships(["tea", "rum"], rows=[1, 2, 1]).shape == (3, 2)
     for metric in ("cosine", "jaccard", "inner"):
-        found = told.similarity(metric=metric, rows=[2, 0])
-        assert found.shape == told.similarity_variance(metric=metric, rows=[2, 0]).shape == (2, 4)
-        rows, near = told.nearest_rows([2, 0], 5, metric=metric)
+        found = released.similarity(metric=metric, rows=[2, 0])
+        assert (
+            found.shape == released.similarity_variance(metric=metric, rows=[2, 0]).shape == (2, 4)
+        )
+        rows, near = released.nearest_rows([2, 0], 5, metric=metric)
         assert rows.shape == near.shape == (2, 5)
         assert rows.dtype == np.int64
         assert (rows[:, 3:] == -1).all()
         assert (near[:, 3:] == -np.inf).all()
-        ids, _ = told.nearest([1, 4], 2, metric=metric)
+        ids, _ = released.nearest([1, 4], 2, metric=metric)
         assert ids.shape == (2, 2)
         assert not (ids == np.array([[1], [4]])).any()
-        filled = told.nearest([1, 4], 5, metric=metric)[0]
+        filled = released.nearest([1, 4], 5, metric=metric)[0]
         assert (filled[:, 3:] == -1).all()  # 0 would be a user
-    assert told.profile_epsilon(1) <= told.profile_epsilon(10)
+    assert released.profile_epsilon(1) <= released.profile_epsilon(10)

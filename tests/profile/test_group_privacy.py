@@ -83,18 +83,18 @@ def pairs(rows):
 @EVERY
 @BOTH
 def test_no_two_profiles_are_told_apart_by_more_than_is_said_of_any_other(make, relation):
-    told = Told(make, unit="user", contributions=MOST, relation=relation)
-    rows, any_other = cells(make, PROFILES, MOST), told.against("any other")
-    assert all(holds(told, one, other, any_other) for one, other in pairs(rows))
-    assert not all(holds(told, one, other, 0.8 * any_other) for one, other in pairs(rows))
+    result = Told(make, unit="user", contributions=MOST, relation=relation)
+    rows, any_other = cells(make, PROFILES, MOST), result.against("any other")
+    assert all(holds(result, one, other, any_other) for one, other in pairs(rows))
+    assert not all(holds(result, one, other, 0.8 * any_other) for one, other in pairs(rows))
     if relation == "replace":
-        assert any_other == pytest.approx(told.statement.epsilon, rel=1e-5)
-        assert "an empty one" not in told.sentence
+        assert any_other == pytest.approx(result.statement.epsilon, rel=1e-5)
+        assert "an empty one" not in result.sentence
         return
-    empty = told.against("an empty one")
-    assert empty == pytest.approx(told.statement.epsilon, rel=1e-5)
-    assert all(holds(told, one, rows[0], empty) for one in rows)
-    assert not all(holds(told, one, other, empty) for one, other in pairs(rows))
+    empty = result.against("an empty one")
+    assert empty == pytest.approx(result.statement.epsilon, rel=1e-5)
+    assert all(holds(result, one, rows[0], empty) for one in rows)
+    assert not all(holds(result, one, other, empty) for one, other in pairs(rows))
     doubled = 1.999 if isinstance(make, Blip | Minima) else 2.1
     assert any_other > doubled * empty
 
@@ -102,13 +102,13 @@ def test_no_two_profiles_are_told_apart_by_more_than_is_said_of_any_other(make, 
 @EVERY
 def test_an_item_that_evicts_another_is_within_what_is_said_of_any_other(make):
     ordered = np.array(ITEMS)[np.argsort(hashed_items(np.array(ITEMS), 0))]
-    told = Told(make, unit="user", contributions=1)
+    result = Told(make, unit="user", contributions=1)
     found = []
     for low, high in pairs(ordered):
         before, after = cells(make, [[high], [low, high]], 1)
         np.testing.assert_array_equal(after, cells(make, [[low]], 1)[0])  # the other one is out
-        assert holds(told, before, after, told.against("any other"))
-        found.append(holds(told, before, after, told.against("an empty one")))
+        assert holds(result, before, after, result.against("any other"))
+        found.append(holds(result, before, after, result.against("an empty one")))
     assert not all(found)
 
 
@@ -116,19 +116,19 @@ def test_an_item_that_evicts_another_is_within_what_is_said_of_any_other(make):
 @BOTH
 @pytest.mark.parametrize("items", [1, 2, 3, 50])
 def test_the_loss_of_a_profile_of_a_user_is_that_of_the_statement(make, relation, items):
-    told = Told(make, unit="user", contributions=items, relation=relation)
-    assert told.profile_epsilon(items) >= told.statement.epsilon
-    assert told.profile_epsilon(10 * items) == told.profile_epsilon(items)
-    assert told.profile_epsilon(items) == pytest.approx(told.statement.epsilon, rel=1e-9)
+    result = Told(make, unit="user", contributions=items, relation=relation)
+    assert result.profile_epsilon(items) >= result.statement.epsilon
+    assert result.profile_epsilon(10 * items) == result.profile_epsilon(items)
+    assert result.profile_epsilon(items) == pytest.approx(result.statement.epsilon, rel=1e-9)
 
 
 @EVERY
 @BOTH
 @pytest.mark.parametrize(("unit", "most"), [("item of a profile", 1), ("user", 2)])
 def test_the_loss_of_a_profile_bounds_all_profiles_of_so_many_items(make, relation, unit, most):
-    told = Told(make, unit=unit, contributions=most, relation=relation)
-    kept = 3 if unit == "item of a profile" else most
-    rows = cells(make, PROFILES, kept)
+    result = Told(make, unit=unit, contributions=most, relation=relation)
+    retained = 3 if unit == "item of a profile" else most
+    rows = cells(make, PROFILES, retained)
     sizes = np.array([len(profile) for profile in PROFILES])
     for size in (1, 2, 3):
         some = rows[sizes <= size]
@@ -136,26 +136,26 @@ def test_the_loss_of_a_profile_bounds_all_profiles_of_so_many_items(make, relati
             compared = [(some[0], each) for each in some]  # the first is empty
         else:
             compared = list(pairs(some))
-        loss = told.profile_epsilon(size)
-        assert all(holds(told, one, other, loss) for one, other in compared)
-        assert not all(holds(told, one, other, 0.8 * loss) for one, other in compared)
+        loss = result.profile_epsilon(size)
+        assert all(holds(result, one, other, loss) for one, other in compared)
+        assert not all(holds(result, one, other, 0.8 * loss) for one, other in compared)
 
 
 @EVERY
 def test_under_replace_a_typical_profile_is_said_to_be_exchanged(make):
     given = {**make.parameters, "typical_size": 3}
-    told = Told(type(make)(**given), relation="replace")
-    said = told.against("any other of as many")
-    assert said == pytest.approx(told.profile_epsilon(3), rel=1e-5)
-    assert said >= told.profile_epsilon(3)
+    result = Told(type(make)(**given), relation="replace")
+    said = result.against("any other of as many")
+    assert said == pytest.approx(result.profile_epsilon(3), rel=1e-5)
+    assert said >= result.profile_epsilon(3)
 
 
 def test_no_profile_loses_more_than_all_bits():
     blip = Blip(bits=256, hashes=3, epsilon=2.0, typical_size=60)
-    told = Told(blip, relation="replace")
-    each = Loss.from_dict(told.statement.loss).each
-    assert told.profile_epsilon(60) == told.profile_epsilon(10**6) == pytest.approx(256 * each)
-    assert told.sentence.endswith(
+    result = Told(blip, relation="replace")
+    each = Loss.from_dict(result.statement.loss).each
+    assert result.profile_epsilon(60) == result.profile_epsilon(10**6) == pytest.approx(256 * each)
+    assert result.sentence.endswith(
         "of as many (85.3334 for any profile), which hides next to nothing of it"
     )
     many = Told(blip, unit="user", contributions=60)

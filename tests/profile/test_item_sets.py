@@ -81,10 +81,10 @@ def test_hashes_that_crowd_are_sorted_too():
 
 def test_given_users_are_taken_in_their_order_with_empty_profiles():
     sets = sets_of([8, 7, 8], ["tea", "tea", "milk"])
-    asked = sets.of_users(np.array([5, 8, 6, 7]))
-    assert asked.users.tolist() == [5, 8, 6, 7]
-    assert asked.sizes.tolist() == [0, 2, 0, 1]
-    assert set(asked.hashes[:2]) == set(hashed_items(np.array(["tea", "milk"], object), 3))
+    queries = sets.of_users(np.array([5, 8, 6, 7]))
+    assert queries.users.tolist() == [5, 8, 6, 7]
+    assert queries.sizes.tolist() == [0, 2, 0, 1]
+    assert set(queries.hashes[:2]) == set(hashed_items(np.array(["tea", "milk"], object), 3))
     words = sets.of_users(np.array(["8", "7"], object))
     assert words.sizes.tolist() == [2, 1]
     alone = sets.of_users(np.array([7]))

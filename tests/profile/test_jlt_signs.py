@@ -58,11 +58,11 @@ def test_the_noise_covers_the_epsilon_that_is_stated(make, terms):
         events = {"replace": 2}.get(terms.get("relation"), 1) * terms.get("contributions", 1)
         rho = float(Fraction(MOVED[make] * events**2) / (2 * Fraction(release.grid_sigma) ** 2))
         assert concentrated_delta(epsilon, rho) <= delta * (1 + 1e-6)
-        told = release.statement
-        assert told.epsilon <= epsilon * (1 + 1e-9)
-        assert told.epsilon >= 0.999 * epsilon
-        assert (told.delta, told.proof) == (delta, "proved")
-        assert epsilon_of(Loss.from_dict(told.loss), delta) == pytest.approx(told.epsilon)
+        released = release.statement
+        assert released.epsilon <= epsilon * (1 + 1e-9)
+        assert released.epsilon >= 0.999 * epsilon
+        assert (released.delta, released.proof) == (delta, "proved")
+        assert epsilon_of(Loss.from_dict(released.loss), delta) == pytest.approx(released.epsilon)
 
 
 def test_in_one_dimension_the_exact_law_keeps_the_promise():
@@ -121,10 +121,10 @@ def test_the_statement_tells_the_loss_of_one_item_and_of_a_whole_profile(make):
     assert whole > rho > 1000
     assert concentrated_delta(whole, rho) <= 1e-6 * (1 + 1e-6)
     assert concentrated_delta(0.99 * whole, rho) > 1e-6
-    told = release.statement.mechanism
-    shown = float(told.split("106 items only at epsilon ")[1].split(",")[0])
+    released = release.statement.mechanism
+    shown = float(released.split("106 items only at epsilon ")[1].split(",")[0])
     assert whole <= shown <= whole * 1.0001
-    assert "at delta 1e-06 one item is hidden at epsilon" in told
+    assert "at delta 1e-06 one item is hidden at epsilon" in released
     assert release.profile_epsilon(1) == pytest.approx(release.statement.epsilon)
     assert release.profile_epsilon(2**31) < math.inf
     with pytest.raises(ValueError, match="items must be an integer from 1"):

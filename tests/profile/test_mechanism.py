@@ -55,9 +55,9 @@ def test_feeding_in_parts_and_merging_release_the_same():
     merged = parts[0]
     for part in parts[1:]:
         assert merged.merge(part) is merged
-    told = [each.release(users=[1, 2, 3], source=source()) for each in (once, merged)]
-    assert told[0] == told[1] == released_to_all(blip(), HAD, source=source())
-    assert told[0].users_.tolist() == [1, 2, 3]
+    private_release = [each.release(users=[1, 2, 3], source=source()) for each in (once, merged)]
+    assert private_release[0] == private_release[1] == released_to_all(blip(), HAD, source=source())
+    assert private_release[0].users_.tolist() == [1, 2, 3]
 
 
 def test_what_was_fed_nothing_is_no_false_value():
@@ -106,10 +106,10 @@ def test_nobody_and_empty_profiles_have_releases():
     assert nobody.similarity().shape == (0, 0)
     assert nobody.estimate_size().shape == (0,)
     assert len(blip().release(users=[])) == 0
-    told = blip(epsilon=60).release(HAD, users=[5, 3, 2, 1, 4])
-    assert told.users_.tolist() == [5, 3, 2, 1, 4]
-    assert told.words.any(axis=1).sum() >= 3
-    assert told.estimate_size()[0] < 5
+    private_release = blip(epsilon=60).release(HAD, users=[5, 3, 2, 1, 4])
+    assert private_release.users_.tolist() == [5, 3, 2, 1, 4]
+    assert private_release.words.any(axis=1).sum() >= 3
+    assert private_release.estimate_size()[0] < 5
 
 
 def test_users_are_public_and_must_be_given():
@@ -141,9 +141,9 @@ MADE = {
 LISTED = [7, 8, 9, 10]
 
 
-def released(kind, had, **terms):
+def released(kind, before, **terms):
     made = MADE[kind][0]()
-    return made.release(had, users=LISTED, source=InsecureSeededSource(3), **terms)
+    return made.release(before, users=LISTED, source=InsecureSeededSource(3), **terms)
 
 
 @pytest.mark.parametrize("kind", MADE)
@@ -171,8 +171,8 @@ def test_who_has_a_profile_does_not_depend_on_the_rows(kind):
     # One item is all that user 9 has; without it, as without any row, nothing else changes.
     plain = rows([7, 7, 9, 77], [1, 2, 5, 5])
     one = released(kind, plain)
-    for had in (plain.filter([0, 1, 3]), nothing(), rows(["a"], ["b"])):
-        less = silent(lambda had=had: released(kind, had))
+    for before in (plain.filter([0, 1, 3]), nothing(), rows(["a"], ["b"])):
+        less = silent(lambda before=before: released(kind, before))
         same_outside(less, one)
         assert less.users_.tolist() == one.users_.tolist() == LISTED
     fed = (
@@ -284,18 +284,20 @@ def batches(count, users=50, items=20):
 
 
 def test_batches_are_charged_once_before_any_noise(ledger):
-    seen = []
+    observed = []
 
     class Watching(InsecureSeededSource):
         def fill(self, out):
-            seen.append(len(ledger.history("profiles")))
+            observed.append(len(ledger.history("profiles")))
             super().fill(out)
 
     terms = dict(ledger=ledger, dataset="profiles")
-    told = blip().release_batches(batches(4), users=listed(4), source=Watching(1), **terms)
+    private_release = blip().release_batches(
+        batches(4), users=listed(4), source=Watching(1), **terms
+    )
     assert ledger.history("profiles") == []
-    parts = list(told)
-    assert set(seen) == {1}
+    parts = list(private_release)
+    assert set(observed) == {1}
     assert [part.users_.tolist() for part in parts] == [
         list(range(at, at + 50)) for at in range(0, 200, 50)
     ]
@@ -319,15 +321,15 @@ def test_batches_are_the_release_of_all_part_by_part():
 
 
 def test_a_user_who_comes_again_in_a_later_batch_is_refused(ledger):
-    told = blip().release_batches(
+    private_release = blip().release_batches(
         [HAD.filter([0, 1]), HAD.filter([2])],
         users=[[1, 3], [3]],
         ledger=ledger,
         dataset="profiles",
     )
-    next(told)
+    next(private_release)
     with pytest.raises(ValueError, match="Blip: batches must hold whole users"):
-        next(told)
+        next(private_release)
     many = list(batches(40, users=7, items=1))
     shuffled = [many[at] for at in np.random.default_rng(1).permutation(40)]
     assert len(list(blip().release_batches(shuffled, users=map(everyone, shuffled)))) == 40
@@ -343,12 +345,12 @@ def test_users_of_batches_must_come_in_step(users):
 
 
 def test_users_of_batches_are_all_named_or_none(ledger):
-    told = blip().release_batches(
+    private_release = blip().release_batches(
         [HAD.filter([0]), HAD.filter([1])], users=[[3], None], ledger=ledger, dataset="profiles"
     )
-    assert next(told).users_.tolist() == [3]
+    assert next(private_release).users_.tolist() == [3]
     with pytest.raises(ValueError, match=r"Blip: users must be .*; at position 1 there is None"):
-        next(told)
+        next(private_release)
     with pytest.raises(ValueError, match="at position 0 there is None"):
         next(blip().release_batches([HAD], users=[None], ledger=ledger, dataset="profiles"))
     assert len(ledger.history("profiles")) == 1

@@ -88,11 +88,12 @@ def test_a_unit_of_more_items_changes_more_bins(terms):
 
 def test_the_statement_tells_the_loss_of_one_item_and_of_a_whole_profile():
     release = released_to_all(Minima(bins=512, epsilon=4, typical_size=106), HAD)
-    told = release.statement.mechanism
+    released = release.statement.mechanism
     assert (
-        "one item is hidden at epsilon 4, a whole profile of 106 items only at epsilon 424" in told
+        "one item is hidden at epsilon 4, a whole profile of 106 items only at epsilon 424"
+        in released
     )
-    assert "epsilon 424 (2048 for any profile), which hides next to nothing of it" in told
+    assert "epsilon 424 (2048 for any profile), which hides next to nothing of it" in released
     assert release.profile_epsilon(106) == pytest.approx(424, rel=1e-6)
     assert release.profile_epsilon(10**6) == pytest.approx(2048, rel=1e-6)
     assert (

@@ -24,9 +24,9 @@ def released(profiles, seed=1, **changed):
     """A release of users 0, 1, ... with these items."""
     users = np.repeat(np.arange(len(profiles)), [len(items) for items in profiles])
     items = np.concatenate([*profiles, np.empty(0, np.int64)]).astype(np.int64)
-    had = Interactions(users, items, np.ones(users.size))
+    before = Interactions(users, items, np.ones(users.size))
     blip = Blip(**{"epsilon": 40.0, "bits": 2000, "hashes": 10, **changed})
-    return blip.release(had, users=range(len(profiles)), source=InsecureSeededSource(seed))
+    return blip.release(before, users=range(len(profiles)), source=InsecureSeededSource(seed))
 
 
 def fresh(count, sizes=(60, 90), common=30):
@@ -80,16 +80,16 @@ def test_similarities_are_right_on_average_and_vary_as_is_said(pairs, metric):
 def test_hashes_that_meet_make_all_errors_of_a_pair_alike(metric):
     # Hardly a bit is flipped, so that errors are of collisions, and of both sizes together where
     # most items are in common: without that the variance of a cosine would be half of this.
-    told = released(list(fresh(PAIRS, (80, 80), 64)), epsilon=200.0, bits=300, hashes=2)
-    found = beside(told.similarity(metric=metric))
-    said = beside(told.similarity_variance(metric=metric))
+    private_release = released(list(fresh(PAIRS, (80, 80), 64)), epsilon=200.0, bits=300, hashes=2)
+    found = beside(private_release.similarity(metric=metric))
+    said = beside(private_release.similarity_variance(metric=metric))
     assert 0.85 < found.std() / np.sqrt(np.median(said)) < 1.15
 
 
 def test_profiles_apart_have_nothing_in_common_on_average():
     # 2,000 pairs, each about 14 items off; the mean is 5 errors off with p < 1e-6.
-    told = released(list(fresh(100, common=0)), epsilon=20.0)
-    found = told.similarity(metric="inner")
+    private_release = released(list(fresh(100, common=0)), epsilon=20.0)
+    found = private_release.similarity(metric="inner")
     off = found[np.triu_indices(200, 1)]
     assert (off < 0).any()
     assert abs(off[::10].mean()) < 5 * off.std() / np.sqrt(off[::10].size) + 0.5
@@ -108,28 +108,36 @@ def test_releases_at_different_noise_compare():
 
 
 def test_a_profile_is_itself():
-    told = released(list(fresh(5)), epsilon=8.0)
+    private_release = released(list(fresh(5)), epsilon=8.0)
     rows = [7, 2]
-    size = told.estimate_size()[rows]
-    assert told.similarity(metric="inner", rows=rows)[[0, 1], rows].tolist() == size.tolist()
-    assert told.similarity_variance(metric="inner", rows=rows)[0, 7] == told._size_variance()[7]
+    size = private_release.estimate_size()[rows]
+    assert (
+        private_release.similarity(metric="inner", rows=rows)[[0, 1], rows].tolist()
+        == size.tolist()
+    )
+    assert (
+        private_release.similarity_variance(metric="inner", rows=rows)[0, 7]
+        == private_release._size_variance()[7]
+    )
     for metric in ("cosine", "jaccard"):
-        assert (told.similarity(metric=metric, rows=rows)[[0, 1], rows] == 1).all()
-        assert (told.similarity_variance(metric=metric, rows=rows)[[0, 1], rows] == 0).all()
+        assert (private_release.similarity(metric=metric, rows=rows)[[0, 1], rows] == 1).all()
+        assert (
+            private_release.similarity_variance(metric=metric, rows=rows)[[0, 1], rows] == 0
+        ).all()
 
 
-def plain(told, other, p, q):
+def plain(result, other, p, q):
     """Items in common by the text book, from unpacked bits and one pair at a time."""
-    bits = told.bits
+    bits = result.bits
     rows, columns = (
         np.unpackbits(each.words.view(np.uint8), axis=1, bitorder="little")[:, :bits].astype(float)
-        for each in (told, other)
+        for each in (result, other)
     )
     a, b = (rows - p) / (1 - 2 * p), (columns - q) / (1 - 2 * q)
     union = a.mean(axis=1)[:, None] + b.mean(axis=1) - a @ b.T / bits
 
     def size(share):
-        return np.log1p(-np.minimum(share, 1 - 0.5 / bits)) / (told.hashes * np.log1p(-1 / bits))
+        return np.log1p(-np.minimum(share, 1 - 0.5 / bits)) / (result.hashes * np.log1p(-1 / bits))
 
     return size(a.mean(axis=1))[:, None] + size(b.mean(axis=1)) - size(union)
 
@@ -147,31 +155,31 @@ def test_the_kernels_count_what_unpacked_bits_say(bits):
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("count", [1, 3, 4, 66])
 def test_where_noise_is_low_nearest_rows_are_the_best_of_all_similarities(metric, count):
-    told = released([np.arange(at, at + 40) for at in range(0, 350, 5)], epsilon=80.0)
-    scores = told.similarity(metric=metric)
+    private_release = released([np.arange(at, at + 40) for at in range(0, 350, 5)], epsilon=80.0)
+    scores = private_release.similarity(metric=metric)
     np.fill_diagonal(scores, -np.inf)
     rows = np.arange(count)
-    found, near = told.nearest_rows(rows, 5, metric=metric)
+    found, near = private_release.nearest_rows(rows, 5, metric=metric)
     np.testing.assert_array_equal(near, -np.sort(-scores[rows], axis=1)[:, :5])
     np.testing.assert_array_equal(np.take_along_axis(scores[rows], found, axis=1), near)
-    ids, again = told.nearest(told.users_[rows], 5, metric=metric)
+    ids, again = private_release.nearest(private_release.users_[rows], 5, metric=metric)
     np.testing.assert_array_equal(ids, found)  # users are named by their rows here
     np.testing.assert_array_equal(again, near)
 
 
 def test_nearest_rows_do_not_depend_on_the_parts_that_are_read(monkeypatch):
-    told = released([np.arange(at, at + 40) for at in range(0, 350, 5)], epsilon=80.0)
-    whole = told.nearest_rows(range(70), 4)
+    private_release = released([np.arange(at, at + 40) for at in range(0, 350, 5)], epsilon=80.0)
+    whole = private_release.nearest_rows(range(70), 4)
     monkeypatch.setattr(released_blip, "PAIRS", 16)
     monkeypatch.setattr(released_blip, "LEAST", 9)
     monkeypatch.setattr(released_blip, "ABREAST", 5)
-    for one, other in zip(whole, told.nearest_rows(range(70), 4), strict=True):
+    for one, other in zip(whole, private_release.nearest_rows(range(70), 4), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 def test_nearest_among_others_leaves_out_the_same_user_and_fills_up():
-    told, other = released([[1, 2], [1, 2], [5]]), released([[1, 2], [7]], seed=3)
-    ids, near = told.nearest([0, 2], 3, among=other)
+    private_release, other = released([[1, 2], [1, 2], [5]]), released([[1, 2], [7]], seed=3)
+    ids, near = private_release.nearest([0, 2], 3, among=other)
     assert ids[0].tolist() == [1, -1, -1]
     assert near[0, 1:].tolist() == [-np.inf, -np.inf]
     assert sorted(ids[1, :2].tolist()) == [0, 1]
@@ -179,26 +187,28 @@ def test_nearest_among_others_leaves_out_the_same_user_and_fills_up():
     assert alone.nearest_rows([0], 2)[0].tolist() == [[-1, -1]]
     for bad in ({"n": 0}, {"metric": "euclidean"}):
         with pytest.raises(ValueError, match=f"ReleasedBlip: {next(iter(bad))} must be"):
-            told.nearest([0], **bad)
+            private_release.nearest([0], **bad)
 
 
 def test_rows_are_found_by_users_and_errors_name_positions():
-    told = released([[1], [2], [3]])
-    assert told.rows([2, 0]).tolist() == [2, 0]
+    private_release = released([[1], [2], [3]])
+    assert private_release.rows([2, 0]).tolist() == [2, 0]
     with pytest.raises(ValueError, match=r"the one at position 1 is not") as refused:
-        told.rows([0, 777])
+        private_release.rows([0, 777])
     assert "777" not in str(refused.value)
     with pytest.raises(ValueError, match="rows must be from 0 to 2; the one at position 1"):
-        told.similarity(rows=[0, 3])
+        private_release.similarity(rows=[0, 3])
     with pytest.raises(TypeError, match="rows must be a column of integers"):
-        told.similarity(rows=[0.5])
+        private_release.similarity(rows=[0.5])
 
 
 def test_memberships_are_one_inside_and_zero_outside_on_average():
     # 800 profiles: means 5 errors off have p < 1e-6; the division adds a little.
-    told = released(list(fresh(400)), epsilon=15.0)
-    own = np.array([told.memberships([1000 * pair], [2 * pair])[0, 0] for pair in range(400)])
-    others = told.memberships([-1, -2, -3])
+    private_release = released(list(fresh(400)), epsilon=15.0)
+    own = np.array(
+        [private_release.memberships([1000 * pair], [2 * pair])[0, 0] for pair in range(400)]
+    )
+    others = private_release.memberships([-1, -2, -3])
     assert abs(own.mean() - 1) < 5 * own.std() / 20 + 0.02
     assert abs(others.mean()) < 5 * others.std() / np.sqrt(others.size) + 0.02
     assert others.shape == (800, 3)
@@ -206,11 +216,11 @@ def test_memberships_are_one_inside_and_zero_outside_on_average():
 
 
 def test_memberships_count_each_bit_of_an_item_once():
-    told = released([[0], [1, 2]], bits=60, hashes=12, epsilon=30.0)
-    p, items = float(told.flip_probability), range(20)
-    bits = np.unpackbits(told.words.view(np.uint8), axis=1, bitorder="little")[:, :60]
-    true, found = (bits - p) / (1 - 2 * p), told.memberships(items)
-    places = told.positions(items)
+    private_release = released([[0], [1, 2]], bits=60, hashes=12, epsilon=30.0)
+    p, items = float(private_release.flip_probability), range(20)
+    bits = np.unpackbits(private_release.words.view(np.uint8), axis=1, bitorder="little")[:, :60]
+    true, found = (bits - p) / (1 - 2 * p), private_release.memberships(items)
+    places = private_release.positions(items)
     for item in items:
         own = np.isin(np.arange(60), places[item])
         inside, outside = true[:, own].mean(axis=1), true[:, ~own].mean(axis=1)
@@ -220,41 +230,41 @@ def test_memberships_count_each_bit_of_an_item_once():
 
 
 def test_popular_items_make_their_bits_likelier():
-    told = released([[1]])
-    shares = told.bit_shares([1, 2], [0.25, 1.0])
-    sure = np.unique(told.positions([2]))
-    once = np.setdiff1d(told.positions([1]), sure)
+    private_release = released([[1]])
+    shares = private_release.bit_shares([1, 2], [0.25, 1.0])
+    sure = np.unique(private_release.positions([2]))
+    once = np.setdiff1d(private_release.positions([1]), sure)
     assert (shares[sure] == 1).all()
     np.testing.assert_allclose(shares[once], 0.25)
     assert shares.sum() == pytest.approx(sure.size + 0.25 * once.size)
 
 
 def test_a_filter_that_is_full_has_a_finite_size_and_no_upper_bound():
-    told = released([np.arange(5000)], bits=500, hashes=20, epsilon=20.0)
-    low, high = told.size_bounds()
-    assert np.isfinite(told.estimate_size()).all()
+    private_release = released([np.arange(5000)], bits=500, hashes=20, epsilon=20.0)
+    low, high = private_release.size_bounds()
+    assert np.isfinite(private_release.estimate_size()).all()
     assert high[0] == np.inf
     assert 50 < low[0] < 5000
-    assert np.isfinite(told.similarity(metric="inner")).all()
-    assert told.similarity_variance(metric="inner").tolist() == [[np.inf]]
+    assert np.isfinite(private_release.similarity(metric="inner")).all()
+    assert private_release.similarity_variance(metric="inner").tolist() == [[np.inf]]
     empty = released([[]], epsilon=100.0).size_bounds()
     assert empty[0][0] == 0
     assert empty[1][0] < 15
     for bad in (0, 1, np.nan):
         with pytest.raises(ValueError, match="ReleasedBlip: confidence must be"):
-            told.size_bounds(bad)
+            private_release.size_bounds(bad)
 
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_full_filters_look_alike_and_say_that_they_do_not_know(metric):
     profiles = [np.arange(3000), np.arange(3000, 6000), np.arange(3)]
-    told = released(profiles, bits=64, hashes=8, epsilon=60.0)
-    assert np.isinf(told.size_bounds()[1]).tolist() == [True, True, False]
-    said = told.similarity_variance(metric=metric, rows=[2, 0])
+    private_release = released(profiles, bits=64, hashes=8, epsilon=60.0)
+    assert np.isinf(private_release.size_bounds()[1]).tolist() == [True, True, False]
+    said = private_release.similarity_variance(metric=metric, rows=[2, 0])
     assert np.isinf(said[0]).tolist() == [True, True, False]
     assert np.isinf(said[1]).tolist() == [metric == "inner", True, True]  # alike to itself: 1
     other = released(profiles[1:], bits=64, hashes=8, epsilon=60.0, seed=4)
-    said = other.similarity_variance(told, metric=metric)
+    said = other.similarity_variance(private_release, metric=metric)
     assert np.isinf(said).tolist() == [[True] * 3, [True, True, False]]
 
 
@@ -265,72 +275,74 @@ def test_a_full_filter_tells_no_memberships_and_no_other_tells_wild_ones(epsilon
     # p < 2e-9 for an item and row, 5e-5 for all here. Of those too full 1 in 40 passes for less.
     sizes = (30, 300, 800, 1200, *range(1800, 2300, 50), *[3000] * 40)
     profiles = [np.arange(size) for size in sizes]
-    told = released(profiles, epsilon=epsilon, bits=5000, hashes=20)
-    found = told.memberships([0, 1, 2, 29, *range(10**6, 10**6 + 400)])
+    private_release = released(profiles, epsilon=epsilon, bits=5000, hashes=20)
+    found = private_release.memberships([0, 1, 2, 29, *range(10**6, 10**6 + 400)])
     assert np.isfinite(found[0]).all()
     assert np.isnan(found[-40:]).any(axis=1).mean() > 0.8
     assert np.nanmax(np.abs(found)) < 200
 
 
 def test_text_ids_come_back_and_damaged_files_are_refused(tmp_path):
-    had = Interactions(["bo", "ann", "é"], ["tea", "tea", "rum"], [1, 1, 1])
-    told = released_to_all(Blip(epsilon=30.0, bits=100, hashes=2), had)
-    told.save(tmp_path / "told.blip")
+    before = Interactions(["bo", "ann", "é"], ["tea", "tea", "rum"], [1, 1, 1])
+    private_release = released_to_all(Blip(epsilon=30.0, bits=100, hashes=2), before)
+    private_release.save(tmp_path / "told.blip")
     twin = load(tmp_path / "told.blip")
-    assert twin == told
+    assert twin == private_release
     assert twin.users_.tolist() == ["ann", "bo", "é"]
     assert twin.nearest(["é"], 4)[0].tolist()[0][2:] == [None, None]
-    beyond, twice = told.words.copy(), told.users.copy()
+    beyond, twice = private_release.words.copy(), private_release.users.copy()
     beyond[1, 1] |= np.uint64(1) << np.uint64(36)
-    wrong = [{"words": beyond}, {"words": told.words[:2]}, {"users": twice[::-1][:4]}]
+    wrong = [{"words": beyond}, {"words": private_release.words[:2]}, {"users": twice[::-1][:4]}]
     for arrays in wrong:
         with pytest.raises(SketchFormatError):
-            load(repacked(told, arrays))
+            load(repacked(private_release, arrays))
     for lie in ({"epsilon": 1e-3}, {"loss": {}}):
         with pytest.raises(SketchFormatError, match="ReleasedBlip: damaged content"):
-            load(repacked(told, **lie))
+            load(repacked(private_release, **lie))
 
 
 @pytest.mark.skipif(not RATINGS.exists(), reason="the MovieLens ratings are not here")
 def test_sizes_of_real_profiles_lie_within_their_bounds():
     # 943 users: fewer than 92 % within 95 % bounds has p < 1e-4.
-    had = read_interactions(RATINGS)
-    told = released_to_all(
-        Blip(epsilon=28.0, typical_size=106), had, source=InsecureSeededSource(1)
+    before = read_interactions(RATINGS)
+    private_release = released_to_all(
+        Blip(epsilon=28.0, typical_size=106), before, source=InsecureSeededSource(1)
     )
-    true = np.bincount(had.users)[told.users_]
-    low, high = told.size_bounds(0.95)
+    true = np.bincount(before.users)[private_release.users_]
+    low, high = private_release.size_bounds(0.95)
     assert ((low <= true) & (true <= high)).mean() > 0.92
-    assert "106 items only at epsilon 2968" in told.statement.mechanism
+    assert "106 items only at epsilon 2968" in private_release.statement.mechanism
 
 
 @pytest.mark.parametrize("metric", ["cosine", "jaccard"])
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
 def test_similarities_are_not_cut_to_1_and_come_with_their_errors(epsilon, metric):
     # Nearly all of the nearest were cut to exactly 1 here, and so looked sure.
-    told = released([np.arange(at, at + 40) for at in range(0, 600, 10)], epsilon=epsilon)
-    ids, near, errors = told.nearest_with_errors(range(60), 5, metric=metric)
-    again = told.nearest(range(60), 5, metric=metric)
+    private_release = released(
+        [np.arange(at, at + 40) for at in range(0, 600, 10)], epsilon=epsilon
+    )
+    ids, near, errors = private_release.nearest_with_errors(range(60), 5, metric=metric)
+    again = private_release.nearest(range(60), 5, metric=metric)
     np.testing.assert_array_equal(ids, again[0])
     np.testing.assert_array_equal(near, again[1])
-    variance = told.similarity_variance(metric=metric)
+    variance = private_release.similarity_variance(metric=metric)
     np.testing.assert_array_equal(errors, np.sqrt(variance[np.arange(60)[:, None], ids]))
     assert (errors > 0).all()
     assert not np.isin(near, [0.0, 1.0]).any()
     assert (near > 1).any()
-    every = told.similarity(metric=metric)[~np.eye(60, dtype=bool)]
+    every = private_release.similarity(metric=metric)[~np.eye(60, dtype=bool)]
     assert np.unique(every).size > 0.4 * every.size  # each pair is told twice
     assert (every < 0).any()
 
 
 def test_errors_are_read_in_parts_and_of_nobody_are_none(monkeypatch):
-    told, other = released([[1, 2], [1, 2], [5]]), released([[1, 2], [7]], seed=3)
-    whole = told.nearest_with_errors([0, 2], 3, among=other)
+    private_release, other = released([[1, 2], [1, 2], [5]]), released([[1, 2], [7]], seed=3)
+    whole = private_release.nearest_with_errors([0, 2], 3, among=other)
     assert np.isnan(whole[2]).tolist() == np.isinf(whole[1]).tolist()
     monkeypatch.setattr(_released, "PAIRS", 1)
-    parts = told.nearest_with_errors([0, 2], 3, among=other)
+    parts = private_release.nearest_with_errors([0, 2], 3, among=other)
     for one, another in zip(whole, parts, strict=True):
         np.testing.assert_array_equal(one, another)
-    nobody = told.nearest_with_errors([0], 2, among=released([], seed=3))
+    nobody = private_release.nearest_with_errors([0], 2, among=released([], seed=3))
     assert nobody[0].tolist() == [[-1, -1]]
     assert np.isnan(nobody[2]).all()

@@ -30,9 +30,9 @@ def released():
 def test_sizes_are_unbiased_and_their_bounds_hold(released, kind):
     # A miss has p = 0.05, so of 1,000 users 50 miss, give or take 5 * 7; p < 1e-5.
     for release, size in zip(released[kind], (LEFT, RIGHT), strict=True):
-        told = release.estimate_size()
-        assert near(told, size)
-        assert release._size_variance().mean() == pytest.approx(told.var(), rel=0.25)
+        private_release = release.estimate_size()
+        assert near(private_release, size)
+        assert release._size_variance().mean() == pytest.approx(private_release.var(), rel=0.25)
         low, high = release.size_bounds(0.95)
         assert 15 <= ((size < low) | (size > high)).sum() <= 85
         assert (low <= high).all()
@@ -42,14 +42,14 @@ def test_sizes_are_unbiased_and_their_bounds_hold(released, kind):
 @pytest.mark.parametrize("metric", TRUE)
 def test_similarities_are_right_on_average_and_so_is_their_variance(released, kind, metric):
     left, right = released[kind]
-    told = np.diag(left.similarity(right, metric=metric))
-    allowed = 5 * told.std() / np.sqrt(COUNT) + BIAS[metric] + (kind == "signs") * 0.005 * COMMON
-    assert abs(told.mean() - TRUE[metric]) <= allowed
+    result = np.diag(left.similarity(right, metric=metric))
+    allowed = 5 * result.std() / np.sqrt(COUNT) + BIAS[metric] + (kind == "signs") * 0.005 * COMMON
+    assert abs(result.mean() - TRUE[metric]) <= allowed
     variance = np.diag(left.similarity_variance(right, metric=metric))
     if metric == "inner":  # 5 standard errors of a variance of 1,000 draws: 22 %
-        assert np.median(variance) == pytest.approx(told.var(), rel=0.25)
+        assert np.median(variance) == pytest.approx(result.var(), rel=0.25)
     else:  # what is cut at 0 and 1 varies less
-        assert 0.7 * told.var() <= np.median(variance) <= 2.5 * told.var()
+        assert 0.7 * result.var() <= np.median(variance) <= 2.5 * result.var()
 
 
 @pytest.mark.parametrize("metric", TRUE)
@@ -58,16 +58,16 @@ def test_minima_vary_by_what_of_their_items_is_seen_too(metric, code_bits):
     # Where answers are nearly all right, what varies is which item of a bin is its minimum, what
     # symbols it shares and how many bins are full. 5 errors of a variance of 1,000 draws: 22 %.
     left, right = both(MECHANISMS["minima"](epsilon=20, code_bits=code_bits))
-    told = np.diag(left.similarity(right, metric=metric))
+    result = np.diag(left.similarity(right, metric=metric))
     variance = np.diag(left.similarity_variance(right, metric=metric))
-    assert np.median(variance) == pytest.approx(told.var(), rel=0.35)
+    assert np.median(variance) == pytest.approx(result.var(), rel=0.35)
 
 
 @KINDS
 def test_items_in_common_of_strangers_are_none_on_average(released, kind):
     left, right = released[kind]
-    told = np.diag(left.similarity(right, metric="inner"), 1)
-    assert near(told, 0)
+    result = np.diag(left.similarity(right, metric="inner"), 1)
+    assert near(result, 0)
 
 
 @KINDS
@@ -89,8 +89,8 @@ def test_a_profile_beside_itself_has_its_own_size_in_common(released, kind):
     inner = left.similarity(metric="inner", rows=rows)
     np.testing.assert_allclose(inner[own], left.estimate_size()[rows])
     assert (left.similarity(metric="cosine", rows=rows)[own] > 0.9).all()
-    told = left.similarity_variance(metric="inner", rows=rows)[own]
-    np.testing.assert_allclose(told, left._size_variance()[rows])
+    result = left.similarity_variance(metric="inner", rows=rows)[own]
+    np.testing.assert_allclose(result, left._size_variance()[rows])
     assert not left.similarity_variance(metric="jaccard", rows=rows)[own].any()
 
 
@@ -105,16 +105,16 @@ def test_two_releases_of_one_profile_have_all_its_items_in_common(kind):
         )
         for seed in (1, 2)
     ]
-    told = np.diag(same[0].similarity(same[1], metric="inner"))
-    assert abs(told.mean() - 80) <= 5 * told.std() / np.sqrt(300) + 0.5
+    result = np.diag(same[0].similarity(same[1], metric="inner"))
+    assert abs(result.mean() - 80) <= 5 * result.std() / np.sqrt(300) + 0.5
 
 
 @KINDS
 def test_releases_of_other_noise_are_compared_but_not_of_other_codes(kind):
     make = MECHANISMS[kind]
     left, right = both(make(), 300)[0], both(make(epsilon=20 if kind != "minima" else 6), 300)[1]
-    told = np.diag(left.similarity(right, metric="inner"))
-    assert abs(told.mean() - COMMON) <= 5 * told.std() / np.sqrt(300) + 0.5
+    result = np.diag(left.similarity(right, metric="inner"))
+    assert abs(result.mean() - COMMON) <= 5 * result.std() / np.sqrt(300) + 0.5
     with pytest.raises(ValueError, match="cannot compare, seed is 0 here and 1 there"):
         left.similarity(both(make(seed=1), 3)[0])
     with pytest.raises(TypeError, match="cannot compare with str"):
@@ -132,15 +132,17 @@ def test_neighbours_are_those_who_share_items(kind):
     np.testing.assert_array_equal(ids[:, 0], np.arange(60) ^ 1)
     assert not (ids == np.arange(60)[:, np.newaxis]).any()
     for metric in TRUE:
-        found, told = release.nearest_rows([7, 8], 59, metric=metric)
+        found, private_release = release.nearest_rows([7, 8], 59, metric=metric)
         assert [sorted(row) for row in found.tolist()] == [
             [each for each in range(60) if each != row] for row in (7, 8)
         ]
         all_of_them = release.similarity(metric=metric, rows=[7, 8])
-        np.testing.assert_allclose(told, np.take_along_axis(all_of_them, found, 1), atol=1e-6)
-    found, told = release.nearest_rows([4], 70)
+        np.testing.assert_allclose(
+            private_release, np.take_along_axis(all_of_them, found, 1), atol=1e-6
+        )
+    found, private_release = release.nearest_rows([4], 70)
     assert (found[0, 59:] == -1).all()
-    assert (told[0, 59:] == -np.inf).all()
+    assert (private_release[0, 59:] == -np.inf).all()
 
 
 @KINDS

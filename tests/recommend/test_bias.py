@@ -13,17 +13,19 @@ REAL = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[3] / "shared" 
 SEEN = generate_world(users=80, items=60, ratings=1500, random_state=2).interactions
 
 
-def by_hand(seen, damping):
+def by_hand(observed, damping):
     """The formulas of the docstring, row by row."""
-    mean = sum(seen.ratings) / len(seen)
+    mean = sum(observed.ratings) / len(observed)
     items, users = {}, {}
-    for item in set(seen.items):
-        rest = [r - mean for r, i in zip(seen.ratings, seen.items, strict=True) if i == item]
+    for item in set(observed.items):
+        rest = [
+            r - mean for r, i in zip(observed.ratings, observed.items, strict=True) if i == item
+        ]
         items[item] = sum(rest) / (damping + len(rest))
-    for user in set(seen.users):
+    for user in set(observed.users):
         rest = [
             r - mean - items[i]
-            for r, i, u in zip(seen.ratings, seen.items, seen.users, strict=True)
+            for r, i, u in zip(observed.ratings, observed.items, observed.users, strict=True)
             if u == user
         ]
         users[user] = sum(rest) / (damping + len(rest))
@@ -33,15 +35,17 @@ def by_hand(seen, damping):
 @pytest.mark.parametrize("damping", [0, 5, 2.5])
 @pytest.mark.parametrize("kind", [int, str])
 def test_means_are_those_worked_by_hand(damping, kind):
-    seen = Interactions(
+    observed = Interactions(
         [kind(user) for user in SEEN.users.tolist()],
         [kind(item) for item in SEEN.items.tolist()],
         SEEN.ratings,
     )
-    mean, users, items = by_hand(seen, damping)
-    wanted = [mean + users[u] + items[i] for u, i in zip(seen.users, seen.items, strict=True)]
-    model = DampedMeans(damping=damping).fit(seen)
-    assert np.allclose(model.predict(seen.users, seen.items), wanted, rtol=0, atol=1e-12)
+    mean, users, items = by_hand(observed, damping)
+    wanted = [
+        mean + users[u] + items[i] for u, i in zip(observed.users, observed.items, strict=True)
+    ]
+    model = DampedMeans(damping=damping).fit(observed)
+    assert np.allclose(model.predict(observed.users, observed.items), wanted, rtol=0, atol=1e-12)
 
 
 def test_unseen_ids_deviate_by_nothing():

@@ -31,21 +31,21 @@ PUBLIC = [getattr(sfumato.recommend, name) for name in sfumato.recommend.__all__
 USERS, SHOWN = TRAIN.users[:200], TRAIN.items[:200]
 
 
-def told(model):
+def result(model):
     """What a model answers, to be compared before and after."""
     return model.predict(USERS, SHOWN), *model.recommend(np.arange(8), 12)
 
 
 def assert_same_answers(model, want):
-    for got, kept in zip(told(model), want, strict=True):
-        np.testing.assert_array_equal(got, kept)
+    for got, retained in zip(result(model), want, strict=True):
+        np.testing.assert_array_equal(got, retained)
 
 
 def check_fit_returns_the_model_and_repeats(make):
     model = make()
     assert model.fit(TRAIN, catalogue=ITEMS) is model
     if model.statement is None:  # what is proved private takes fresh noise each time
-        assert_same_answers(learned(make), told(model))
+        assert_same_answers(learned(make), result(model))
 
 
 def check_bad_parameters_name_themselves(make):
@@ -74,7 +74,7 @@ def check_parameters_are_keywords_declared_and_kept_as_given(make):
 
 def check_other_parameters_after_fit_leave_what_was_learned(make):
     model = learned(make)
-    want, label = told(model), model.privacy_label
+    want, label = result(model), model.privacy_label
     model.set_params(**{name: 0.5 for name in ("clip", "noise") if name in model.LIMITS})
     for name, value in model.get_params().items():
         if isinstance(value, int) and not isinstance(value, bool):
@@ -87,19 +87,19 @@ def check_other_parameters_after_fit_leave_what_was_learned(make):
 def check_a_second_fit_starts_anew(make):
     model = learned(make, small_world(9))
     if model.statement is None:
-        assert_same_answers(model.fit(TRAIN, catalogue=ITEMS), told(learned(make)))
+        assert_same_answers(model.fit(TRAIN, catalogue=ITEMS), result(learned(make)))
 
 
 def check_epochs_are_honoured(make):
     if "epochs" in make().LIMITS:
         one, two = (make().set_params(epochs=n).fit(TRAIN, catalogue=ITEMS) for n in (1, 2))
         assert [len(model.history_) for model in (one, two)] == [1, 2]
-        assert not np.array_equal(told(one)[0], told(two)[0])
+        assert not np.array_equal(result(one)[0], result(two)[0])
 
 
 def check_bad_data_is_refused_and_changes_nothing(make):
     model = learned(make)
-    want, name = told(model), type(model).__name__
+    want, name = result(model), type(model).__name__
     with pytest.raises(TypeError, match=f"{name}: train must be Interactions, not list"):
         model.fit([1, 2, 3], catalogue=ITEMS)
     with pytest.raises(ValueError, match="finite"):
@@ -192,7 +192,7 @@ def check_a_file_keeps_everything(make, folder):
     model.save(folder / "model")
     for twin in (load(folder / "model"), type(model).load(folder / "model")):
         assert type(twin) is type(model)
-        assert_same_answers(twin, told(model))
+        assert_same_answers(twin, result(model))
         assert twin.nbytes == model.nbytes
         assert twin.to_bytes() == model.to_bytes()
         assert twin.statement == model.statement
@@ -229,23 +229,23 @@ def check_a_model_that_is_not_fitted_says_so(make, folder):
 def check_more_data_changes_answers_at_once(make):
     model = learned(make)
     if hasattr(model, "partial_fit"):
-        before = told(model)
+        before = result(model)
         assert model.partial_fit(small_world(9)) is model
         items, scores = model.recommend(2, 5)
         np.testing.assert_allclose(
             model.predict(2, items), np.clip(scores, model.low_, model.high_), atol=1e-4
         )
-        assert not np.array_equal(before[2], told(model)[2])
+        assert not np.array_equal(before[2], result(model)[2])
 
 
 def check_threads_may_ask_together(make):
     model = learned(make)
-    want = told(model)
+    want = result(model)
     model = load(model.to_bytes())  # nothing is computed yet
     with ThreadPoolExecutor(4) as pool:
-        for answer in [pool.submit(told, model) for _ in range(8)]:
-            for got, kept in zip(answer.result(), want, strict=True):
-                np.testing.assert_array_equal(got, kept)
+        for answer in [pool.submit(result, model) for _ in range(8)]:
+            for got, retained in zip(answer.result(), want, strict=True):
+                np.testing.assert_array_equal(got, retained)
 
 
 def check_texts_as_ids_work_throughout(make):

@@ -22,7 +22,7 @@ def same(left, right):
     )
 
 
-def seen(model, users, share, seed=0):
+def observed(model, users, share, seed=0):
     rng = np.random.default_rng(seed)
     pairs = rng.permutation(users * len(model.catalogue_))
     who, what = np.divmod(pairs[: int(share * pairs.size)], len(model.catalogue_))
@@ -48,7 +48,7 @@ def test_an_index_that_finds_all_answers_as_every_model_does(make, options):
 def test_scores_are_exact_and_what_is_excluded_stays_out(options):
     model = random_world(40, 500, 8)
     index = model.index(**options)
-    rated, allowed = seen(model, 40, 0.4), np.arange(500) % 5 > 0
+    rated, allowed = observed(model, 40, 0.4), np.arange(500) % 5 > 0
     items, scores = index.recommend(range(40), 6, exclude=rated, filter=allowed)
     found = scores > -np.inf
     assert (allowed[items] | ~found).all()
@@ -73,7 +73,7 @@ def test_seen_items_take_no_place_on_the_short_list():
 @pytest.mark.parametrize("options", FEW)
 def test_an_answer_does_not_depend_on_who_else_is_asked(options):
     model = random_world(30, 400, 8)
-    rated = seen(model, 30, 0.1)
+    rated = observed(model, 30, 0.1)
     index = model.index(**options)
     items, scores = index.recommend(range(30), 5, exclude=rated)
     for user in range(30):
@@ -84,7 +84,7 @@ def test_an_answer_does_not_depend_on_who_else_is_asked(options):
 @pytest.mark.parametrize("options", FEW)
 def test_users_are_asked_about_in_parts(options, monkeypatch):
     model = random_world(30, 400, 8)
-    rated, index = seen(model, 30, 0.1), model.index(**options)
+    rated, index = observed(model, 30, 0.1), model.index(**options)
     whole, touched = index.recommend(range(30), 5, exclude=rated), index.touched(range(30))
     monkeypatch.setattr(item_index, "ROOM", 20)  # four users at a time, or one
     assert same(index.recommend(range(30), 5, exclude=rated), whole)
@@ -164,7 +164,7 @@ def test_few_items_of_great_length_are_found_whatever_their_direction():
     model = Known.of(rng.normal(0, 0.1, (30, 9)), items)
     index = model.index("codes", bits=32, shortlist=10)
     assert index.recall(range(30)) == 1
-    rated = seen(model, 30, 0.2)
+    rated = observed(model, 30, 0.2)
     assert same(
         index.recommend(range(30), 5, exclude=rated, filter=np.arange(8000) != 7),
         model.recommend(range(30), 5, exclude=rated, filter=np.arange(8000) != 7),

@@ -56,11 +56,11 @@ def test_an_answer_does_not_depend_on_who_else_is_asked(world):
 def test_batches_change_nothing(monkeypatch, world):
     users = np.arange(USERS)
     best, _ = world.recommend(users, 3)
-    seen = Interactions(np.repeat(users, 3), best.ravel(), np.ones(3 * USERS))
-    want = world.recommend(users, 5, exclude=seen)
+    observed = Interactions(np.repeat(users, 3), best.ravel(), np.ones(3 * USERS))
+    want = world.recommend(users, 5, exclude=observed)
     monkeypatch.setattr(ranking, "ROOM", 1)
-    for got, kept in zip(world.recommend(users, 5, exclude=seen), want, strict=True):
-        np.testing.assert_array_equal(got, kept)
+    for got, retained in zip(world.recommend(users, 5, exclude=observed), want, strict=True):
+        np.testing.assert_array_equal(got, retained)
     assert not (want[0][:, :, None] == best[:, None, :]).any()
 
 
@@ -97,11 +97,11 @@ def test_filter_keeps_only_what_it_allows(world):
 
 
 def test_one_user_gets_what_is_left_and_a_column_gets_filled_up(world):
-    seen = Interactions(np.full(ITEMS - 3, 9), np.arange(3, ITEMS), np.ones(ITEMS - 3))
-    items, scores = world.recommend(9, 10, exclude=seen)
+    observed = Interactions(np.full(ITEMS - 3, 9), np.arange(3, ITEMS), np.ones(ITEMS - 3))
+    items, scores = world.recommend(9, 10, exclude=observed)
     assert items.shape == scores.shape == (3,)
     assert set(items.tolist()) == {0, 1, 2}
-    items, scores = world.recommend([9], 200, exclude=seen)
+    items, scores = world.recommend([9], 200, exclude=observed)
     assert items.shape == scores.shape == (1, 200)
     assert np.isfinite(scores[0]).sum() == 3
     items, scores = world.recommend(9, 200, filter=np.zeros(ITEMS, bool))
@@ -159,12 +159,12 @@ def scores_of_small(model):
 def test_a_place_without_an_item_is_no_item_and_counts_as_none():
     # Item 0 is excluded and relevant: a list that is filled up with it would be right by accident.
     model = Known.of(np.zeros((2, 3)), np.zeros((3, 3)))
-    seen = Interactions([0, 0, 1], [0, 1, 0], [1.0, 1.0, 1.0])
-    items, scores = model.recommend([0, 1], 3, exclude=seen)
+    observed = Interactions([0, 0, 1], [0, 1, 0], [1.0, 1.0, 1.0])
+    items, scores = model.recommend([0, 1], 3, exclude=observed)
     assert items.tolist() == [[2, -1, -1], [1, 2, -1]]
     right = ([0, 1], [0, 0])
-    without, told = metrics.ranked(items, right), metrics.ranked(items, right, scores=scores)
-    assert without == told
+    without, result = metrics.ranked(items, right), metrics.ranked(items, right, scores=scores)
+    assert without == result
     assert {without[name] for name in ("precision", "recall", "ndcg", "mrr", "hit_rate")} == {0.0}
     found = metrics.ranked(items, ([0, 1], [2, 2]))
     assert (found["precision"], found["recall"]) == (0.75, 1.0)

@@ -46,27 +46,27 @@ def fresh():
 
 
 def test_search_goes_along_the_lines_then_finer_around_the_best():
-    seen = []
+    observed = []
     grids = {"learning_rate": (0.001, 0.01, 0.1), "regularization": (0.001, 0.01, 0.1, 1.0)}
     options = {"grids": grids, "fine": 2}
     mine = Bowl(learning_rate=0.02)
-    told = tune(mine, TRAIN, VALID, **options, progress=lambda *each: seen.append(each))
-    stage_one = [t.parameters for t in told.trials if t.stage == 1]
+    result = tune(mine, TRAIN, VALID, **options, progress=lambda *each: observed.append(each))
+    stage_one = [t.parameters for t in result.trials if t.stage == 1]
     own = mine.get_params()
     assert stage_one[0] == {name: own[name] for name in grids}
     assert [p["learning_rate"] for p in stage_one[1:4]] == [0.001, 0.01, 0.1]
     assert all(p["regularization"] == own["regularization"] for p in stage_one[1:4])
     assert [p["regularization"] for p in stage_one[4:]] == [0.001, 0.01, 1.0]  # 0.1 was tried
-    assert told.parameters["learning_rate"] == pytest.approx(0.02 * 5 ** (1 / 3))
-    assert told.parameters["regularization"] == pytest.approx(0.1 * 10 ** (1 / 3))
-    assert told.rmse == min(trial.rmse for trial in told.trials)
-    assert (told.model.learning_rate, told.model.flavour) == (
-        told.parameters["learning_rate"],
+    assert result.parameters["learning_rate"] == pytest.approx(0.02 * 5 ** (1 / 3))
+    assert result.parameters["regularization"] == pytest.approx(0.1 * 10 ** (1 / 3))
+    assert result.rmse == min(trial.rmse for trial in result.trials)
+    assert (result.model.learning_rate, result.model.flavour) == (
+        result.parameters["learning_rate"],
         "plain",
     )
-    assert [each[:2] for each in seen] == [(k, 16) for k in range(1, 17)]
-    assert Bowl.fits == len(told.trials) == 15
-    assert tune(mine, TRAIN, VALID, **options).parameters == told.parameters
+    assert [each[:2] for each in observed] == [(k, 16) for k in range(1, 17)]
+    assert Bowl.fits == len(result.trials) == 15
+    assert tune(mine, TRAIN, VALID, **options).parameters == result.parameters
 
 
 def test_more_fine_values_come_nearer_to_the_best():
@@ -77,16 +77,16 @@ def test_more_fine_values_come_nearer_to_the_best():
 
 def test_the_model_is_left_alone_and_refitted_if_asked():
     mine = Bowl(flavour="own")
-    told = tune(mine, TRAIN, VALID, refit=True, catalogue=[1, 2])
+    result = tune(mine, TRAIN, VALID, refit=True, catalogue=[1, 2])
     assert mine.get_params() == Bowl(flavour="own").get_params()
-    assert told.model.options_ == {"catalogue": [1, 2]}
-    assert told.model.flavour == "own"
+    assert result.model.options_ == {"catalogue": [1, 2]}
+    assert result.model.flavour == "own"
 
 
 def test_a_function_that_makes_models_is_tuned_too():
-    told = tune(lambda learning_rate: Bowl(learning_rate=learning_rate), TRAIN, VALID,
+    result = tune(lambda learning_rate: Bowl(learning_rate=learning_rate), TRAIN, VALID,
                 grids={"learning_rate": [0.001, 0.1]})  # fmt: skip
-    assert 0.02 < told.parameters["learning_rate"] < 0.05
+    assert 0.02 < result.parameters["learning_rate"] < 0.05
 
 
 @pytest.mark.parametrize("broken", [math.nan, math.inf, 1e9, "overflow", "diverged"])
@@ -100,12 +100,12 @@ def test_diverged_trials_count_as_infinite(broken, tmp_path):
             return np.full(len(users), broken)
 
     for _ in range(2):  # the second time from the log
-        told = tune(Diverges(), TRAIN, VALID, log=tmp_path / "log")
-        diverged = [t for t in told.trials if t.parameters["learning_rate"] >= 0.05]
+        result = tune(Diverges(), TRAIN, VALID, log=tmp_path / "log")
+        diverged = [t for t in result.trials if t.parameters["learning_rate"] >= 0.05]
         assert diverged
         assert all(math.isinf(t.rmse) for t in diverged)
-        assert told.rmse < 1
-    assert told.parameters["learning_rate"] < 0.05
+        assert result.rmse < 1
+    assert result.parameters["learning_rate"] < 0.05
 
 
 def test_other_errors_of_a_model_are_not_hidden():
@@ -122,9 +122,9 @@ def test_a_model_without_regularization_of_its_own_is_searched_too():
         def predict(self, users, items):
             return VALID.ratings + self.regularization  # 0 is the best
 
-    told = tune(Free(regularization=0.0), TRAIN, VALID)
-    assert told.parameters["regularization"] == 0
-    assert min(t.parameters["regularization"] for t in told.trials if t.stage == 2) == 0
+    result = tune(Free(regularization=0.0), TRAIN, VALID)
+    assert result.parameters["regularization"] == 0
+    assert min(t.parameters["regularization"] for t in result.trials if t.stage == 2) == 0
     nothing = tune(Bowl(learning_rate=None), TRAIN, VALID)
     assert nothing.rmse < 1
 
@@ -136,27 +136,27 @@ def test_an_interrupted_search_goes_on_where_it_was(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         tune(Bowl(), TRAIN, VALID, log=log)
     assert len(log.read_text().splitlines()) == 1 + 5
-    told = tune(Bowl(), TRAIN, VALID, log=log)
+    result = tune(Bowl(), TRAIN, VALID, log=log)
     assert Bowl.fits == 6 + len(whole.trials) - 5
-    assert [(t.parameters, t.rmse) for t in told.trials] == [
+    assert [(t.parameters, t.rmse) for t in result.trials] == [
         (t.parameters, t.rmse) for t in whole.trials
     ]
     again = tune(Bowl(), TRAIN, VALID, log=log)
     assert Bowl.fits == 6 + len(whole.trials) - 5
-    assert again.trials == told.trials
+    assert again.trials == result.trials
 
 
 @pytest.mark.parametrize("cut", [1, 40])
 def test_a_half_written_last_line_is_dropped(cut, tmp_path):
     log = tmp_path / "trials.jsonl"
-    told = tune(Bowl(), TRAIN, VALID, log=log)
+    result = tune(Bowl(), TRAIN, VALID, log=log)
     whole = log.read_bytes()
     log.write_bytes(whole[:-cut])
     Bowl.fits = 0
-    assert tune(Bowl(), TRAIN, VALID, log=log).parameters == told.parameters
+    assert tune(Bowl(), TRAIN, VALID, log=log).parameters == result.parameters
     assert Bowl.fits == 1
     assert len(log.read_bytes().splitlines()) == len(whole.splitlines())
-    assert tune(Bowl(), TRAIN, VALID, log=log).parameters == told.parameters
+    assert tune(Bowl(), TRAIN, VALID, log=log).parameters == result.parameters
     assert Bowl.fits == 1  # the line that was written again is whole
     log.write_bytes(whole[:30])  # within the first line
     tune(Bowl(), TRAIN, VALID, log=log)

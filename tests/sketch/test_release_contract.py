@@ -42,11 +42,11 @@ def test_every_sketch_releases_or_says_why_not(name):
     cases = [case for cases in RELEASES.values() for case in cases]
     fitting = [case.arguments for case in cases if type(case.make()).__name__ == name]
     arguments = {"epsilon": 1.0, "source": InsecureSeededSource(1), **(fitting or [{}])[0]}
-    told = [outcome(feed(make(1)), arguments) for make in SKETCHES[name]]
-    for why in (each for each in told if isinstance(each, str)):
+    result = [outcome(feed(make(1)), arguments) for make in SKETCHES[name]]
+    for why in (each for each in result if isinstance(each, str)):
         assert why.startswith(f"{name}: cannot be released, ")
         assert "no mechanism is proved for it." not in why
-    assert any(isinstance(each, Release) for each in told) == bool(fitting)
+    assert any(isinstance(each, Release) for each in result) == bool(fitting)
 
 
 def outcome(sketch, arguments):

@@ -49,42 +49,44 @@ def test_no_release_tells_neighbouring_sets_apart_by_more_than_epsilon(hashes, e
     swapped = [(s, t) for s in sets for t in sets if len(s) == len(t) and len(set(s) - set(t)) == 1]
     empty = BloomFilter(8, hashes, seed=9)
     for relation, neighbours in (("add/remove", added), ("replace", swapped)):
-        told = empty.release(epsilon, relation=relation)
-        assert told.statement.epsilon <= epsilon
-        assert told.statement.relation == relation
-        ratio = worst_ratio(truths, neighbours, 8, told.flip_probability)
-        assert below_exp(ratio, told.statement.epsilon)
+        released = empty.release(epsilon, relation=relation)
+        assert released.statement.epsilon <= epsilon
+        assert released.statement.relation == relation
+        ratio = worst_ratio(truths, neighbours, 8, released.flip_probability)
+        assert below_exp(ratio, released.statement.epsilon)
         assert below_exp(1 / ratio, -0.9 * epsilon)  # so that no noise is wasted either
 
 
 def test_cells_are_the_bits_flipped_by_that_probability():
     # 16,000 bits: a share 6 deviations off has p < 1e-8.
-    seen = BloomFilter(100, 2).update(range(20))
-    p = seen.release(1).flip_probability
+    observed = BloomFilter(100, 2).update(range(20))
+    p = observed.release(1).flip_probability
     assert p.denominator <= 2**32
-    told = [seen.release(1, source=InsecureSeededSource(seed))._words for seed in range(160)]
-    flipped = sum(int(np.bitwise_count(words ^ seen._words).sum()) for words in told)
+    released = [
+        observed.release(1, source=InsecureSeededSource(seed))._words for seed in range(160)
+    ]
+    flipped = sum(int(np.bitwise_count(words ^ observed._words).sum()) for words in released)
     assert abs(flipped / 16000 - float(p)) < 6 * (0.25 / 16000) ** 0.5
-    again = seen._words ^ noise.flips(p, 100, source=InsecureSeededSource(9))
-    np.testing.assert_array_equal(told[9], again)
+    again = observed._words ^ noise.flips(p, 100, source=InsecureSeededSource(9))
+    np.testing.assert_array_equal(released[9], again)
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 7 * np.log(3), 20.0, 1e4])
 def test_probability_is_rounded_toward_one_half(epsilon):
-    told = BloomFilter(64, 7).update([1]).release(epsilon)
-    p = told.flip_probability
-    assert told.statement.epsilon == Loss.from_dict(told.statement.loss).epsilon <= epsilon
-    assert below_exp(((1 - p) / p) ** 7, told.statement.epsilon)
+    released = BloomFilter(64, 7).update([1]).release(epsilon)
+    p = released.flip_probability
+    assert released.statement.epsilon == Loss.from_dict(released.statement.loss).epsilon <= epsilon
+    assert below_exp(((1 - p) / p) ** 7, released.statement.epsilon)
     lower = p - Fraction(1, 2**32)
     if lower > 0:  # one step less would cost more than was asked for, or nearly
         assert Flips(lower, 7).epsilon > epsilon * (1 - 1e-9)
 
 
 def test_cost_counts_hashes_contributions_and_both_keys_of_an_exchange():
-    seen = BloomFilter(4096, 3).update(range(50))
-    assert Loss.from_dict(seen.release(3).statement.loss).cells == 3
-    assert Loss.from_dict(seen.release(3, relation="replace").statement.loss).cells == 6
-    user = seen.release(30, unit="user", contributions=10)
+    observed = BloomFilter(4096, 3).update(range(50))
+    assert Loss.from_dict(observed.release(3).statement.loss).cells == 3
+    assert Loss.from_dict(observed.release(3, relation="replace").statement.loss).cells == 6
+    user = observed.release(30, unit="user", contributions=10)
     assert Loss.from_dict(user.statement.loss).cells == 30
     assert BloomFilter(8, 3).release(3, unit="user", contributions=10).flip_probability < 0.5
 
@@ -100,19 +102,21 @@ def test_what_cannot_be_answered_says_why():
 @pytest.mark.parametrize("bits", [8, 63, 64, 65, 127])
 def test_spare_bits_stay_zero(bits):
     for seed in range(20):
-        told = BloomFilter(bits, 1).update(range(9)).release(1, source=InsecureSeededSource(seed))
-        assert sum(int(word) << (64 * at) for at, word in enumerate(told._words)) < 2**bits
+        released = (
+            BloomFilter(bits, 1).update(range(9)).release(1, source=InsecureSeededSource(seed))
+        )
+        assert sum(int(word) << (64 * at) for at, word in enumerate(released._words)) < 2**bits
     if bits % 64:
         with pytest.raises(SketchFormatError, match="beyond the last"):
-            load(repacked(told, {"_words": np.full_like(told._words, 2**64 - 1)}))
+            load(repacked(released, {"_words": np.full_like(released._words, 2**64 - 1)}))
 
 
 def test_a_statement_without_the_chance_of_a_flip_is_refused():
-    told = BloomFilter(64, 2).release(1)
+    released = BloomFilter(64, 2).release(1)
     pure = {"kind": "Pure", "epsilon": 0.5, "relation": "add/remove"}
     for loss, why in ((pure, "does not tell how answers were made"), ({}, "is not one of ours")):
         with pytest.raises(SketchFormatError, match=why):
-            load(repacked(told, loss=loss))
+            load(repacked(released, loss=loss))
 
 
 @pytest.mark.parametrize(("layout", "bits"), LAYOUTS)
@@ -121,10 +125,10 @@ def test_size_is_unbiased_and_within_its_bound(layout, bits):
     # more than 56 misses have p < 1e-5, and fewer than 9 too.
     errors, misses = [], 0
     for seed in range(300):
-        seen = BloomFilter(bits, 3, layout=layout, seed=seed).update(range(150))
-        told = seen.release(3, source=InsecureSeededSource(seed))
-        errors.append(told.estimate_size() - 150)
-        misses += abs(errors[-1]) > told.error_bound(0.9)
+        observed = BloomFilter(bits, 3, layout=layout, seed=seed).update(range(150))
+        released = observed.release(3, source=InsecureSeededSource(seed))
+        errors.append(released.estimate_size() - 150)
+        misses += abs(errors[-1]) > released.error_bound(0.9)
     assert abs(np.mean(errors)) < 7
     assert 9 <= misses <= 56
 
@@ -142,11 +146,11 @@ def test_contains_errs_as_often_as_its_rates_say(layout, bits, threshold):
     # releases: 6 deviations of binomial counts, p < 1e-8 (keys share flips: twice that width).
     wrong, missed, expected = [], [], []
     for seed in range(40):
-        seen = BloomFilter(bits, 4, layout=layout, seed=seed).update(range(100))
-        told = seen.release(6, source=InsecureSeededSource(seed))
-        wrong.append(told.contains(range(1000, 5000), threshold).mean())
-        missed.append(1 - told.contains(range(100), threshold).mean())
-        expected.append(told.rates(threshold))
+        observed = BloomFilter(bits, 4, layout=layout, seed=seed).update(range(100))
+        released = observed.release(6, source=InsecureSeededSource(seed))
+        wrong.append(released.contains(range(1000, 5000), threshold).mean())
+        missed.append(1 - released.contains(range(100), threshold).mean())
+        expected.append(released.rates(threshold))
     false_positive, false_negative = np.mean(expected, axis=0)
     assert abs(np.mean(wrong) - false_positive) < 6 * (0.25 / 160_000) ** 0.5
     assert abs(np.mean(missed) - false_negative) < 12 * (0.25 / 4000) ** 0.5
@@ -156,26 +160,26 @@ def test_contains_errs_as_often_as_its_rates_say(layout, bits, threshold):
 def test_misses_are_exact_in_tiny_filters():
     # 8 bits, 6 places: they meet often, and one flip hides several. 40,000 keys, each with its own
     # flips, at each threshold; 6 deviations.
-    told = BloomFilter(8, 6).update([1]).release(9, source=InsecureSeededSource(0))
-    flips = noise.coins(told.flip_probability, 320_000, source=InsecureSeededSource(2))
+    released = BloomFilter(8, 6).update([1]).release(9, source=InsecureSeededSource(0))
+    flips = noise.coins(released.flip_probability, 320_000, source=InsecureSeededSource(2))
     places = np.random.default_rng(0).integers(0, 8, (40_000, 6))
     met = 6 - np.take_along_axis(flips.reshape(40_000, 8), places, axis=1).sum(axis=1)
-    assert (np.diff(told._scores) > 0).all()
-    for ones, threshold in enumerate(told._scores):
+    assert (np.diff(released._scores) > 0).all()
+    for ones, threshold in enumerate(released._scores):
         missed = (met < ones).mean()
-        assert abs(missed - told.rates(threshold)[1]) < 6 * (0.25 / 40_000) ** 0.5
+        assert abs(missed - released.rates(threshold)[1]) < 6 * (0.25 / 40_000) ** 0.5
 
 
 def test_scores_are_log_likelihood_ratios():
-    told = BloomFilter(4096, 3).update(range(300)).release(6, source=InsecureSeededSource(4))
-    share = np.bitwise_count(told._words).sum() / 4096
-    p = float(told.flip_probability)
+    released = BloomFilter(4096, 3).update(range(300)).release(6, source=InsecureSeededSource(4))
+    share = np.bitwise_count(released._words).sum() / 4096
+    p = float(released.flip_probability)
     best, worst = 3 * np.log((1 - p) / share), 3 * np.log(p / (1 - share))
-    scores = told.scores(range(2000))
+    scores = released.scores(range(2000))
     assert set(np.round(scores, 9)) <= set(np.round(np.linspace(worst, best, 4), 9))
     for bad in (np.nan, np.inf, "1", True):
         with pytest.raises(ValueError, match="threshold must be a finite number"):
-            told.contains([1], bad)
+            released.contains([1], bad)
 
 
 @pytest.mark.parametrize(("layout", "bits"), [("plain", 8192), ("blocked", 8192)])
@@ -198,9 +202,9 @@ def test_similarity_and_shared_bits_are_debiased(layout, bits):
 
 
 def test_comparison_needs_the_same_hashes():
-    told = BloomFilter(64, 2, seed=1).release(1)
+    released = BloomFilter(64, 2, seed=1).release(1)
     with pytest.raises(ValueError, match="cannot compare, seed is 1 here and 2 there"):
-        told.similarity(BloomFilter(64, 2, seed=2).release(1))
+        released.similarity(BloomFilter(64, 2, seed=2).release(1))
     with pytest.raises(TypeError, match="cannot compare with BloomFilter"):
-        told.similarity(BloomFilter(64, 2, seed=1))
-    assert isinstance(told, ReleasedBloomFilter)
+        released.similarity(BloomFilter(64, 2, seed=1))
+    assert isinstance(released, ReleasedBloomFilter)

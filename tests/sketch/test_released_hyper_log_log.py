@@ -32,28 +32,28 @@ def test_no_release_tells_neighbouring_sets_apart_by_more_than_epsilon(largest):
     sets = [s for size in range(8) for s in itertools.combinations(keys, size)]
     truth = {s: true_bits(HyperLogLog(4, seed=1).update(list(s)), largest) for s in sets}
     for relation, size in (("add/remove", 1), ("replace", 2)):
-        told = every.release(1.5, largest=largest, relation=relation)
-        p = told.flip_probability
+        released = every.release(1.5, largest=largest, relation=relation)
+        p = released.flip_probability
         for s, t in itertools.combinations(sets, 2):
             if len(set(s) ^ set(t)) == size and (size == 1 or len(s) == len(t)):
                 ratio = ((1 - p) / p) ** int((truth[s] ^ truth[t]).sum())
-                assert below_exp(ratio, told.statement.epsilon)
-        assert told.statement.epsilon <= 1.5
-        assert Loss.from_dict(told.statement.loss).cells == size
+                assert below_exp(ratio, released.statement.epsilon)
+        assert released.statement.epsilon <= 1.5
+        assert Loss.from_dict(released.statement.loss).cells == size
 
 
 @pytest.mark.parametrize("precision", [4, 5, 6, 9])
 def test_cells_are_the_true_bits_flipped_and_no_more(precision):
-    seen = HyperLogLog(precision, seed=3).update(range(2**precision))
-    told = seen.release(1, largest=5000, source=InsecureSeededSource(5))
+    observed = HyperLogLog(precision, seed=3).update(range(2**precision))
+    released = observed.release(1, largest=5000, source=InsecureSeededSource(5))
     size = 2**precision
-    flips = noise.flips(told.flip_probability, size, source=InsecureSeededSource(5))
-    shown = np.unpackbits((told._words ^ flips).view(np.uint8), bitorder="little")
-    np.testing.assert_array_equal(shown[:size], true_bits(seen, 5000))
+    flips = noise.flips(released.flip_probability, size, source=InsecureSeededSource(5))
+    shown = np.unpackbits((released._words ^ flips).view(np.uint8), bitorder="little")
+    np.testing.assert_array_equal(shown[:size], true_bits(observed, 5000))
     assert not shown[size:].any()
     if size % 64:
         with pytest.raises(SketchFormatError, match="beyond the last"):
-            load(repacked(told, {"_words": told._words | np.uint64(1 << 63)}))
+            load(repacked(released, {"_words": released._words | np.uint64(1 << 63)}))
 
 
 def test_levels_are_public_and_reach_from_one_to_the_largest_count():
@@ -78,10 +78,10 @@ def test_estimate_is_right_on_average_and_within_its_bound(precision, count, eps
     # keys the estimate cannot fall below.
     errors, misses = [], 0
     for seed in range(200):
-        seen = HyperLogLog(precision, seed=seed).update(range(count))
-        told = seen.release(epsilon, largest=largest, source=InsecureSeededSource(seed))
-        errors.append(told.estimate() - count)
-        misses += abs(errors[-1]) > told.error_bound(0.9)
+        observed = HyperLogLog(precision, seed=seed).update(range(count))
+        released = observed.release(epsilon, largest=largest, source=InsecureSeededSource(seed))
+        errors.append(released.estimate() - count)
+        misses += abs(errors[-1]) > released.error_bound(0.9)
     assert misses <= 41
     if count:
         assert misses >= 1
@@ -91,46 +91,46 @@ def test_estimate_is_right_on_average_and_within_its_bound(precision, count, eps
 def test_noise_is_what_the_fisher_information_says():
     # The deviation of 200 estimates is known to 5 %: 40 % more or less has p < 1e-9.
     precision, count, largest = 10, 20_000, 10**5
-    told = [
+    result = [
         HyperLogLog(precision, seed=seed)
         .update(range(count))
         .release(2, largest=largest, source=InsecureSeededSource(seed))
         for seed in range(200)
     ]
-    p = float(told[0].flip_probability)
+    p = float(result[0].flip_probability)
     rate = 2.0 ** (1 - levels(precision, largest)) / 2**precision
     shown = p + (1 - 2 * p) * -np.expm1(-count * rate)
     slope = (1 - 2 * p) * rate * np.exp(-count * rate)
     expected = (slope**2 / (shown * (1 - shown))).sum() ** -0.5
-    assert 0.6 < np.std([each.estimate() for each in told]) / expected < 1.4
+    assert 0.6 < np.std([each.estimate() for each in result]) / expected < 1.4
 
 
 def test_estimate_maximises_the_likelihood():
-    told = (
+    result = (
         HyperLogLog(8).update(range(700)).release(2, largest=5000, source=InsecureSeededSource(1))
     )
-    here, top = told._likeliest
-    around = told._log_likelihood(here * np.array([0.5, 0.9, 0.999, 1.001, 1.1, 2]))
+    here, top = result._likeliest
+    around = result._log_likelihood(here * np.array([0.5, 0.9, 0.999, 1.001, 1.1, 2]))
     assert (around <= top).all()
-    assert told.error_bound(0.9) < told.error_bound(0.99)
+    assert result.error_bound(0.9) < result.error_bound(0.99)
 
 
 def test_a_count_far_beyond_the_largest_has_no_bound():
-    told = (
+    result = (
         HyperLogLog(6).update(range(50_000)).release(9, largest=10, source=InsecureSeededSource(1))
     )
-    assert told.error_bound() == np.inf
-    assert told.estimate() >= 80
+    assert result.error_bound() == np.inf
+    assert result.estimate() >= 80
 
 
 def test_largest_is_asked_for_and_checked():
-    seen = HyperLogLog(6).update(range(9))
+    observed = HyperLogLog(6).update(range(9))
     with pytest.raises(TypeError, match="largest"):
-        seen.release(1)
+        observed.release(1)
     for bad in (0, 2**63, 1.5, None, True):
         with pytest.raises(ValueError, match="HyperLogLog: largest must be"):
-            seen.release(1, largest=bad)
-    told = seen.release(1, largest=100)
-    assert isinstance(told, ReleasedHyperLogLog)
+            observed.release(1, largest=bad)
+    released = observed.release(1, largest=100)
+    assert isinstance(released, ReleasedHyperLogLog)
     with pytest.raises(TypeError, match="cannot be changed"):
-        told.merge(told)
+        released.merge(released)

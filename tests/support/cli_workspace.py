@@ -42,5 +42,5 @@ def result_of(folder, *words, code=0):
     return result
 
 
-def told(folder, *words):
+def run_json(folder, *words):
     return json.loads(result_of(folder, *words, "--json").stdout)

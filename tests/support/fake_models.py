@@ -29,16 +29,16 @@ class LeastSquares:
         self.mean_ = train.ratings.mean()
         rest = train.ratings - self.mean_
         rated = np.zeros((USERS, ITEMS))
-        seen = np.zeros((USERS, ITEMS), bool)
-        rated[train.users, train.items], seen[train.users, train.items] = rest, True
+        observed = np.zeros((USERS, ITEMS), bool)
+        rated[train.users, train.items], observed[train.users, train.items] = rest, True
         self.q = np.random.default_rng(0).normal(0, 0.3, (ITEMS, self.factors))
         for _ in range(self.sweeps):
-            self.p = self._solved(self.q, rated, seen)
-            self.q = self._solved(self.p, rated.T, seen.T)
+            self.p = self._solved(self.q, rated, observed)
+            self.q = self._solved(self.p, rated.T, observed.T)
         return self
 
-    def _solved(self, q, rated, seen):
-        moments = np.einsum("ui,ij,ik->ujk", seen.astype(float), q, q, optimize=True)
+    def _solved(self, q, rated, observed):
+        moments = np.einsum("ui,ij,ik->ujk", observed.astype(float), q, q, optimize=True)
         ridge = self.ridge * np.eye(self.factors)
         return np.linalg.solve(moments + ridge, (rated @ q)[..., None])[..., 0]
 
@@ -49,8 +49,8 @@ class LeastSquares:
         return np.c_[self.q[items], np.zeros(len(items))].astype(np.float32)
 
     def predict(self, users, items):
-        told = self.mean_ + (self.p[users] * self.q[items]).sum(axis=1)
-        return np.clip(told, 1, 5)
+        result = self.mean_ + (self.p[users] * self.q[items]).sum(axis=1)
+        return np.clip(result, 1, 5)
 
 
 class Means:
@@ -79,8 +79,8 @@ class Means:
 class Recited:
     """Predicts what a list says, for the pairs in it, in their order."""
 
-    def __init__(self, pairs, told):
-        self.told = dict(zip(zip(pairs.users, pairs.items, strict=True), told, strict=True))
+    def __init__(self, pairs, result):
+        self.told = dict(zip(zip(pairs.users, pairs.items, strict=True), result, strict=True))
 
     def predict(self, users, items):
         return np.array([self.told[pair] for pair in zip(users, items, strict=True)])

@@ -40,26 +40,26 @@ ODD = {
 INSIDE = ("floats", "written", "above", "below", "plain")  # those of a listed user and item
 
 
-def with_row(had, row, times=1):
+def with_row(before, row, times=1):
     """The interactions and one row more, or the same row several times."""
-    columns = had.users.tolist(), had.items.tolist(), had.ratings.tolist()
+    columns = before.users.tolist(), before.items.tolist(), before.ratings.tolist()
     more = ([*column, *[value] * times] for column, value in zip(columns, row, strict=True))
     return Interactions(*more, invalid="drop")
 
 
-def dropping(had):
+def dropping(before):
     """The same interactions, made for a private path."""
-    return Interactions(had.users, had.items, had.ratings, invalid="drop")
+    return Interactions(before.users, before.items, before.ratings, invalid="drop")
 
 
-def everyone(had):
+def everyone(before):
     """All users of the interactions by rising ids: the public list where all of them are public."""
-    return np.unique(had.users)
+    return np.unique(before.users)
 
 
-def released_to_all(mechanism, had, **terms):
+def released_to_all(mechanism, before, **terms):
     """Profiles of all users of the interactions, who are public here."""
-    return mechanism.release(had, users=everyone(had), **terms)
+    return mechanism.release(before, users=everyone(before), **terms)
 
 
 def nothing():

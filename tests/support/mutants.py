@@ -84,19 +84,19 @@ def main() -> int:
     parser.add_argument("only", nargs="*", help="take only mutants whose line has one of these")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=60, help="time of one mutant, at most")
-    asked = parser.parse_args()
-    mutants = [m for m in listed() if not asked.only or any(o in str(m) for o in asked.only)]
+    queries = parser.parse_args()
+    mutants = [m for m in listed() if not queries.only or any(o in str(m) for o in queries.only)]
     began = time.monotonic()
     fresh = [mutant for mutant in mutants if not _told_stale(mutant)]
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         original = Path(folder) / "original"
         shutil.copytree(ROOT / SOURCE, original / SOURCE)  # with times, so that caches stay valid
-        if not _pass_unchanged(fresh, original, asked.workers):
+        if not _pass_unchanged(fresh, original, queries.workers):
             return 1
-        found = Counter(_survey(fresh, original, asked.workers, asked.seconds))
+        found = Counter(_survey(fresh, original, queries.workers, queries.seconds))
     found["stale"] = len(mutants) - len(fresh)
-    told = ", ".join(f"{count} {word}" for word, count in found.items() if count)
-    print(f"{len(mutants)} mutants: {told}; {time.monotonic() - began:.0f} s")
+    result = ", ".join(f"{count} {word}" for word, count in found.items() if count)
+    print(f"{len(mutants)} mutants: {result}; {time.monotonic() - began:.0f} s")
     return 0 if found["killed"] + found["killed by time"] == len(mutants) else 1
 
 

@@ -61,8 +61,10 @@ def repacked(
 def public(kind: type[Release]) -> Iterator[str]:
     """The names of what a kind of release can be asked: its methods and properties."""
     for name, member in inspect.getmembers(kind):
-        asked = inspect.isfunction(member) or isinstance(member, property | cached_property)
-        if asked and not name.startswith("_") and name not in UNASKED:
+        queries = inspect.isfunction(member) or isinstance(member, property | cached_property)
+        if hasattr(member, "__deprecated__"):  # an alias of another name
+            continue
+        if queries and not name.startswith("_") and name not in UNASKED:
             yield name
 
 
@@ -74,18 +76,18 @@ def use(release: Release) -> Iterator[Any]:
     """
     another = load(repacked(release, dataset="another"))
     for name in public(type(release)):
-        asked = getattr(release, name)
-        if not callable(asked):
-            yield name, asked
+        queries = getattr(release, name)
+        if not callable(queries):
+            yield name, queries
             continue
-        takes = inspect.signature(asked).parameters
+        takes = inspect.signature(queries).parameters
         needed = [n for n, each in takes.items() if each.default is each.empty]
         for names in (list(takes), needed + NEEDED.get(name, [])):
             for other in (release, another):
                 known = {**GIVEN, "other": other, "among": other}
                 known["queries"] = ROWS[:20, : getattr(release, "dimension", 12)]
                 known |= {"users": getattr(release, "users_", None), **COUNTS.get(name, {})}
-                yield name, asked(**{each: known[each] for each in names})
+                yield name, queries(**{each: known[each] for each in names})
 
 
 def outside(release: Release) -> tuple[bytes, bytes, str]:

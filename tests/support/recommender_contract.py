@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.core.ids import places
+from sfumato.core.ids import positions
 from sfumato.core.storage import Cells
 from sfumato.data import Interactions
 from sfumato.recommend import (
@@ -39,7 +39,7 @@ class Known(Factorization):
         return self._rows(self.users_, ids if ids.dtype == np.int64 else np.full(ids.size, -1))
 
     def _item_vectors(self, ids: np.ndarray) -> np.ndarray:
-        return self._rows(self.items_, places(ids, self.catalogue_.ids))
+        return self._rows(self.items_, positions(ids, self.catalogue_.ids))
 
     @staticmethod
     def _rows(vectors: np.ndarray, rows: np.ndarray) -> np.ndarray:

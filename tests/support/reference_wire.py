@@ -44,11 +44,11 @@ class Wire:
     def domain(self):
         if self.categories is not None:
             texts = [text.encode("utf-8") for text in self.categories]
-            told = b"".join(len(text).to_bytes(4, "big") + text for text in texts)
-            return "categories:" + hashlib.sha256(told).hexdigest()
+            result = b"".join(len(text).to_bytes(4, "big") + text for text in texts)
+            return "categories:" + hashlib.sha256(result).hexdigest()
         if self.edges is not None:
-            told = b"".join(struct.pack(">d", edge) for edge in self.edges)
-            return "edges:" + hashlib.sha256(told).hexdigest()
+            result = b"".join(struct.pack(">d", edge) for edge in self.edges)
+            return "edges:" + hashlib.sha256(result).hexdigest()
         return "-"
 
     def line(self):

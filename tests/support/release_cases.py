@@ -160,10 +160,10 @@ RELEASES["ReleasedCosineSketch"] = [
 
 def class_columns(rows: np.ndarray, **terms: Any) -> Release:
     """Three tables of rows whose classes are the signs of their first column."""
-    told = dict(labels=(0, 1), bounds=((-3.0,) * 12, (3.0,) * 12), bins=8, levels=(0,) * 12)
-    cut = Bins(told["bounds"], 8, told["levels"])
+    result = dict(labels=(0, 1), bounds=((-3.0,) * 12, (3.0,) * 12), bins=8, levels=(0,) * 12)
+    cut = Bins(result["bounds"], 8, result["levels"])
     labelled = LabelledRows(cut.codes(rows), (rows[:, 0] > 0).astype(int), None)
-    return Planned("classes", lambda asked: planned(told, labelled, asked)).release(**terms)
+    return Planned("classes", lambda queries: planned(result, labelled, queries)).release(**terms)
 
 
 def class_kernels(rows: np.ndarray, **terms: Any) -> Release:
@@ -171,16 +171,18 @@ def class_kernels(rows: np.ndarray, **terms: Any) -> Release:
     empty, *made = (KernelSlices(2.0, ([-3] * 12, [3] * 12), rows=8) for _ in range(3))
     for k, one in enumerate(made):
         one.update(rows[(rows[:, 0] > 0) == k])
-    return Planned("classes", lambda asked: planned_kernels((0, 1), made, empty, asked)).release(
-        **terms
-    )
+    return Planned(
+        "classes", lambda queries: planned_kernels((0, 1), made, empty, queries)
+    ).release(**terms)
 
 
 def slice_table(rows: np.ndarray, **terms: Any) -> Release:
     """Histograms of slices, and of the scores of these rows."""
     table = SliceTable(([-3] * 12, [3] * 12), projections=4, bins=8).update(rows)
     inside = table.box.clip(rows)[0]
-    return Planned("slices", lambda asked: planned_slices(table, inside, asked)).release(**terms)
+    return Planned("slices", lambda queries: planned_slices(table, inside, queries)).release(
+        **terms
+    )
 
 
 STEPS = [{}, {"delta": 1e-6, "relation": "replace"}, {"unit": "user", "contributions": 9}]

@@ -38,13 +38,13 @@ def spent(ledger: Ledger) -> tuple[float, int]:
 
 def check_says_what_it_promises(case: Case, folder: Any) -> None:
     release = case.release(source=None)
-    told = release.statement
-    assert isinstance(told, PrivacyStatement)
-    assert (told.ledger, told.source, told.proof) == (UNACCOUNTED, SYSTEM, "proved")
-    assert 0 < told.epsilon <= 1.0
-    assert told.delta <= case.arguments.get("delta", 0)
-    assert str(told) in str(release)
-    assert told.headline in repr(release)
+    released = release.statement
+    assert isinstance(released, PrivacyStatement)
+    assert (released.ledger, released.source, released.proof) == (UNACCOUNTED, SYSTEM, "proved")
+    assert 0 < released.epsilon <= 1.0
+    assert released.delta <= case.arguments.get("delta", 0)
+    assert str(released) in str(release)
+    assert released.headline in repr(release)
 
 
 def check_insecure_noise_is_told(case: Case, folder: Any) -> None:
@@ -97,7 +97,7 @@ def check_cannot_be_changed(case: Case, folder: Any) -> None:
 
 def check_is_a_function_of_noisy_cells_and_public_parameters(case: Case, folder: Any) -> None:
     first = case.release(0)
-    seen = outside(first)
+    observed = outside(first)
     original = Release.__dict__["_make"].__func__
 
     def forced(cls, parameters, arrays, statement):
@@ -111,14 +111,14 @@ def check_is_a_function_of_noisy_cells_and_public_parameters(case: Case, folder:
 
     with patch.object(Release, "_make", classmethod(forced)):
         for which in (1, 2):
-            assert outside(case.release(which)) == seen
+            assert outside(case.release(which)) == observed
 
 
 def check_answers_all_that_it_can_be_asked(case: Case, folder: Any) -> None:
     release = case.release()
-    told = list(use(release))
-    assert {name for name, _ in told} == set(public(type(release)))
-    assert all(answer is not None for _, answer in told)
+    released = list(use(release))
+    assert {name for name, _ in released} == set(public(type(release)))
+    assert all(answer is not None for _, answer in released)
 
 
 def check_holds_nothing_else(case: Case, folder: Any) -> None:
@@ -126,26 +126,28 @@ def check_holds_nothing_else(case: Case, folder: Any) -> None:
     twin = load(release.to_bytes())
     list(use(release)), list(use(twin))
     kind = type(release)
-    derived = {name for name, kept in inspect.getmembers(kind) if isinstance(kept, cached_property)}
+    derived = {
+        name for name, retained in inspect.getmembers(kind) if isinstance(retained, cached_property)
+    }
     assert set(vars(release)) <= {*kind._limits, *release._layout(), "statement", *derived}
     assert leaves(vars(release)) == leaves(vars(twin))  # what is derived comes from the bytes
 
 
 def check_is_charged_before_noise_is_drawn(case: Case, folder: Any) -> None:
     ledger, terms = accounted(folder, case)
-    seen = []
+    observed = []
 
     class Watching(InsecureSeededSource):
         def fill(self, out):
-            seen.append(spent(Ledger(folder / "budget.db")))
+            observed.append(spent(Ledger(folder / "budget.db")))
             super().fill(out)
 
-    told = case.release(source=Watching(1), **terms).statement
-    assert seen[0] == spent(ledger)
-    assert seen[0][0] > 0
-    assert seen[0][1] == 1
-    assert (told.dataset, told.ledger) == ("shop", "budget.db")
-    assert told.release
+    released = case.release(source=Watching(1), **terms).statement
+    assert observed[0] == spent(ledger)
+    assert observed[0][0] > 0
+    assert observed[0][1] == 1
+    assert (released.dataset, released.ledger) == ("shop", "budget.db")
+    assert released.release
 
 
 def check_retry_returns_the_same_bytes_for_nothing(case: Case, folder: Any) -> None:

@@ -12,15 +12,15 @@ NEXT_TO_NONE = 1e5  # an epsilon whose noise no cell shows
 
 def plan_of(run, value, epsilon):
     """The plan of the one release that run(value, epsilon) makes."""
-    seen, publish = [], CalibratedRelease.publish
+    observed, publish = [], CalibratedRelease.publish
 
     def watched(plan, terms):
-        seen.append(plan)
+        observed.append(plan)
         return publish(plan, terms)
 
     with patch.object(CalibratedRelease, "publish", watched):
         run(value, epsilon)
-    (plan,) = seen
+    (plan,) = observed
     return plan
 
 

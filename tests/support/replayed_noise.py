@@ -86,8 +86,8 @@ def run(path: Callable[[], Any], given: Watched | None = None) -> Outcome:
             raise
         except Exception as raised:
             error = f"{type(raised).__name__}: {raised}"
-    told = [f"{each.category.__name__}: {each.message}" for each in heard]
-    return Outcome(result, error, told, watched)
+    answer = [f"{each.category.__name__}: {each.message}" for each in heard]
+    return Outcome(result, error, answer, watched)
 
 
 @contextlib.contextmanager

@@ -35,8 +35,8 @@ def symbol_law(scheme, cell_set):
     starts += [equal + s * scheme.extra for s in range(scheme.set_size)]
     law = defaultdict(Fraction)
     for start, stop in zip(starts, [*starts[1:], WORDS], strict=True):
-        asked = np.linspace(start, stop - 1, 50).astype(np.uint64)[:, np.newaxis]
-        found = set(answers(scheme, cell_set, asked))
+        queries = np.linspace(start, stop - 1, 50).astype(np.uint64)[:, np.newaxis]
+        found = set(answers(scheme, cell_set, queries))
         assert len(found) == 1
         law[found.pop()] += Fraction(stop - start, WORDS)
     return dict(law)
@@ -49,14 +49,14 @@ def subset_law(scheme, cell_set):
     is tried again with fresh words, which changes nothing of that.
     """
     law = defaultdict(Fraction)
-    for kept, chance in ((1, scheme.kept), (0, WORDS - scheme.kept)):
-        coins = [0, scheme.kept - 1] if kept else [scheme.kept, WORDS - 1]
-        draws = scheme.chosen - kept
+    for retained, chance in ((1, scheme.kept), (0, WORDS - scheme.kept)):
+        coins = [0, scheme.kept - 1] if retained else [scheme.kept, WORDS - 1]
+        draws = scheme.chosen - retained
         limits = [scheme.cells - draws + d for d in range(draws)]
-        rest = [[*r, *([0] * kept)] for r in product(*map(range, limits))]
-        told = [answers(scheme, cell_set, [[coin, *row] for row in rest]) for coin in coins]
-        assert told[0] == told[1]
-        for payload in told[0]:
+        rest = [[*r, *([0] * retained)] for r in product(*map(range, limits))]
+        result = [answers(scheme, cell_set, [[coin, *row] for row in rest]) for coin in coins]
+        assert result[0] == result[1]
+        for payload in result[0]:
             law[payload] += Fraction(chance, WORDS) / len(rest)
     return dict(law)
 

@@ -182,7 +182,7 @@ def check_seed_changes_the_cells(make: Factory) -> None:
 def check_merges_as_declared(make: Factory) -> None:
     first, second = parts(make(1))
     whole, left, right = feed(make(1)), feed(make(1), first), feed(make(1), second)
-    before, kept = left.copy(), right.copy()
+    before, retained = left.copy(), right.copy()
     if left.merging.kind == "refused":
         with pytest.raises(ValueError, match="cannot merge"):
             left.merge(right)
@@ -196,7 +196,7 @@ def check_merges_as_declared(make: Factory) -> None:
             size = np.abs(KEYS.size if isinstance(left, KeyedSketch) else ROWS).sum()
             for got, want in zip(arrays(left), arrays(whole), strict=True):
                 np.testing.assert_allclose(got, want, rtol=0, atol=left.merging.tolerance * size)
-    assert right == kept
+    assert right == retained
 
 
 def check_merge_with_itself_is_refused_unless_it_changes_nothing(make: Factory) -> None:

@@ -299,13 +299,13 @@ def _answers() -> Iterator[tuple[str, bytes]]:
         Sampled(0.25, GaussianNoise("900", 1, 4)),
     ):
         delta = 0.0 if loss.epsilon < math.inf else 1e-6
-        told = PrivacyStatement(
+        result = PrivacyStatement(
             unit="event", relation=loss.relation, mechanism="noise", epsilon=4.0, delta=delta,
             loss=loss.to_dict(), covers="the answer",
         )  # fmt: skip
-        yield "statement", told.to_json().encode()
+        yield "statement", result.to_json().encode()
         for value in (7, 1.5, np.arange(3), np.array([[1.5, 2.0]]), "tea"):
-            yield "answer", Answer(value, told).to_bytes()
+            yield "answer", Answer(value, result).to_bytes()
     terms = NoiseSharing(parties=3, epsilon=1.0, dropouts=1)
     sketch = KernelFourier(1.0, ([0, 0], [4, 4]), rows=4)
     yield "share", terms.share(sketch, 0, source=InsecureSeededSource(1)).to_bytes()

@@ -22,13 +22,13 @@ def bits(seed):
         row[positions[list(profile)].ravel()] = True
         return row
 
-    seen = filled(PROFILE) ^ (draws.random(20) < flip)
+    observed = filled(PROFILE) ^ (draws.random(20) < flip)
 
     def fit(profile):
-        wrong = int((filled(profile) ^ seen).sum())
+        wrong = int((filled(profile) ^ observed).sum())
         return wrong * np.log(flip) + (20 - wrong) * np.log(1 - flip)
 
-    return BitChannel(seen[None], positions, flip), fit
+    return BitChannel(observed[None], positions, flip), fit
 
 
 def _projected(seed):
@@ -41,23 +41,23 @@ def _projected(seed):
 def vectors(seed):
     """A release of a noised vector, and the log-likelihood of a profile."""
     draws, codes, mean = _projected(seed)
-    seen = mean(PROFILE) + 0.4 * draws.normal(size=12)
+    observed = mean(PROFILE) + 0.4 * draws.normal(size=12)
 
     def fit(profile):
-        return -np.square(seen - mean(profile)).sum() / (2 * 0.4**2)
+        return -np.square(observed - mean(profile)).sum() / (2 * 0.4**2)
 
-    return VectorChannel(seen[None], codes, 0.4), fit
+    return VectorChannel(observed[None], codes, 0.4), fit
 
 
 def signs(seed):
     """A release of signs, and the log-likelihood of a profile."""
     draws, codes, mean = _projected(seed)
-    seen = mean(PROFILE) + 0.4 * draws.normal(size=12) >= 0
+    observed = mean(PROFILE) + 0.4 * draws.normal(size=12) >= 0
 
     def fit(profile):
-        return log_ndtr(np.where(seen, 1, -1) * mean(profile) / 0.4).sum()
+        return log_ndtr(np.where(observed, 1, -1) * mean(profile) / 0.4).sum()
 
-    return SignChannel(seen[None], codes, 0.4), fit
+    return SignChannel(observed[None], codes, 0.4), fit
 
 
 def symbols(seed):
@@ -66,21 +66,21 @@ def symbols(seed):
     places, ranks = draws.integers(0, 3, ITEMS), draws.permutation(ITEMS)
     names = draws.integers(0, empty, ITEMS)
 
-    def told(profile):
+    def result(profile):
         row = np.full(3, empty)
         for item in sorted(profile, key=lambda j: -ranks[j]):
             row[places[item]] = names[item]
         return row
 
     wrong = draws.random(3) < chance * empty
-    seen = np.where(wrong, (told(PROFILE) + draws.integers(1, empty + 1, 3)) % (empty + 1), 0)
-    seen = np.where(wrong, seen, told(PROFILE))
+    observed = np.where(wrong, (result(PROFILE) + draws.integers(1, empty + 1, 3)) % (empty + 1), 0)
+    observed = np.where(wrong, observed, result(PROFILE))
 
     def fit(profile):
-        agrees = told(profile) == seen
+        agrees = result(profile) == observed
         return np.where(agrees, np.log(1 - chance * empty), np.log(chance)).sum()
 
-    return SymbolChannel(seen[None], places, ranks, names, chance, empty=empty), fit
+    return SymbolChannel(observed[None], places, ranks, names, chance, empty=empty), fit
 
 
 TINY = {"bits": bits, "vectors": vectors, "signs": signs, "symbols": symbols}

@@ -60,22 +60,22 @@ def _bytes(use, case, value, size):
 def _case(at, params, values):
     secret = _bytes("secret", at, 0, (16, 32, 64, 80)[at % 4])
     wire = Wire(params, secret)
-    told = {"format": "sfumato telemetry parameters", "version": 1, "scheme": "rappor"} | params
+    result = {"format": "sfumato telemetry parameters", "version": 1, "scheme": "rappor"} | params
     found = []
     for n, value in enumerate(values):
         fresh = _bytes("fresh", at, n, 2 * wire.bits)
-        kept = wire.permanent(value)
+        retained = wire.permanent(value)
         found.append(
             {
                 "value": value,
                 "cells": wire.cells(value, wire.cohort()),
-                "permanent": payload(kept).hex(),
+                "permanent": payload(retained).hex(),
                 "fresh": fresh.hex(),
-                "report": payload(wire.report(kept, fresh)).hex(),
+                "report": payload(wire.report(retained, fresh)).hex(),
             }
         )
     return {
-        "params": told | {"fingerprint": wire.fingerprint()},
+        "params": result | {"fingerprint": wire.fingerprint()},
         "line": wire.line(),
         "secret": secret.hex(),
         "cohort": wire.cohort(),

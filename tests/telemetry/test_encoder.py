@@ -38,10 +38,10 @@ def coins(params, secret=SECRET, values=range(2000)):
     """The noise of the permanent responses of a client to many values: 1 where a bit was turned."""
     client = ReportEncoder(params, secret=secret)
     held = params.values(np.asarray(values))
-    kept = client._kept(client._client(), held, np.zeros(held.codes.size, np.int32))
-    clear = np.zeros((len(kept), params.bits), np.uint8)
+    retained = client._kept(client._client(), held, np.zeros(held.codes.size, np.int32))
+    clear = np.zeros((len(retained), params.bits), np.uint8)
     np.put_along_axis(clear, params.members(np.asarray(values))[:, 0], 1, axis=1)
-    return cells(kept, params.bits) ^ clear
+    return cells(retained, params.bits) ^ clear
 
 
 @pytest.mark.parametrize("bits", [48, 100])
@@ -316,5 +316,5 @@ def test_what_is_none_of_the_domain_marks_every_cell_as_the_cell_of_another(para
     high = params.high
     ratio = max(high / params.low, (1 - params.low) / (1 - high))
     assert math.log(ratio) <= params.epsilon_one
-    kept = 1 - params.f / 2
-    assert math.log(kept / (1 - kept)) <= params.epsilon_permanent
+    retained = 1 - params.f / 2
+    assert math.log(retained / (1 - retained)) <= params.epsilon_permanent

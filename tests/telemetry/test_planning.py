@@ -126,9 +126,9 @@ def test_at_the_seeds_epsilon_subset_selection_halves_the_error_of_its_rappor():
 
 def test_a_plan_in_json_holds_parameters_that_can_be_used():
     planned = plan(10**5, 1.0, 60, known=True)
-    told = json.loads(planned.to_json())
-    assert told["recommended"] == planned.recommended.name
-    for row, held in zip(planned.rows, told["rows"], strict=True):
+    document = json.loads(planned.to_json())
+    assert document["recommended"] == planned.recommended.name
+    for row, held in zip(planned.rows, document["rows"], strict=True):
         assert held["std_error"] == row.std_error
         if row.scheme.domain is None:
             assert read_scheme(json.dumps(held["parameters"])) == row.scheme

@@ -15,8 +15,8 @@ CASES = json.loads(vectors())["cases"]
 class Given:
     """A source of bytes that were written down."""
 
-    def __init__(self, told):
-        self.left = bytes(told)
+    def __init__(self, result):
+        self.left = bytes(result)
 
     def fill(self, out):
         view = out.view(np.uint8).reshape(-1)
@@ -34,14 +34,14 @@ def test_encoder_reproduces_the_vectors(case):
     assert scheme.line() == case["line"]
     client = ReportEncoder(scheme, secret=bytes.fromhex(case["secret"]))
     assert client.cohort == case["cohort"]
-    for told in case["values"]:
-        value = told["value"]
+    for result in case["values"]:
+        value = result["value"]
         cohort = np.array([client.cohort], np.int32)
         cells = scheme.own_members(scheme.reported([value]), cohort)[0]
-        assert cells[cells >= 0].tolist() == told["cells"]
-        kept = client.permanent(value)
-        assert kept.tobytes().hex() == told["permanent"]
-        sent = scheme.instant(kept[np.newaxis], Given(bytes.fromhex(told["fresh"])))
-        assert sent.tobytes().hex() == told["report"]
+        assert cells[cells >= 0].tolist() == result["cells"]
+        retained = client.permanent(value)
+        assert retained.tobytes().hex() == result["permanent"]
+        sent = scheme.instant(retained[np.newaxis], Given(bytes.fromhex(result["fresh"])))
+        assert sent.tobytes().hex() == result["report"]
         if scheme.one_time:
-            assert client.encode(value).payload.tobytes().hex() == told["report"]
+            assert client.encode(value).payload.tobytes().hex() == result["report"]

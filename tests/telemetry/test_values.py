@@ -98,7 +98,7 @@ def test_an_empty_column_has_no_values():
 
 
 @pytest.mark.parametrize(
-    ("column", "told"),
+    ("column", "message"),
     [
         (["secret", None], "row 1 is null"),
         (pa.chunked_array([["secret"], ["secret", None]]), "row 2 is null"),
@@ -108,8 +108,8 @@ def test_an_empty_column_has_no_values():
         ("secret", "a whole column is expected"),
     ],
 )
-def test_what_is_no_value_is_refused_by_its_position_and_never_shown(column, told):
-    with pytest.raises((TypeError, ValueError), match=told) as error:
+def test_what_is_no_value_is_refused_by_its_position_and_never_shown(column, message):
+    with pytest.raises((TypeError, ValueError), match=message) as error:
         value_column(column)
     assert "secret" not in str(error.value)
 
@@ -191,7 +191,7 @@ def test_numbers_are_taken_from_any_kind_of_column(column):
 
 
 @pytest.mark.parametrize(
-    ("column", "told"),
+    ("column", "message"),
     [
         ([1, None], "row 1"),
         ([1.0, math.nan], "row 1"),
@@ -202,6 +202,6 @@ def test_numbers_are_taken_from_any_kind_of_column(column):
         (7, "column of numbers"),
     ],
 )
-def test_what_is_no_number_is_refused_by_its_position(column, told):
-    with pytest.raises((TypeError, ValueError), match=told):
+def test_what_is_no_number_is_refused_by_its_position(column, message):
+    with pytest.raises((TypeError, ValueError), match=message):
         numbers(column)

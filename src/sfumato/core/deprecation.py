@@ -14,6 +14,20 @@ if TYPE_CHECKING:
 __all__ = ["on_demand", "renamed", "renamed_method"]
 
 
+_ALIAS = """Do the same as `{new}`, under an old name that goes with version 1.0.
+
+        Parameters
+        ----------
+        *args, **options : object
+            Those of `{new}`.
+
+        Returns
+        -------
+        object
+            What `{new}` returns.
+        """
+
+
 def on_demand(module: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
     """The `__getattr__` of a package that imports each of its names when it is first used.
 
@@ -75,7 +89,7 @@ def renamed(
                 return others(name)
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         new = names[name]
-        warnings.warn(_told(f"{module}.{name}", new), DeprecationWarning, stacklevel=2)
+        warnings.warn(_moved_sentence(f"{module}.{name}", new), DeprecationWarning, stacklevel=2)
         return getattr(sys.modules[module], new)
 
     return attribute
@@ -101,15 +115,17 @@ def renamed_method(old: str, new: str) -> Callable[..., Any]:
     'tea stands'
     """
 
+    message = f"{old} is now called {new}; the old name goes with version 1.0."
+
     def method(self: Any, *args: Any, **options: Any) -> Any:
-        told = _told(f"{type(self).__name__}.{old}", new)
-        warnings.warn(told, DeprecationWarning, stacklevel=2)
+        warnings.warn(f"{type(self).__name__}.{message}", DeprecationWarning, stacklevel=2)
         return getattr(self, new)(*args, **options)
 
     method.__name__, method.__qualname__ = old, old
-    method.__doc__ = f"The same as `{new}`, by its old name; it goes with version 1.0."
+    method.__doc__ = _ALIAS.format(new=new)
+    method.__deprecated__ = message  # type: ignore[attr-defined]
     return method
 
 
-def _told(old: str, new: str) -> str:
+def _moved_sentence(old: str, new: str) -> str:
     return f"{old} is now called {new}; the old name goes with version 1.0."

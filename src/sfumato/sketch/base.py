@@ -350,7 +350,7 @@ R = TypeVar("R", bound=Release)
 class WeighedRelease(Generic[R]):
     """The release of a sketch that knows its `heaviest` weight; named before the sketch's base.
 
-    A subclass says in `_release_plan` what noise its cells get, and there in words what that
+    A subclass says in `_calibrated_release` what noise its cells get, and there in words what that
     guarantees, which is the documentation of its `release`.
     """
 
@@ -358,7 +358,7 @@ class WeighedRelease(Generic[R]):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "_release_plan" in vars(cls) and "release" not in vars(cls):
+        if "_calibrated_release" in vars(cls) and "release" not in vars(cls):
             cls.release = _documented(cls)  # type: ignore[method-assign]
 
     def release(

@@ -47,10 +47,12 @@ def test_the_single_decoder_of_signs_is_a_probit_likelihood_ratio():
 
 def test_the_single_decoder_of_symbols_sees_who_may_stand_before_an_item():
     # One bin, three items, each in the profile with 1/3: the last is told only if both are absent.
-    seen = SymbolChannel([[2]], [0, 0, 0], [1, 2, 3], [0, 1, 2], 0.1, empty=3, sizes=_sizes(1.0))
+    observed = SymbolChannel(
+        [[2]], [0, 0, 0], [1, 2, 3], [0, 1, 2], 0.1, empty=3, sizes=_sizes(1.0)
+    )
     right, wrong, absent = 0.7, 0.1, (2 / 3) ** 2
     direct = np.log((absent * right + (1 - absent) * wrong) / wrong)
-    assert single_decoder(seen, None)[0, 2] == pytest.approx(direct)
+    assert single_decoder(observed, None)[0, 2] == pytest.approx(direct)
 
 
 def _sizes(size):
@@ -59,21 +61,21 @@ def _sizes(size):
 
 def test_a_prior_adds_its_log_odds_to_the_single_decoder():
     for kind in TINY:
-        seen = TINY[kind](0)[0]
-        alone = single_decoder(seen, None, sizes=3)
-        both = single_decoder(seen, None, PRIOR, sizes=3)
+        observed = TINY[kind](0)[0]
+        alone = single_decoder(observed, None, sizes=3)
+        both = single_decoder(observed, None, PRIOR, sizes=3)
         np.testing.assert_allclose(both[0] - alone[0], np.log(PRIOR / (1 - PRIOR)))
 
 
 @pytest.mark.parametrize("kind", ["bits", "vectors", "symbols"])
 def test_weights_after_many_steps_are_those_of_the_profile_computed_afresh(kind):
-    seen = TINY[kind](4)[0]
+    observed = TINY[kind](4)[0]
     log_odds = np.log(PRIOR) - np.log1p(-PRIOR)
-    chain = Chain(seen, 0, np.arange(ITEMS), log_odds, slots=4, begin=np.arange(3), key=1)
+    chain = Chain(observed, 0, np.arange(ITEMS), log_odds, slots=4, begin=np.arange(3), key=1)
     for steps in (1, 7, 1000):
         chain.walk(steps)
         inside = chain._slots[chain._slots >= 0]
-        fresh = seen.state(0, np.arange(ITEMS), chain.order[inside])
+        fresh = observed.state(0, np.arange(ITEMS), chain.order[inside])
         for old, new in zip(_numbers(chain._state), _numbers(fresh), strict=True):
             np.testing.assert_allclose(old, new, atol=2e-4)
         if kind != "vectors":  # those are weighed at every step
@@ -92,8 +94,8 @@ def test_gains_are_differences_of_log_likelihoods(kind):
     # A climb of no sweeps scores each candidate against the profile as it stands: none.
     if kind == "signs":
         pytest.skip("signs climb under the vector that is expected behind them")
-    seen, fit = TINY[kind](5)
-    state = seen.state(0, np.arange(ITEMS), np.zeros(0, np.int64))
+    observed, fit = TINY[kind](5)
+    state = observed.state(0, np.arange(ITEMS), np.zeros(0, np.int64))
     live, out = padded(ITEMS), np.empty(ITEMS)
     live[:ITEMS] = 1
     state.weigh(live, padded(ITEMS))
@@ -114,7 +116,7 @@ def test_sizes_are_read_off_bits_norms_and_empty_bins():
     filled[users[:, None], positions[items]] = True
     bits = BitChannel(filled ^ (draws.random(filled.shape) < 0.1), positions, 0.1)
     vectors = VectorChannel(has @ codes + 0.1 * draws.normal(size=(200, 400)), codes, 0.1)
-    for seen in (bits, vectors):
-        errors = (seen.sizes.told - has.sum(axis=1)) / seen.sizes.spread
+    for observed in (bits, vectors):
+        errors = (observed.sizes.told - has.sum(axis=1)) / observed.sizes.spread
         assert np.abs(errors).max() < 5
-        assert (seen.sizes.most > seen.sizes.told).all()
+        assert (observed.sizes.most > observed.sizes.told).all()

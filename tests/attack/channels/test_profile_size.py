@@ -24,7 +24,7 @@ def known(*sizes):
     return size_prior(Interactions(users, items, np.ones(users.size)), np.arange(len(sizes)))
 
 
-def told(size, spread, users=1):
+def result(size, spread, users=1):
     return Sizes(np.full(users, size), np.full(users, spread), np.full(users, size + 2 * spread))
 
 
@@ -38,7 +38,7 @@ def test_where_nothing_is_told_it_is_the_mean_of_known_sizes(sizes):
 def test_a_law_of_sizes_and_the_sizes_themselves_tell_the_same():
     sizes = [3, 10, 10, 12, 40, 100]
     for size, spread in ((5.0, 2.0), (30.0, 25.0), (-10.0, 30.0)):
-        found = told(size, spread)
+        found = result(size, spread)
         by_law, by_list = (likely_sizes("test", found, some) for some in (known(*sizes), sizes))
         np.testing.assert_allclose(by_law, by_list)
 
@@ -49,12 +49,12 @@ def test_the_posterior_mean_is_that_of_a_direct_sum():
     density = np.exp(-0.5 * ((np.log(grid) - logs.mean()) / logs.std()) ** 2)
     weights = density * np.exp(-0.5 * ((grid - 60) / 20) ** 2)
     direct = (weights * grid).sum() / weights.sum()
-    found = likely_sizes("test", told(60.0, 20.0), known(10, 100, 100))
+    found = likely_sizes("test", result(60.0, 20.0), known(10, 100, 100))
     np.testing.assert_allclose(found, direct, rtol=1e-3)
 
 
 def test_empty_known_profiles_draw_a_vague_estimate_down():
-    vague = told(30.0, 20.0)
+    vague = result(30.0, 20.0)
     some, more = (likely_sizes("test", vague, known(*sizes)) for sizes in ((20,) * 4, (0, 0, 20)))
     assert 0 < more[0] < some[0] < 30
     for nothing in (0, [0, 0], known(0, 0)):
@@ -64,16 +64,16 @@ def test_empty_known_profiles_draw_a_vague_estimate_down():
 
 
 def test_what_is_told_alone_is_never_below_0():
-    had = Interactions([1, 2, 3, 4] * 2, list("abcdefgh"), [1] * 8)
-    seen = released_to_all(Jlt(epsilon=1), had, source=InsecureSeededSource(3))
-    assert (seen.estimate_size() < 0).any()
-    np.testing.assert_array_equal(expected_sizes(seen), np.maximum(seen.estimate_size(), 0))
+    before = Interactions([1, 2, 3, 4] * 2, list("abcdefgh"), [1] * 8)
+    observed = released_to_all(Jlt(epsilon=1), before, source=InsecureSeededSource(3))
+    assert (observed.estimate_size() < 0).any()
+    np.testing.assert_array_equal(expected_sizes(observed), np.maximum(observed.estimate_size(), 0))
 
 
 def test_many_users_take_no_more_memory_at_a_time_and_blocks_change_nothing(monkeypatch):
     # A grid of 256 for each of 30,000 users would be 61 MB, and several are needed.
     sizes, draws = [5, 10, 20], np.random.default_rng(0)
-    found = told(10.0, 4.0, users=30_000)._replace(told=draws.normal(10, 6, 30_000))
+    found = result(10.0, 4.0, users=30_000)._replace(told=draws.normal(10, 6, 30_000))
     tracemalloc.start()
     whole = likely_sizes("test", found, sizes)
     peak = tracemalloc.get_traced_memory()[1]
@@ -91,9 +91,9 @@ def test_sizes_that_cannot_be_are_refused(bad):
 
 
 def test_the_flat_prior_gives_every_item_the_share_of_the_expected_size():
-    told = np.array([2.0, 5.0, 0.0, 99.0])
-    seen = SimpleNamespace(items=10, sizes=Sizes(told, np.zeros(4), told))
-    prior, expected = believed("test", None, seen, None)
+    result = np.array([2.0, 5.0, 0.0, 99.0])
+    observed = SimpleNamespace(items=10, sizes=Sizes(result, np.zeros(4), result))
+    prior, expected = believed("test", None, observed, None)
     assert expected.tolist() == [2.0, 5.0, 1.0, 10.0]
     assert not prior.personal
     assert prior.total is None

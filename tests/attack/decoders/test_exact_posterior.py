@@ -19,9 +19,9 @@ def short_intervals(monkeypatch):
     monkeypatch.setattr("sfumato.attack.channels.gaussian._SignState.every", 5)
 
 
-def chain_marginals(seen, prior, slots, steps=OTHERS[0], key=5):
+def chain_marginals(observed, prior, slots, steps=OTHERS[0], key=5):
     log_odds = np.log(prior) - np.log1p(-prior)
-    chain = Chain(seen, 0, np.arange(ITEMS), log_odds, slots=slots, begin=np.arange(2), key=key)
+    chain = Chain(observed, 0, np.arange(ITEMS), log_odds, slots=slots, begin=np.arange(2), key=key)
     chain.walk(1000)
     out = np.empty(ITEMS)
     out[chain.order] = chain.walk(steps) / steps
@@ -33,35 +33,35 @@ def chain_marginals(seen, prior, slots, steps=OTHERS[0], key=5):
 def test_chains_sample_the_posterior_of_profiles_that_fit_the_slots(kind, slots):
     steps, error = LENGTHS.get(kind, OTHERS)
     for seed in range(2):
-        seen, fit = TINY[kind](seed)
+        observed, fit = TINY[kind](seed)
         exact = posterior(fit, PRIOR, slots)
-        found = chain_marginals(seen, PRIOR, slots, steps)
+        found = chain_marginals(observed, PRIOR, slots, steps)
         np.testing.assert_allclose(found, exact, atol=error)
         assert np.abs(exact - PRIOR).max() > 0.1, "the release tells too little to test anything"
 
 
 def test_a_release_that_tells_nothing_leaves_the_prior():
     # Without the weight of codings, sets of many items would come up too often.
-    seen = TINY["bits"](0)[0]
-    seen.flip = 0.5
-    np.testing.assert_allclose(chain_marginals(seen, PRIOR, ITEMS), PRIOR, atol=0.02)
+    observed = TINY["bits"](0)[0]
+    observed.flip = 0.5
+    np.testing.assert_allclose(chain_marginals(observed, PRIOR, ITEMS), PRIOR, atol=0.02)
     exact = posterior(lambda profile: 0.0, PRIOR, 2)
-    np.testing.assert_allclose(chain_marginals(seen, PRIOR, 2), exact, atol=0.02)
+    np.testing.assert_allclose(chain_marginals(observed, PRIOR, 2), exact, atol=0.02)
 
 
 @pytest.mark.parametrize("kind", TINY)
 def test_the_sampling_decoder_gives_the_posterior_of_profiles_up_to_the_bound(kind):
-    seen, fit = TINY[kind](3)
-    most = int(min(np.ceil(seen.sizes.most[0]), ITEMS))
+    observed, fit = TINY[kind](3)
+    most = int(min(np.ceil(observed.sizes.most[0]), ITEMS))
     steps, error = LENGTHS.get(kind, OTHERS)
-    found = joint_decoder(seen, None, PRIOR, method="gibbs", samples=steps)
+    found = joint_decoder(observed, None, PRIOR, method="gibbs", samples=steps)
     np.testing.assert_allclose(found[0], posterior(fit, PRIOR, most), atol=error)
 
 
 def test_propagation_is_exact_for_minima():
     for seed in range(5):
-        seen, fit = TINY["symbols"](seed)
-        np.testing.assert_allclose(joint_decoder(seen, None, PRIOR)[0], posterior(fit, PRIOR))
+        observed, fit = TINY["symbols"](seed)
+        np.testing.assert_allclose(joint_decoder(observed, None, PRIOR)[0], posterior(fit, PRIOR))
 
 
 def test_propagation_is_exact_for_bits_that_items_share_without_cycles():
@@ -83,6 +83,8 @@ def test_propagation_comes_near_the_posterior_even_in_tiny_dense_codes(kind):
     # Messages are meant for long codes: here seven items share 20 bits, or 12 components.
     errors = []
     for seed in range(10):
-        seen, fit = TINY[kind](seed)
-        errors.append(np.abs(joint_decoder(seen, None, PRIOR)[0] - posterior(fit, PRIOR)).mean())
+        observed, fit = TINY[kind](seed)
+        errors.append(
+            np.abs(joint_decoder(observed, None, PRIOR)[0] - posterior(fit, PRIOR)).mean()
+        )
     assert np.mean(errors) < {"bits": 0.03, "vectors": 0.08, "signs": 0.08}[kind]

@@ -52,6 +52,6 @@ def test_many_users_are_never_compared_with_each_other():
 
 @pytest.mark.parametrize("mechanism", [Blip, Jlt])
 def test_a_release_of_no_users_has_no_scores(mechanism):
-    seen = released_to_all(mechanism(epsilon=8), Interactions([], [], []))
+    observed = released_to_all(mechanism(epsilon=8), Interactions([], [], []))
     for decoder in (eigen_decoder, single_decoder, joint_decoder, popularity):
-        assert decoder(seen, ["a", "b"], [0.5, 0.5]).shape == (0, 2)
+        assert decoder(observed, ["a", "b"], [0.5, 0.5]).shape == (0, 2)

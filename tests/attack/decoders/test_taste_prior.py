@@ -44,28 +44,28 @@ def found(scores, has):
 
 
 def test_without_evidence_it_is_the_popularity(world, prior):
-    told = prior.log_odds(np.zeros((1, ITEMS)), slice(0, 1))[0]
+    result = prior.log_odds(np.zeros((1, ITEMS)), slice(0, 1))[0]
     shares = item_prior(world[0], np.arange(ITEMS))
-    np.testing.assert_allclose(1 / (1 + np.exp(-told)), shares, atol=0.05)
+    np.testing.assert_allclose(1 / (1 + np.exp(-result)), shares, atol=0.05)
     assert prior.total == pytest.approx(len(world[0]) / KNOWN)
 
 
 def test_evidence_of_some_items_raises_those_that_go_with_them(prior):
     ratios = np.zeros((1, ITEMS))
     ratios[0, 0:30:3] = 5.0  # ten items of the first taste are almost sure
-    told = prior.log_odds(ratios, slice(0, 1))[0]
+    result = prior.log_odds(ratios, slice(0, 1))[0]
     others = np.arange(30, ITEMS)
-    assert told[others[others % 3 == 0]].min() > told[others[others % 3 != 0]].max()
+    assert result[others[others % 3 == 0]].min() > result[others[others % 3 != 0]].max()
 
 
 @pytest.mark.parametrize("method", ["propagation", "gibbs"])
 def test_it_finds_more_than_popularity_and_the_same_release_do(world, prior, method):
     # Margins seen over 10 seeds of the noise: at least 0.056 and 0.085.
     known, has, _ = world
-    seen, shares = noised(has, 0.35), item_prior(known, np.arange(ITEMS))
-    with_taste = found(joint_decoder(seen, None, prior, method=method), has)
-    assert with_taste > found(joint_decoder(seen, None, shares, method=method), has) + 0.03
-    assert with_taste > found(single_decoder(seen, None, shares), has) + 0.05
+    observed, shares = noised(has, 0.35), item_prior(known, np.arange(ITEMS))
+    with_taste = found(joint_decoder(observed, None, prior, method=method), has)
+    assert with_taste > found(joint_decoder(observed, None, shares, method=method), has) + 0.03
+    assert with_taste > found(single_decoder(observed, None, shares), has) + 0.05
 
 
 def test_an_items_own_evidence_is_not_counted_twice(prior):
@@ -106,9 +106,9 @@ def test_many_known_users_are_never_compared_with_each_other():
 
 
 def test_it_must_fit_the_candidates_and_be_learned_from_someone(world, prior):
-    seen = BitChannel(np.zeros((1, 9), bool), [[0, 1], [2, 3]], 0.1)
+    observed = BitChannel(np.zeros((1, 9), bool), [[0, 1], [2, 3]], 0.1)
     with pytest.raises(ValueError, match="joint_decoder: prior was learned for 120 candidates"):
-        joint_decoder(seen, None, prior)
+        joint_decoder(observed, None, prior)
     with pytest.raises(ValueError, match="at least one known user"):
         learn_prior(Interactions([], [], []), [1, 2])
     for name in ("traits", "shrinkage", "rounds"):

@@ -10,10 +10,10 @@ def test_chains_choose_among_equal_candidates_at_random():
     # by order, none of the second half would ever be met; at random, half of those met are of it,
     # and fewer than a fifth of 40 or more with a chance below 1e-4 (seeds are fixed).
     draws = np.random.default_rng(0)
-    seen = BitChannel(draws.random((5, 400)) < 0.5, draws.integers(0, 400, (640, 4)), 0.5)
+    observed = BitChannel(draws.random((5, 400)) < 0.5, draws.integers(0, 400, (640, 4)), 0.5)
     for seed in range(3):
         options = dict(method="gibbs", sizes=5, samples=4000, burn_in=0, random_state=seed)
-        scores = joint_decoder(seen, None, **options)
+        scores = joint_decoder(observed, None, **options)
         met = scores > scores.min(axis=1, keepdims=True)
         assert met.sum() >= 40
         assert met[:, 320:].sum() >= 0.2 * met.sum()

@@ -60,8 +60,8 @@ def bloom_law(bits, hashes, flip, size):
     for first, law in filters.items():
         for state, chance in law.items():
             clean[state] += words[first] * chance
-            for seen in range(2**bits):
-                table[first, seen] += words[first] * chance * noise[state ^ seen]
+            for observed in range(2**bits):
+                table[first, observed] += words[first] * chance * noise[state ^ observed]
     return table, clean, noise
 
 
@@ -78,7 +78,7 @@ def _with_one_more(law, words):
 def test_joint_nats_bound_those_of_a_true_bloom_filter(bits, hashes, size, flip):
     table, clean, noise = bloom_law(bits, hashes, flip, size)
     channel = np.array(
-        [[noise[state ^ seen] for seen in range(2**bits)] for state in range(2**bits)]
+        [[noise[state ^ observed] for observed in range(2**bits)] for state in range(2**bits)]
     )
     truth = information(clean[:, None] * channel)
     bound = float(bounds.blip_joint(bits, hashes, flip, size))
@@ -138,13 +138,13 @@ def test_an_item_is_never_told_more_alone_than_with_the_others():
 def test_the_bounds_of_a_bit_are_in_order():
     x = np.geomspace(1e-3, 50, 300)
     flip = 1 / (1 + np.exp(x))
-    told = bounds.flip_bound(x, 1)
+    result = bounds.flip_bound(x, 1)
     middle = math.log(2) - np.log1p(np.exp(x)) + x * np.exp(x) / (1 + np.exp(x))
-    np.testing.assert_allclose(told, middle, atol=1e-14)  # printed as <=, an equality
-    np.testing.assert_allclose(told, math.log(2) - bounds.binary_entropy(flip), atol=1e-14)
-    assert (told <= np.minimum(x**2 / 8, math.log(2)) + 1e-15).all()
-    assert (told <= x / (1 + np.exp(-x))).all()
-    assert (told[x < 0.1] > 0.99 * x[x < 0.1] ** 2 / 8).all()
+    np.testing.assert_allclose(result, middle, atol=1e-14)  # printed as <=, an equality
+    np.testing.assert_allclose(result, math.log(2) - bounds.binary_entropy(flip), atol=1e-14)
+    assert (result <= np.minimum(x**2 / 8, math.log(2)) + 1e-15).all()
+    assert (result <= x / (1 + np.exp(-x))).all()
+    assert (result[x < 0.1] > 0.99 * x[x < 0.1] ** 2 / 8).all()
 
 
 @pytest.mark.parametrize("epsilon", [2.0, 20.0])
@@ -164,13 +164,13 @@ def test_designed_filters_tell_the_same_at_every_size(epsilon, hashes):
 
 
 def test_figure_3_1_peaks_at_one_and_a_half_nats_not_at_one_and_a_quarter():
-    told = thesis.figure_3_1()
-    assert told.joint.shape == told.difference.shape == (told.sizes.size, told.bits.size)
-    assert told.difference.min() > -1e-9
-    assert 1.49 < told.difference.max() < 1.5045
-    assert 4.4 < math.exp(told.difference.max()) < 4.51
-    row, column = np.unravel_index(told.difference.argmax(), told.difference.shape)
-    assert told.bits[column] / told.sizes[row] == pytest.approx(8 / math.log(2), rel=0.01)
+    result = thesis.figure_3_1()
+    assert result.joint.shape == result.difference.shape == (result.sizes.size, result.bits.size)
+    assert result.difference.min() > -1e-9
+    assert 1.49 < result.difference.max() < 1.5045
+    assert 4.4 < math.exp(result.difference.max()) < 4.51
+    row, column = np.unravel_index(result.difference.argmax(), result.difference.shape)
+    assert result.bits[column] / result.sizes[row] == pytest.approx(8 / math.log(2), rel=0.01)
     # One cell by the printed formulas, word for word.
     c, bits = 100, 1100
     k = math.ceil(math.log(2) * bits / c)

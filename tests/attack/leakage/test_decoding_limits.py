@@ -30,23 +30,23 @@ def test_no_test_beats_the_least_false_positive_rate():
         p, q = p / p.sum(), q / q.sum()
         misses, alarms = best_tests(p, q)
         misses = np.maximum(misses, 0)
-        told = divergence(p, q)
-        assert (alarms >= bounds.least_false_positive_rate(told, misses) * (1 - 1e-9)).all()
-        broken += int((alarms < np.exp(-told / (1 - misses)) * (1 - 1e-9)).any())
+        result = divergence(p, q)
+        assert (alarms >= bounds.least_false_positive_rate(result, misses) * (1 - 1e-9)).all()
+        broken += int((alarms < np.exp(-result / (1 - misses)) * (1 - 1e-9)).any())
     assert broken > 50  # (3.12) as printed is no bound
 
 
 def test_the_least_rate_is_reached_and_lies_between_its_closed_forms():
     miss = np.array([0.0, 0.01, 0.3, 0.9])[:, None]
-    told = np.array([0.0, 0.01, 1.0, 30.0, 600.0])
-    rate = bounds.least_false_positive_rate(told, miss)
+    result = np.array([0.0, 0.01, 1.0, 30.0, 600.0])
+    rate = bounds.least_false_positive_rate(result, miss)
     # A channel of one coin is told apart by exactly its divergence.
     reached = bounds.binary_divergence(1 - miss, rate)
-    np.testing.assert_allclose(reached[:, :4], np.broadcast_to(told[:4], (4, 4)), atol=1e-9)
-    closed = np.exp(-(told + bounds.binary_entropy(miss)) / (1 - miss))
+    np.testing.assert_allclose(reached[:, :4], np.broadcast_to(result[:4], (4, 4)), atol=1e-9)
+    closed = np.exp(-(result + bounds.binary_entropy(miss)) / (1 - miss))
     assert (rate >= closed * (1 - 1e-9)).all()
     assert (rate <= 1 - miss + 1e-12).all()
-    np.testing.assert_allclose(rate[0], np.exp(-told))
+    np.testing.assert_allclose(rate[0], np.exp(-result))
 
 
 def test_the_chance_of_any_alarm_is_that_of_independent_tests():
@@ -59,14 +59,14 @@ def test_the_chance_of_any_alarm_is_that_of_independent_tests():
     assert bounds.any_false_positive(rates, 10).mean() < bounds.any_false_positive(0.1, 10)
 
 
-@pytest.mark.parametrize("told", [0.0, 0.5, 12.0, 900.0])
+@pytest.mark.parametrize("expected", [0.0, 0.5, 12.0, 900.0])
 @pytest.mark.parametrize("miss", [0.0, 0.2])
-def test_the_largest_catalogue_is_where_alarms_reach_their_rate(told, miss):
-    limit = float(bounds.largest_catalogue(told, miss, 0.05))
-    rate = float(bounds.least_false_positive_rate(told, miss))
+def test_the_largest_catalogue_is_where_alarms_reach_their_rate(expected, miss):
+    limit = float(bounds.largest_catalogue(expected, miss, 0.05))
+    rate = float(bounds.least_false_positive_rate(expected, miss))
     if 0 < rate < 1:
         assert bounds.any_false_positive(rate, math.exp(limit)) == pytest.approx(0.05)
-    if told == 900:  # beyond what floats can hold as a rate
+    if expected == 900:  # beyond what floats can hold as a rate
         assert limit == pytest.approx(900 / (1 - miss) + math.log(-math.log(0.95)), rel=2e-3)
 
 
@@ -83,24 +83,24 @@ def all_filters(items, hashes, bits, size, seed):
 @pytest.mark.parametrize(("items", "size", "bits"), [(6, 2, 10), (9, 3, 11), (12, 2, 9)])
 def test_no_joint_decoder_beats_fano_and_the_printed_limit_is_broken(items, size, bits, flip):
     filters = all_filters(items, 2, bits, size, seed=1)
-    seen = (np.arange(2**bits)[:, None] >> np.arange(bits) & 1).astype(bool)
-    apart = (filters[:, None] != seen[None]).sum(axis=2)
+    observed = (np.arange(2**bits)[:, None] >> np.arange(bits) & 1).astype(bool)
+    apart = (filters[:, None] != observed[None]).sum(axis=2)
     law = flip**apart * (1 - flip) ** (bits - apart) / len(filters)
     mean = law.sum(axis=0)
-    told = float((law * np.log(law * len(filters) / mean)).sum())
+    result = float((law * np.log(law * len(filters) / mean)).sum())
     wrong = 1 - float(law.max(axis=0).sum())  # of the best decoder: it accepts one profile
     # A wrong answer both misses the true profile and accepts another.
-    limit = float(bounds.largest_joint_catalogue(told, size, wrong / 2, wrong / 2))
+    limit = float(bounds.largest_joint_catalogue(result, size, wrong / 2, wrong / 2))
     assert math.log(items) <= limit + 1e-9
-    printed = told / (size * (1 - wrong)) + math.log(wrong)
+    printed = result / (size * (1 - wrong)) + math.log(wrong)
     assert flip > 0.2 or math.log(items) > printed
 
 
 def test_the_joint_limit_solves_for_the_number_of_profiles():
-    for size, told in ((1, 5.0), (106, 78.0), (106, 500.0), (3, 400.0)):
-        items = math.exp(float(bounds.largest_joint_catalogue(told, size, 0, 0)))
+    for size, result in ((1, 5.0), (106, 78.0), (106, 500.0), (3, 400.0)):
+        items = math.exp(float(bounds.largest_joint_catalogue(result, size, 0, 0)))
         ways = sum(math.log(items - i) - math.log(size - i) for i in range(size))
-        assert ways == pytest.approx(told, rel=1e-6)
+        assert ways == pytest.approx(result, rel=1e-6)
     grid = bounds.largest_joint_catalogue(np.array([[10.0], [20.0]]), [1, 2, 3], 0.1, 0.1)
     assert grid.shape == (2, 3)
     assert (grid[1] > grid[0]).all()

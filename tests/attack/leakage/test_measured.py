@@ -16,9 +16,9 @@ def scene(seed=0):
     draws = np.random.default_rng(seed)
     prior = draws.uniform(0.02, 0.5, ITEMS)
     truth = draws.random((USERS, ITEMS)) < prior
-    seen = truth ^ (draws.random(truth.shape) < FLIP)
-    likely = np.where(seen, 1 - FLIP, FLIP) * prior
-    return prior, truth, likely / (likely + np.where(seen, FLIP, 1 - FLIP) * (1 - prior))
+    observed = truth ^ (draws.random(truth.shape) < FLIP)
+    likely = np.where(observed, 1 - FLIP, FLIP) * prior
+    return prior, truth, likely / (likely + np.where(observed, FLIP, 1 - FLIP) * (1 - prior))
 
 
 def told_by_the_release(prior):

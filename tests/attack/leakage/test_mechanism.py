@@ -58,10 +58,10 @@ def laplace(scale, reach):
 
 @pytest.mark.parametrize("p", [Fraction(1, 1000), Fraction(1, 4), Fraction(49, 100)])
 def test_one_flipped_bit_is_a_binary_symmetric_channel(p):
-    told = information(Flips(p))
-    assert told.nats == pytest.approx(math.log(2) - float(bounds.binary_entropy(float(p))))
-    assert told.capacity == told.nats
-    assert told.exact
+    result = information(Flips(p))
+    assert result.nats == pytest.approx(math.log(2) - float(bounds.binary_entropy(float(p))))
+    assert result.capacity == result.nats
+    assert result.exact
 
 
 @pytest.mark.parametrize("cells", [2, 5, 9])
@@ -78,20 +78,20 @@ NORMAL = [(Fraction(1, 4), 1, 1), (Fraction(1, 3), 1, 2), (4, 1, 1), (9, 4, 1), 
 @pytest.mark.parametrize(("variance", "change", "cells"), NORMAL)
 def test_gaussian_noise_tells_what_its_exact_masses_tell(variance, change, cells):
     law = gaussian(variance, math.ceil(14 * math.sqrt(variance)))
-    told = information(GaussianNoise(variance, change, cells))
+    result = information(GaussianNoise(variance, change, cells))
     truth = nats(*shifted(law, change, cells))
-    assert told.exact
-    assert truth * (1 - 1e-12) <= told.nats <= truth * (1 + 1e-3)
-    assert told.nats < math.log(2)
+    assert result.exact
+    assert truth * (1 - 1e-12) <= result.nats <= truth * (1 + 1e-3)
+    assert result.nats < math.log(2)
 
 
 @pytest.mark.parametrize(("scale", "change", "cells"), [(1, 1, 1), (2, 5, 1), (1, 1, 2), (3, 2, 3)])
 def test_laplace_noise_tells_what_its_exact_masses_tell(scale, change, cells):
     law = laplace(scale, 30 * scale)
-    told = information(LaplaceNoise(Fraction(scale), change, cells))
+    result = information(LaplaceNoise(Fraction(scale), change, cells))
     truth = nats(*shifted(law, change, cells))
-    assert told.exact
-    assert truth * (1 - 1e-9) <= told.nats <= truth * (1 + 1e-3)
+    assert result.exact
+    assert truth * (1 - 1e-9) <= result.nats <= truth * (1 + 1e-3)
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.5, 0.9])
@@ -99,26 +99,26 @@ def test_a_sample_tells_most_to_one_who_does_not_expect_a_fair_coin(rate):
     law = gaussian(1, 16)
     without, with_unit = shifted(law, 1, 1)
     mixed = rate * with_unit + (1 - rate) * without
-    told = information(Sampled(rate, GaussianNoise(Fraction(1))))
-    assert told.nats == pytest.approx(nats(mixed, without), rel=1e-3)
+    result = information(Sampled(rate, GaussianNoise(Fraction(1))))
+    assert result.nats == pytest.approx(nats(mixed, without), rel=1e-3)
     shares = np.linspace(0.01, 0.99, 99)
     most = max(nats(mixed, without, share) for share in shares)
-    assert told.capacity >= most * (1 - 1e-12)
-    assert told.capacity == pytest.approx(most, rel=2e-3)
-    assert nats(mixed, without, told.share) == pytest.approx(most, rel=1e-3)
-    assert told.capacity > told.nats
+    assert result.capacity >= most * (1 - 1e-12)
+    assert result.capacity == pytest.approx(most, rel=2e-3)
+    assert nats(mixed, without, result.share) == pytest.approx(most, rel=1e-3)
+    assert result.capacity > result.nats
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 30.0])
 def test_a_promise_alone_gives_the_worst_channel_that_keeps_it(epsilon):
-    told = information(Pure(epsilon))
-    assert not told.exact
-    assert told.nats <= min(epsilon**2 / 8, math.log(2)) * (1 + 1e-12)
+    result = information(Pure(epsilon))
+    assert not result.exact
+    assert result.nats <= min(epsilon**2 / 8, math.log(2)) * (1 + 1e-12)
     right = 1 / (1 + math.exp(-epsilon))
     if epsilon > 1e-3:
-        assert told.nats == pytest.approx(nats([right, 1 - right], [1 - right, right]))
+        assert result.nats == pytest.approx(nats([right, 1 - right], [1 - right, right]))
     else:
-        assert told.nats == pytest.approx(epsilon**2 / 8)
+        assert result.nats == pytest.approx(epsilon**2 / 8)
     slip = information(Approximate(epsilon, 0.01))
     law = np.array([0.01, 0.99 * right, 0.99 * (1 - right), 0.0])
     if epsilon > 1e-3:
@@ -148,11 +148,11 @@ LOSSES = [
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_no_figure_exceeds_log_2_pure_epsilon_or_rho(loss):
-    told = information(loss)
-    assert 0 < told.nats <= told.capacity * (1 + 1e-12) <= math.log(2) * (1 + 1e-12)
-    assert told.capacity <= loss.rho / 2
+    result = information(loss)
+    assert 0 < result.nats <= result.capacity * (1 + 1e-12) <= math.log(2) * (1 + 1e-12)
+    assert result.capacity <= loss.rho / 2
     if loss.epsilon < math.inf:
-        assert told.nats <= loss.epsilon**2 / 8 * (1 + 1e-12)
+        assert result.nats <= loss.epsilon**2 / 8 * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("rho", [1e-3, 0.02, 0.3, 2.0])
@@ -181,15 +181,15 @@ def test_a_sample_of_many_cells_is_told_as_a_bound():
 def test_many_cells_keep_the_figure_within_a_few_percent():
     # Weak bits add up: the figure of all is near that of one normal number of the same strength.
     cells, p = 20_000, Fraction(499, 1000)
-    told = information(Flips(p, cells)).nats
+    result = information(Flips(p, cells)).nats
     rho = cells * float(1 - 2 * p) ** 2 * 2
     normal = information(GaussianNoise(Fraction(10**6) / Fraction(2 * rho), 1000)).nats
-    assert normal * 0.99 < told < normal * 1.05
+    assert normal * 0.99 < result < normal * 1.05
 
 
 def statement(**more):
-    told = dict(unit="event", relation="add/remove", mechanism="flips", epsilon=3.0, loss={})
-    return PrivacyStatement(**{**told, **more})
+    result = dict(unit="event", relation="add/remove", mechanism="flips", epsilon=3.0, loss={})
+    return PrivacyStatement(**{**result, **more})
 
 
 def test_a_statement_is_read_by_its_loss_or_else_by_its_epsilon_and_delta():
@@ -205,19 +205,19 @@ def test_a_statement_is_read_by_its_loss_or_else_by_its_epsilon_and_delta():
 
 
 def test_profiles_are_told_by_the_formulas_of_their_kind():
-    had = Interactions([1, 1, 2], ["tea", "rum", "tea"], [1, 1, 1])
+    before = Interactions([1, 1, 2], ["tea", "rum", "tea"], [1, 1, 1])
     size = np.array([1, 106, 1000])
     blip, jlt, signs, minima = (
-        released_to_all(mechanism, had)
+        released_to_all(mechanism, before)
         for mechanism in (Blip(epsilon=8), Jlt(epsilon=2), Signs(epsilon=2), Minima(epsilon=3))
     )
     flip, chance = float(blip.flip_probability), float(minima.chance)
-    told = jlt.dimensions, size, jlt.sigma
+    result = jlt.dimensions, size, jlt.sigma
     signed = signs.bits, size, signs.sigma
     cells = minima.bins, minima.code_bits, chance, size
     expected = [
         (blip, bounds.blip_single(5000, 20, flip, size), bounds.blip_joint(5000, 20, flip, size)),
-        (jlt, bounds.jlt_single(*told), bounds.jlt_joint(*told)),
+        (jlt, bounds.jlt_single(*result), bounds.jlt_joint(*result)),
         (signs, bounds.signs_single(*signed), bounds.signs_joint(*signed)),
         (minima, bounds.minima_single(*cells), bounds.minima_joint(*cells)),
     ]

@@ -24,13 +24,13 @@ def test_signs_tell_what_the_integrals_say(bits, size, sigma):
         """The chance of a sign given the item's number, over other items and noise."""
         return norm.cdf((x[:, None] + spread * steps) / sigma) @ bell
 
-    def told(chance, deviation):
+    def result(chance, deviation):
         chances = chance(deviation * steps)
         doubt = [entropy([p, 1 - p]) for p in chances]
         return bits * (math.log(2) - doubt @ bell)
 
-    single = told(positive, math.sqrt(1 / bits))
-    joint = told(lambda x: norm.cdf(x / sigma), math.sqrt(size / bits))
+    single = result(positive, math.sqrt(1 / bits))
+    joint = result(lambda x: norm.cdf(x / sigma), math.sqrt(size / bits))
     assert bounds.signs_single(bits, size, sigma) == pytest.approx(single, rel=1e-9)
     assert bounds.signs_joint(bits, size, sigma) == pytest.approx(joint, rel=1e-9)
 

@@ -47,11 +47,11 @@ def seeded(sample, **options):
 
 def rounded(value, trials, source):
     """One of ten categories, of which 3 and 7 are neighbours: no threshold tells them apart."""
-    kept = coins(0.5, trials, source=source)
+    retained = coins(0.5, trials, source=source)
     other = np.zeros(trials, np.int64)
     for _ in range(9):
         other += coins(0.5, trials, source=source)
-    return np.where(kept, 7 if value else 3, other)
+    return np.where(retained, 7 if value else 3, other)
 
 
 def one_cell_of_many(value, trials, source):
@@ -210,10 +210,10 @@ def test_an_audit_reads_as_a_sentence_and_as_json():
         "Audit FAILED: epsilon >= 4.906 measured, 1 claimed (confidence 0.95, 1,000 trials could "
         "show at most 4.906; told by values)"
     )
-    told = json.loads(json.dumps(result.to_dict()))
-    assert told["passed"] is False
-    assert told["trials"] == 1000
-    assert told["claimed"] == 1
+    document = json.loads(json.dumps(result.to_dict()))
+    assert document["passed"] is False
+    assert document["trials"] == 1000
+    assert document["claimed"] == 1
 
 
 @pytest.mark.parametrize(

@@ -92,8 +92,8 @@ SPOTS = np.random.default_rng(3).uniform(0, 9, (60, 2)).round(2).tolist()
 def bounded(rows, epsilon):
     """Events of users that are bounded first: an event may put out another, so two may change."""
     users = [row if isinstance(row, str) else row % 40 for row in rows]
-    kept = bound_contributions(users, rows, per_user=5, seed=1)
-    events = [row for row, keep in zip(rows, kept, strict=True) if keep]
+    retained = bound_contributions(users, rows, per_user=5, seed=1)
+    events = [row for row, keep in zip(rows, retained, strict=True) if keep]
     return CountMin(16, 2).update(events).release(epsilon, contributions=2)
 
 

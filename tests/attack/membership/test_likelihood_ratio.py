@@ -66,10 +66,10 @@ def test_a_statistic_of_a_pair_is_what_its_name_says():
     draws = np.random.default_rng(0)
     p, q = draws.normal(size=(2, 50, 7)).astype(np.float32)
     rows = Interactions(np.arange(50), np.arange(50), np.full(50, 4.0))
-    seen = Records(rows, *np.zeros((4, 50)))
+    observed = Records(rows, *np.zeros((4, 50)))
     a, b = p[:, :-1].astype(float), q[:, :-1].astype(float)
     shape = _inverse_moments(b)
-    found = _features(Given(p, q), seen, shape, True)
+    found = _features(Given(p, q), observed, shape, True)
     lengths = [np.linalg.norm(side, axis=1) for side in (a, b)]
     inner = (a * b).sum(axis=1)
     inverse = np.linalg.inv(b.T @ b / 50)

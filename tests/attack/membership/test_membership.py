@@ -82,11 +82,11 @@ def test_every_row_is_left_out_by_one_shadow_model_and_order_tells_nothing(split
     assert every.size == sum(map(len, split))
     assert (times == 4).all()
     order = np.argsort(pairs[0])
-    seen = {tuple(pairs[0][order])}
+    observed = {tuple(pairs[0][order])}
     fitted.clear()
     membership_inference(model, *split[::-1], make=Seen, shadows=5)
     again = fitted[0].users * 1000 + fitted[0].items
-    assert {tuple(np.sort(again))} == seen
+    assert {tuple(np.sort(again))} == observed
     assert np.array_equal(again, pairs[0])
     assert "shadow models" in first.attacks
 
@@ -98,12 +98,12 @@ def test_the_likelihood_ratio_knows_which_rows_are_hard():
     users, items = np.divmod(draws.permutation(90_000)[:40_000], 300)
     rows = Interactions(users, items, draws.choice([1.0, 5.0], 40_000))
     train, test = rows.split(0.5, 0.5)
-    told = []
+    result = []
     for side, large in ((train, 2), (test, 3)):
         spread = np.where(side.ratings == 1, large, large / 10)
-        told.append(side.ratings + spread * draws.normal(size=len(side)))
+        result.append(side.ratings + spread * draws.normal(size=len(side)))
     both = Interactions(*(np.concatenate([getattr(s, c) for s in (train, test)]) for c in COLUMNS))
-    found = membership_inference(Recited(both, np.concatenate(told)), train, test)
+    found = membership_inference(Recited(both, np.concatenate(result)), train, test)
     truth = 2 / math.pi * math.atan(1.5)  # of |N(0, 2)| below |N(0, 3)|
     assert found.attacks["likelihood ratio"].auc == pytest.approx(truth, abs=0.015)
     assert found.attacks["loss"].auc < truth - 0.04
@@ -176,11 +176,11 @@ def test_too_few_ratings_are_refused(split, learned_by_heart, empty):
         membership_inference(learned_by_heart, *sides)
 
 
-@pytest.mark.parametrize("told", [math.nan, math.inf])
-def test_predictions_that_are_no_numbers_are_refused(split, told):
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_predictions_that_are_no_numbers_are_refused(split, value):
     class Broken(Means):
         def predict(self, users, items):
-            return np.where(np.arange(len(users)) == 7, told, 3.0)
+            return np.where(np.arange(len(users)) == 7, value, 3.0)
 
     with pytest.raises(ValueError, match="errors of model on train must be finite, but row 7"):
         membership_inference(Broken(), *split)

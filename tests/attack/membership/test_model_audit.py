@@ -51,9 +51,9 @@ def test_means_look_harmless(split):
 
 
 def test_the_dictionary_is_json_and_holds_figures_over_many_rows_only(found):
-    told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert told["audience"] == "for the curator; not a release"
-    assert told["rows"] == {"train": 6000, "test": 6000, "left_out": 0}
+    document = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert document["audience"] == "for the curator; not a release"
+    assert document["rows"] == {"train": 6000, "test": 6000, "left_out": 0}
 
     def lists(value):
         if isinstance(value, list):
@@ -62,7 +62,7 @@ def test_the_dictionary_is_json_and_holds_figures_over_many_rows_only(found):
             if isinstance(each, dict | list):
                 yield from lists(each)
 
-    assert max(lists(told)) < 200
+    assert max(lists(document)) < 200
 
 
 def test_nobody_is_named(split, tmp_path):
@@ -140,16 +140,16 @@ class Checker(HTMLParser):
 
 def test_the_page_stands_alone_and_explains_every_figure(found, tmp_path):
     found.save_html(tmp_path / "audit.html")
-    told = Checker((tmp_path / "audit.html").read_text())
-    assert (told.open, told.wrong) == ([], [])
-    assert len(told.fetched) == 1
-    assert told.fetched[0].startswith("data:image/png;base64,iVBOR")
-    assert "for the curator; not a release" in told.text
+    result = Checker((tmp_path / "audit.html").read_text())
+    assert (result.open, result.wrong) == ([], [])
+    assert len(result.fetched) == 1
+    assert result.fetched[0].startswith("data:image/png;base64,iVBOR")
+    assert "for the curator; not a release" in result.text
     for sentence in MEANINGS.values():
-        assert sentence in told.text
+        assert sentence in result.text
     area = found.membership.attacks["loss"].auc
-    assert f"{area:.3f} ({area.low:.3f} to {area.high:.3f})" in told.cells
-    assert f"{found.rmse['test']:.4f}" in told.cells
+    assert f"{area:.3f} ({area.low:.3f} to {area.high:.3f})" in result.cells
+    assert f"{found.rmse['test']:.4f}" in result.cells
     assert list(tmp_path.iterdir()) == [tmp_path / "audit.html"]
 
 

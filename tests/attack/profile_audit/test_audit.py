@@ -35,9 +35,9 @@ def recoveries(found, attack):
 
 def test_more_is_recovered_at_larger_epsilons_up_to_everything(found):
     for attack in (BY_POPULARITY, BY_TASTE):
-        told = recoveries(found, attack)
-        assert told == sorted(told)
-        assert told[-1] > 0.99  # a few items share all their bits with others of a profile
+        result = recoveries(found, attack)
+        assert result == sorted(result)
+        assert result[-1] > 0.99  # a few items share all their bits with others of a profile
     # Nothing is told at 0.02: the error of a difference of two means is about 0.03.
     assert abs(recoveries(found, BY_POPULARITY)[0] - found.popularity) < 0.05
     assert recoveries(found, "single, no prior")[0] < found.popularity - 0.1
@@ -94,15 +94,15 @@ def test_the_sentence_tells_what_was_measured(found):
     ],
 )
 def test_every_mechanism_is_audited_the_same_each_time(world, mechanism):
-    told, again = (audit_profiles(world, mechanism, epsilons=[], sample=20) for _ in range(2))
-    assert told.to_dict() == again.to_dict()
+    result, again = (audit_profiles(world, mechanism, epsilons=[], sample=20) for _ in range(2))
+    assert result.to_dict() == again.to_dict()
     other = audit_profiles(world, mechanism, epsilons=[], sample=20, random_state=1)
-    assert other.recovery != told.recovery
-    assert 0 < told.popularity <= told.recovery + 0.1 < 1.1
+    assert other.recovery != result.recovery
+    assert 0 < result.popularity <= result.recovery + 0.1 < 1.1
     if isinstance(mechanism, Jlt):  # sigma told its epsilon
         stated = released_to_all(mechanism, world).statement.epsilon
-        assert told.epsilon == pytest.approx(stated)
-    json.dumps(told.to_dict(), allow_nan=False)
+        assert result.epsilon == pytest.approx(stated)
+    json.dumps(result.to_dict(), allow_nan=False)
 
 
 def test_nobody_is_named_and_no_list_is_about_users(world, tmp_path):
@@ -149,17 +149,17 @@ class Checker(HTMLParser):
 
 def test_the_page_stands_alone_and_is_for_the_curator(found, tmp_path):
     found.save_html(tmp_path / "audit.html")
-    told = Checker((tmp_path / "audit.html").read_text())
-    assert (told.open, told.wrong) == ([], [])
-    assert "script" not in told.tags
-    assert len(told.fetched) == 1
-    assert told.fetched[0].startswith("data:image/png;base64,iVBOR")
-    assert "for the curator; not a release" in told.text
-    assert "computed from raw profiles" in told.text
+    result = Checker((tmp_path / "audit.html").read_text())
+    assert (result.open, result.wrong) == ([], [])
+    assert "script" not in result.tags
+    assert len(result.fetched) == 1
+    assert result.fetched[0].startswith("data:image/png;base64,iVBOR")
+    assert "for the curator; not a release" in result.text
+    assert "computed from raw profiles" in result.text
     for sentence in (found.sentence, found.promise, *MEANINGS.values()):
-        assert sentence in told.text
+        assert sentence in result.text
     best = found.point.attacks[BY_TASTE]
-    assert f"{best.recovery:.1%} ± {best.error:.1%}" in told.text
+    assert f"{best.recovery:.1%} ± {best.error:.1%}" in result.text
     assert list(tmp_path.iterdir()) == [tmp_path / "audit.html"]
     assert found.files()["html"] == (tmp_path / "audit.html").read_bytes()
     found.save_png(tmp_path / "audit.png")
@@ -177,17 +177,17 @@ def test_a_row_that_comes_again_counts_once(world):
 def test_many_items_are_worked_off_in_parts(world, found, monkeypatch):
     monkeypatch.setattr(scenario, "CELLS", 5 * found.candidates)
     ticks = []
-    told = audit_profiles(
+    result = audit_profiles(
         world,
         Blip(**SMALL, epsilon=4),
         epsilons=[0.02, 2, 4, 200],
         progress=lambda done, total: ticks.append((done, total)),
     )
-    assert told.popularity == found.popularity
-    assert told.points[-1].recovery == pytest.approx(found.points[-1].recovery, abs=0.002)
+    assert result.popularity == found.popularity
+    assert result.points[-1].recovery == pytest.approx(found.points[-1].recovery, abs=0.002)
     # The noise is another one: the error of a difference of two means is about 0.03.
-    assert told.recovery == pytest.approx(found.recovery, abs=0.1)
-    assert [point.utility for point in told.points] == [point.utility for point in found.points]
+    assert result.recovery == pytest.approx(found.recovery, abs=0.1)
+    assert [point.utility for point in result.points] == [point.utility for point in found.points]
     assert ticks == sorted(ticks)
     assert ticks[-1] == (128, 128)
 
@@ -198,23 +198,23 @@ def test_fewer_users_are_attacked_where_there_are_many_items_unless_told(world, 
     found = audit_profiles(world, mechanism, epsilons=[])
     assert found.users == {"known": 48, "learned_from": 48, "attacked": 25, "at_most": 25}
     assert "at most 25" in found.files()["html"].decode()
-    asked = audit_profiles(world, mechanism, epsilons=[], sample=30)
-    assert asked.users == {"known": 48, "learned_from": 48, "attacked": 30, "at_most": 30}
+    queries = audit_profiles(world, mechanism, epsilons=[], sample=30)
+    assert queries.users == {"known": 48, "learned_from": 48, "attacked": 30, "at_most": 30}
     monkeypatch.setattr(scenario, "ATTACKED", 1)
     assert audit_profiles(world, mechanism, epsilons=[]).users["attacked"] == 20
 
 
 def test_an_audit_looks_at_the_epsilon_it_chose(world):
     mechanism = Blip(**SMALL, epsilon=1)
-    told = audit_profiles(world, mechanism, max_recovery=0.8)
-    assert told.choice == choose_epsilon(world, mechanism, 0.8)
-    assert told.epsilon == told.choice.epsilon
-    assert told.recovery == told.choice.recovery <= 0.8
-    page = told.files()["html"].decode()
-    assert told.to_dict()["choice"]["sentence"] in page
+    result = audit_profiles(world, mechanism, max_recovery=0.8)
+    assert result.choice == choose_epsilon(world, mechanism, 0.8)
+    assert result.epsilon == result.choice.epsilon
+    assert result.recovery == result.choice.recovery <= 0.8
+    page = result.files()["html"].decode()
+    assert result.to_dict()["choice"]["sentence"] in page
     assert "does not cover the choice" in page
     assert GRID in page
-    assert all(point.epsilon in dict(told.choice.tried) for point in told.points)
+    assert all(point.epsilon in dict(result.choice.tried) for point in result.points)
     none = audit_profiles(world, mechanism, max_recovery=0.01, epsilons=[])
     assert (none.choice.epsilon, none.epsilon) == (None, 1)
 

@@ -158,8 +158,8 @@ def test_crossings_are_where_a_curve_first_leaves_what_is_allowed():
             [0.2, 0.2, 0.4],  # kept up to 4
         ]
     )
-    told = np.exp(_crossings(logs, curves, 0.2))
-    assert told == pytest.approx([2, 0, 16, 2, 4])
+    result = np.exp(_crossings(logs, curves, 0.2))
+    assert result == pytest.approx([2, 0, 16, 2, 4])
     assert np.exp(_crossings(logs[:1], curves[:2, :1], 0.2)) == pytest.approx([1, 0])
 
 
@@ -171,9 +171,9 @@ def test_bad_values_are_refused(world, change):
 
 
 def test_the_dictionary_is_json_and_for_the_curator():
-    told = chosen("test", Curve(0), 0.5, 64, None).to_dict()
-    assert told["audience"] == "for the curator; not a release"
-    assert [each["epsilon"] for each in told["tried"]] == sorted(
-        each["epsilon"] for each in told["tried"]
+    document = chosen("test", Curve(0), 0.5, 64, None).to_dict()
+    assert document["audience"] == "for the curator; not a release"
+    assert [each["epsilon"] for each in document["tried"]] == sorted(
+        each["epsilon"] for each in document["tried"]
     )
-    assert "95% interval" in told["sentence"]
+    assert "95% interval" in document["sentence"]

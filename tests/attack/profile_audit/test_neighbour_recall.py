@@ -32,16 +32,16 @@ def sets(*profiles):
 
 
 def test_a_small_case_is_counted_as_by_hand():
-    had = sets("abc", "ab", "abcd", "xy", "x")
+    before = sets("abc", "ab", "abcd", "xy", "x")
     # Nearest two: of 0 are 2 and 1; of 1 are 0 and 2; of 2 are 0 and 1; of 3 is 4 and anyone.
     found = [[2, 1], [0, 3], [3, 4], [4, 0], [0, 1]]
-    told = neighbour_recall(answering(range(5), found), had, n=2)
+    result = neighbour_recall(answering(range(5), found), before, n=2)
     # 4: its second place may go to anyone, but only one of two can have it.
-    assert told.recalls.tolist() == [1, 0.5, 0, 1, 0.5]
-    assert told.recall == pytest.approx(0.6)
-    assert told.error == pytest.approx(np.std([1, 0.5, 0, 1, 0.5], ddof=1) / 5**0.5)
-    assert (told.n, told.users) == (2, 5)
-    assert set(json.loads(json.dumps(told.to_dict()))) == {
+    assert result.recalls.tolist() == [1, 0.5, 0, 1, 0.5]
+    assert result.recall == pytest.approx(0.6)
+    assert result.error == pytest.approx(np.std([1, 0.5, 0, 1, 0.5], ddof=1) / 5**0.5)
+    assert (result.n, result.users) == (2, 5)
+    assert set(json.loads(json.dumps(result.to_dict()))) == {
         "recall",
         "error",
         "chance",
@@ -53,7 +53,7 @@ def test_a_small_case_is_counted_as_by_hand():
 @pytest.mark.parametrize("metric", ["cosine", "jaccard", "inner"])
 @pytest.mark.parametrize("k", [1, 2, 4])
 def test_chance_is_the_mean_over_all_answers(metric, k):
-    had = sets("abc", "ab", "ab", "xy", "x", "abz")
+    before = sets("abc", "ab", "ab", "xy", "x", "abz")
     by_user = []
     for user in range(6):
         others = [other for other in range(6) if other != user]
@@ -62,46 +62,48 @@ def test_chance_is_the_mean_over_all_answers(metric, k):
             found = np.zeros((6, k), int)
             found[:] = [(np.arange(k) + 1 + row) % 6 for row in range(6)]
             found[user] = picked
-            told = neighbour_recall(answering(range(6), found), had, n=k, metric=metric)
-            recalls.append(told.recalls[user])
+            result = neighbour_recall(answering(range(6), found), before, n=k, metric=metric)
+            recalls.append(result.recalls[user])
         by_user.append(np.mean(recalls))
-    assert told.chance == pytest.approx(np.mean(by_user))
+    assert result.chance == pytest.approx(np.mean(by_user))
 
 
 def test_measures_rank_as_their_formulas_say():
     # To "ab": "abcdef" has cosine 2 / sqrt(12) and 2 in common, "a" has cosine 1 / sqrt(2).
-    had = sets("ab", "abcdef", "a")
+    before = sets("ab", "abcdef", "a")
     for metric, nearest in (("cosine", 2), ("jaccard", 2), ("inner", 1)):
         for answer in (1, 2):
-            told = neighbour_recall(answering(range(3), [[answer], [0], [0]]), had, 1, metric)
-            assert told.recalls[0] == (answer == nearest)
+            result = neighbour_recall(answering(range(3), [[answer], [0], [0]]), before, 1, metric)
+            assert result.recalls[0] == (answer == nearest)
 
 
 def test_equal_fractions_are_ties_though_roots_would_round_apart():
     # 1 / sqrt(6) and 3 / sqrt(6 * 9) are the same, but as floats they are not.
     assert 1 / np.sqrt(6) != 3 / np.sqrt(6 * 9)
-    had = sets("abcdef", "a", "abcxyzuvw")
+    before = sets("abcdef", "a", "abcxyzuvw")
     for answer in (1, 2):
-        told = neighbour_recall(answering(range(3), [[answer], [0], [0]]), had, 1)
-        assert told.recalls[0] == 1
+        result = neighbour_recall(answering(range(3), [[answer], [0], [0]]), before, 1)
+        assert result.recalls[0] == 1
 
 
 def test_users_without_rows_and_open_places_have_an_answer():
-    had = sets("abc", "ab")
-    told = neighbour_recall(answering([0, 1, 9], [[1], [-1], [0]]), had, n=1)
-    assert told.recalls.tolist() == [1, 0, 1]  # anyone is as near to an empty profile
+    before = sets("abc", "ab")
+    result = neighbour_recall(answering([0, 1, 9], [[1], [-1], [0]]), before, n=1)
+    assert result.recalls.tolist() == [1, 0, 1]  # anyone is as near to an empty profile
 
 
 def test_a_release_with_little_noise_finds_neighbours_and_one_with_much_finds_chance():
     draws = np.random.default_rng(0)
     groups = np.repeat(np.arange(12), 10)
-    had = Interactions(
+    before = Interactions(
         np.repeat(np.arange(120), 40),
         (groups[:, None] * 60 + draws.integers(0, 90, (120, 40))).ravel() % 720,
         np.ones(4800),
     )
     clear, dim = (
-        neighbour_recall(released_to_all(Blip(epsilon=e), had, source=InsecureSeededSource(1)), had)
+        neighbour_recall(
+            released_to_all(Blip(epsilon=e), before, source=InsecureSeededSource(1)), before
+        )
         for e in (200, 0.01)
     )
     assert clear.chance == dim.chance
@@ -114,13 +116,13 @@ def test_a_release_with_little_noise_finds_neighbours_and_one_with_much_finds_ch
 @pytest.mark.parametrize("metric", ["cosine", "jaccard", "inner"])
 def test_users_in_blocks_count_the_same_and_the_table_is_prepared_once(monkeypatch, metric):
     draws = np.random.default_rng(1)
-    had = Interactions(draws.integers(0, 30, 400), draws.integers(0, 40, 400), np.ones(400))
+    before = Interactions(draws.integers(0, 30, 400), draws.integers(0, 40, 400), np.ones(400))
     found = np.argsort(draws.random((30, 30)), axis=1)
-    whole = neighbour_recall(answering(range(30), found), had, 5, metric)
+    whole = neighbour_recall(answering(range(30), found), before, 5, metric)
     prepared, sums = [], csr_array.sum
     monkeypatch.setattr(csr_array, "sum", lambda *a, **b: prepared.append(a) or sums(*a, **b))
     monkeypatch.setattr(evaluation, "CELLS", 4 * 30)
-    parts = neighbour_recall(answering(range(30), found), had, 5, metric)
+    parts = neighbour_recall(answering(range(30), found), before, 5, metric)
     np.testing.assert_array_equal(parts.recalls, whole.recalls)
     assert len(prepared) == 1
 

@@ -116,10 +116,10 @@ def test_infinite_scores_are_scores():
 
 def test_figures_are_plain_json_and_absent_ones_are_null():
     found = reconstruction([[1.0, 0.0]], np.zeros((1, 2), bool), 0)
-    told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert told["cosine"] == 1
-    assert told["recall"] is told["precision"] is told["cosine_error"] is None
-    assert "cosines" not in told
+    document = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert document["cosine"] == 1
+    assert document["recall"] is document["precision"] is document["cosine_error"] is None
+    assert "cosines" not in document
 
 
 @pytest.mark.parametrize(

@@ -33,15 +33,17 @@ def test_items_that_nobody_known_has_are_as_likely_as_they_are():
     # (failure probability below 1e-6 for another seed).
     shares, counts, users = drawn(0.2, 50)
     unseen = counts == 0
-    told = smoothed_shares(counts, users)[unseen]
+    result = smoothed_shares(counts, users)[unseen]
     error = shares[unseen].std() / np.sqrt(unseen.sum())
     assert unseen.sum() > 1000
-    assert abs(told.mean() - shares[unseen].mean()) < 5 * error
-    assert told.mean() > 10 * counts.mean() / users / (users + 1)  # what one average user would say
+    assert abs(result.mean() - shares[unseen].mean()) < 5 * error
+    assert result.mean() > 10 * counts.mean() / users / (
+        users + 1
+    )  # what one average user would say
 
 
 @pytest.mark.parametrize("counts", [np.zeros(30, int), np.full(30, 40), np.full(30, 20)])
 def test_counts_without_a_law_still_give_shares(counts):
-    told = smoothed_shares(counts, 40)
-    assert ((told > 0) & (told < 1)).all()
-    assert abs(told - counts / 40).max() < 0.05
+    result = smoothed_shares(counts, 40)
+    assert ((result > 0) & (result < 1)).all()
+    assert abs(result - counts / 40).max() < 0.05

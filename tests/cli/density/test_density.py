@@ -18,7 +18,7 @@ from sfumato.density import (
     load,
 )
 from sfumato.sketch import KernelGrid
-from support.cli_workspace import run, told
+from support.cli_workspace import run, run_json
 
 PRIVATE = ["--epsilon", "1", "--bounds", "0,100"]
 
@@ -58,11 +58,11 @@ def test_every_form_of_file_makes_the_same_model(folder, rows):
     bounds = ["--bounds", "0,100", "--bounds", "10,90", *WIDE]
     for name in ("t.csv", "t.parquet", "t.jsonl"):
         words = ["density", "build", name, "--columns", "a,b", *bounds, "-o", f"{name}.d"]
-        document = told(folder, *words)
+        document = run_json(folder, *words)
         assert load(folder / f"{name}.d").to_bytes() == expected.to_bytes()
         assert document["columns"] == ["a", "b"]
         assert (document["private"], document["clipped"]) == (False, expected.clipped_)
-    told(folder, "density", "build", "t.npy", *bounds, "-o", "npy.d")
+    run_json(folder, "density", "build", "t.npy", *bounds, "-o", "npy.d")
     assert load(folder / "npy.d").sketch_ == expected.sketch_
     names = ["density", "build", "t.parquet", "--columns", "a,b", *WIDE, "-o", "free.d"]
     run(folder, *names)  # without epsilon the bounds are those of the rows
@@ -78,7 +78,7 @@ def test_numbers_that_look_whole_at_first_are_numbers(tmp_path):
 def test_answers_are_those_of_the_library_in_every_form(folder, rows):
     model = load(folder / "d")
     logs = model.score_samples(rows.select(["a", "b"]))
-    found = told(folder, "density", "query", "d", "t.csv")["rows"]
+    found = run_json(folder, "density", "query", "d", "t.csv")["rows"]
     assert [row["log_density"] for row in found] == pytest.approx(logs.tolist())
     assert list(found[0]) == ["a", "b", "density", "log_density"]
     for name in ("o.csv", "o.parquet"):
@@ -86,11 +86,11 @@ def test_answers_are_those_of_the_library_in_every_form(folder, rows):
         assert shown == f"{name}: 2,000 rows.\n"
         table = pa.csv.read_csv if name == "o.csv" else pq.read_table
         assert table(folder / name)["log_density"].to_pylist() == pytest.approx(logs.tolist())
-    one = told(folder, "density", "query", "d", "--at", "30,40", "--at", "-1,4")["rows"]
-    asked = pa.table({"a": [30.0, -1.0], "b": [40.0, 4.0]})
-    assert [row["density"] for row in one] == pytest.approx(model.density(asked).tolist())
+    one = run_json(folder, "density", "query", "d", "--at", "30,40", "--at", "-1,4")["rows"]
+    queries = pa.table({"a": [30.0, -1.0], "b": [40.0, 4.0]})
+    assert [row["density"] for row in one] == pytest.approx(model.density(queries).tolist())
     renamed = ["density", "query", "npy.d", "t.csv", "--columns", "a,b"]
-    assert list(told(folder, *renamed)["rows"][0])[:2] == ["x0", "x1"]
+    assert list(run_json(folder, *renamed)["rows"][0])[:2] == ["x0", "x1"]
     assert "1,980 more; -o FILE" in run(folder, "density", "query", "d", "t.csv")
 
 
@@ -99,9 +99,9 @@ def test_a_release_of_a_kernel_sketch_is_asked_like_a_model(folder, rows):
     release = sketch.release(1)
     release.save(folder / "grid.rel")
     sketch.save(folder / "grid.sk")
-    found = told(folder, "density", "query", "grid.rel", "--at", "30,40")["rows"][0]
+    found = run_json(folder, "density", "query", "grid.rel", "--at", "30,40")["rows"][0]
     assert found["density"] == pytest.approx(float(release.mean([[30, 40]])[0]))
-    assert told(folder, "inspect", "grid.rel")["statement"]["epsilon"] == 1
+    assert run_json(folder, "inspect", "grid.rel")["statement"]["epsilon"] == 1
     assert "holds a KernelGrid" in run(folder, "density", "query", "grid.sk", "--at", "1,1", code=2)
     for words in (["estimate", "grid.sk", "5"], ["estimate", "grid.rel"], ["top", "grid.sk"]):
         assert "answers about points, not keys" in run(folder, "sketch", *words, code=2)
@@ -115,15 +115,15 @@ def test_classes_are_texts_or_whole_numbers_as_the_column_is(folder, rows):
     assert json.loads(found)["classes"] == [0, 1, 2]
     assert load(folder / "code.d").classes_.tolist() == [0, 1, 2]
     ask = ["density", "classify", "code.d", "t.csv"]
-    checked = told(folder, *ask, "--label", "code")
+    checked = run_json(folder, *ask, "--label", "code")
     truth, given = rows["code"].to_numpy(), [row["class"] for row in checked["rows"]]
     assert checked["accuracy"] == np.mean(truth == given) > 0.95
     assert checked["most_frequent_class"] == pytest.approx(max(truth.mean(), 1 - truth.mean()))
-    assert set(told(folder, *ask)) == {"rows"}
-    side = told(folder, "density", "classify", "side.d", "--at", "30,40")["rows"][0]
+    assert set(run_json(folder, *ask)) == {"rows"}
+    side = run_json(folder, "density", "classify", "side.d", "--at", "30,40")["rows"][0]
     assert (side["class"], list(side)) == ("left", ["a", "b", "class", "probability"])
     assert "for the curator only" in run(folder, *ask, "--label", "code")
-    plain = told(folder, *words[:5], "--label", "side", "-o", "plain.d")
+    plain = run_json(folder, *words[:5], "--label", "side", "-o", "plain.d")
     expected = SketchClassifier(random_state=0).fit(
         rows.select(["a", "b"]), rows["side"].to_numpy()
     )
@@ -133,16 +133,19 @@ def test_classes_are_texts_or_whole_numbers_as_the_column_is(folder, rows):
 
 def test_regressions_tell_weights_and_r2(folder, rows):
     words = ["density", "build", "t.parquet", "--columns", "a,b", "--target", "price"]
-    document = told(folder, *words, "-o", "r.d")
+    document = run_json(folder, *words, "-o", "r.d")
     expected = SketchRegressor(random_state=0)
     expected.fit(rows.select(["a", "b"]), rows["price"].to_numpy())
     assert document["coefficients"] == dict(zip("ab", expected.coef_.tolist(), strict=True))
-    checked = told(folder, "density", "regress", "r.d", "t.csv", "--target", "price")
+    checked = run_json(folder, "density", "regress", "r.d", "t.csv", "--target", "price")
     score = expected.score(rows.select(["a", "b"]), rows["price"].to_numpy())
     assert checked["r2"] == pytest.approx(score)
     assert checked["rows"][0]["true"] == pytest.approx(rows["price"][0].as_py())
     run(folder, *words, *PRIVATE, "--target-bounds", "-200,400", "-o", "rp.d")
-    assert told(folder, "density", "regress", "rp.d", "--at", "30,40")["rows"][0]["predicted"] < 200
+    assert (
+        run_json(folder, "density", "regress", "rp.d", "--at", "30,40")["rows"][0]["predicted"]
+        < 200
+    )
 
 
 def test_people_see_the_strangest_first_and_machines_the_order(folder, rows):
@@ -150,7 +153,7 @@ def test_people_see_the_strangest_first_and_machines_the_order(folder, rows):
     run(folder, *words, "--contamination", "0.02", "-o", "an.d")
     expected = SketchAnomalyDetector(contamination=0.02, random_state=0)
     scores = expected.fit(rows.select(["a", "b"])).score_samples(rows.select(["a", "b"]))
-    found = told(folder, "density", "anomalies", "an.d", "t.csv")["rows"]
+    found = run_json(folder, "density", "anomalies", "an.d", "t.csv")["rows"]
     assert [row["score"] for row in found] == pytest.approx(scores.tolist())
     assert sum(row["strange"] for row in found) == (scores < expected.offset_).sum()
     shown = run(folder, "density", "anomalies", "an.d", "t.csv").splitlines()
@@ -162,11 +165,11 @@ def test_people_see_the_strangest_first_and_machines_the_order(folder, rows):
 def test_modes_and_samples_come_from_the_file_alone(folder):
     model = load(folder / "d")
     places, values = find_modes(model, random_state=0)
-    found = told(folder, "density", "modes", "d")["rows"]
+    found = run_json(folder, "density", "modes", "d")["rows"]
     assert [[row["a"], row["b"]] for row in found] == places.tolist()
     assert [row["density"] for row in found] == values.tolist()
     words = ["density", "sample", "d", "-n", "50", "--force", "-o", "s.parquet"]
-    assert told(folder, *words, "--seed", "1") == {
+    assert run_json(folder, *words, "--seed", "1") == {
         "file": "s.parquet",
         "rows": 50,
         "columns": ["a", "b"],
@@ -179,12 +182,12 @@ def test_modes_and_samples_come_from_the_file_alone(folder):
 
 
 def test_inspect_says_what_was_built_and_a_private_file_tells_no_count(folder):
-    built = told(folder, "density", "build", "t.csv", "--columns", "a,b", *PRIVATE, "-o", "i.d")
-    shown = told(folder, "inspect", "i.d")
+    built = run_json(folder, "density", "build", "t.csv", "--columns", "a,b", *PRIVATE, "-o", "i.d")
+    shown = run_json(folder, "inspect", "i.d")
     assert {**shown, "stored_before": False, "seconds": built["seconds"]} == built
     assert built["statement"]["epsilon"] == 1
     assert not {"clipped", "rows", "total"} & set(built)
     assert "PrivacyStatement: proved, epsilon 1" in run(folder, "inspect", "i.d")
     NodeDensity(rows=9).fit([[1, 2], [1, 3]]).save(folder / "graph.d")
     for name in ("side.d", "r.d", "an.d", "npy.d", "graph.d"):
-        assert told(folder, "inspect", name)["kind"] == type(load(folder / name)).__name__
+        assert run_json(folder, "inspect", name)["kind"] == type(load(folder / name)).__name__

@@ -143,10 +143,12 @@ def test_no_row_of_a_file_makes_a_private_build_speak(tmp_path, kind, monkeypatc
         words = ["--columns", "a,b", *BOUNDS, "--epsilon", "1e6", *TOLD[kind]]
         shown = run(tmp_path, "density", "build", "t.csv", *words, "-o", "m", "--force", "--json")
         cells.append(cells_of(load(tmp_path / "m").release_))
-        told = json.loads(shown.splitlines()[0])  # then a warning, by released counts, of no rows
+        released = json.loads(
+            shown.splitlines()[0]
+        )  # then a warning, by released counts, of no rows
         for noisy in ("intercept", "coefficients", "threshold"):
-            told.pop(noisy, None)
-        return told
+            released.pop(noisy, None)
+        return released
 
     usual = ROWS.splitlines()[1:] * 5
     shown, before = built(usual), cells[0]

@@ -162,10 +162,10 @@ def drawn(model, monkeypatch):
 
     from sfumato.cli.density import figure
 
-    kept = []
-    monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: kept.append(self))
+    retained = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: retained.append(self))
     figure.heat_map(model, figure.Path("x.png"))
-    return kept[0].axes[0]
+    return retained[0].axes[0]
 
 
 def test_the_first_column_goes_across_and_below_zero_is_dark(monkeypatch):

@@ -6,7 +6,7 @@ import pyarrow.csv
 import pytest
 
 from sfumato.telemetry import Rappor, ReportEncoder, associate, write_reports
-from support.cli_workspace import run, told
+from support.cli_workspace import run, run_json
 
 TEA = Rappor(f=0.6, metric="tea", categories=["black", "green"])
 CUP = Rappor(f=0.6, metric="cup", categories=["small", "large"])
@@ -30,7 +30,7 @@ def test_the_table_is_that_of_the_library(folder):
     ]
     expected = json.loads(associate(*sides, TEA.domain, CUP.domain).to_json())
     words = ["telemetry", "associate", "tea.ndjson", "cup.ndjson", *PARAMS]
-    assert told(folder, *words, "-o", "t.csv") == expected
+    assert run_json(folder, *words, "-o", "t.csv") == expected
     table = pyarrow.csv.read_csv(folder / "t.csv")
     assert table["estimate"].to_pylist() == pytest.approx(expected["estimate"])
     shown = run(folder, *words, "-n", "2")

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.telemetry import Counts, Rappor, ReportEncoder, Reports, write_reports
-from support.cli_workspace import run, told
+from support.cli_workspace import run, run_json
 
 SCHEME = Rappor(bits=16, hashes=2, cohorts=4, f=0.5)
 OTHER = Rappor(bits=16, hashes=2, cohorts=4, f=0.6)
@@ -30,7 +30,7 @@ def folder(tmp_path):
 
 
 def aggregate(folder, *words):
-    return told(folder, "telemetry", "aggregate", *words)
+    return run_json(folder, "telemetry", "aggregate", *words)
 
 
 def changed(line, **fields):
@@ -98,7 +98,7 @@ def test_marks_that_no_client_makes_are_refused(folder):
     assert (document["accepted"], document["refused"]) == (1, {"all": 1, "marks": 1})
     decoded = ["telemetry", "decode", "odd.ndjson", "--params", "odd.json", "--candidates"]
     for method in ("weighted", "likelihood"):
-        found = told(folder, *decoded, "words.txt", "--method", method)
+        found = run_json(folder, *decoded, "words.txt", "--method", method)
         assert (found["reports"], found["refused"]) == (1, {"marks": 1})
 
 
@@ -111,7 +111,7 @@ def test_all_methods_take_the_same_reports(folder):
     (folder / "a.ndjson").write_text("\n".join([changed(lines[0], bits="00ff"), *lines, lines[3]]))
     decoded = ["telemetry", "decode", "a.ndjson", "--params", "odd.json", "--candidates"]
     for method in ("weighted", "likelihood"):
-        found = told(folder, *decoded, "words.txt", "--method", method)
+        found = run_json(folder, *decoded, "words.txt", "--method", method)
         assert (found["reports"], found["refused"]) == (9, {"marks": 1, "duplicate": 1})
 
 
@@ -142,7 +142,9 @@ def test_values_of_people_are_in_no_sentence(folder):
         output = run(folder, *encode, *words, "--force", "--json")
         assert json.loads(output)["reports"] == reports
         assert SECRET not in output
-    skipped = told(folder, *encode, "p.json", "null.parquet", "-c", "w", "--skip-nulls", "--force")
+    skipped = run_json(
+        folder, *encode, "p.json", "null.parquet", "-c", "w", "--skip-nulls", "--force"
+    )
     assert skipped["reports"] == 2
 
 

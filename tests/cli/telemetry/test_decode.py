@@ -21,7 +21,7 @@ from sfumato.telemetry import (
     write_reports,
 )
 from sfumato.telemetry.schemes.base import read_scheme
-from support.cli_workspace import run, told
+from support.cli_workspace import run, run_json
 
 SCHEME = Rappor(bits=32, hashes=2, cohorts=8, f=0.4)
 WORDS = [f"word{i}" for i in range(30)]
@@ -45,7 +45,7 @@ def folder(tmp_path_factory):
 
 
 def decoded(folder, *words):
-    return told(folder, "telemetry", "decode", *words, "--candidates", "list.txt")
+    return run_json(folder, "telemetry", "decode", *words, "--candidates", "list.txt")
 
 
 @pytest.mark.parametrize("method", ["weighted", "lasso", "likelihood"])
@@ -104,7 +104,7 @@ def test_categories_need_no_list(tmp_path):
     (tmp_path / "p.json").write_text(scheme.to_json())
     sent = ReportEncoder(scheme, seed=1).encode_many(["tea", "milk", "tea"] * 200)
     write_reports(tmp_path / "r.ndjson", sent)
-    found = told(tmp_path, "telemetry", "decode", "r.ndjson", "--params", "p.json")
+    found = run_json(tmp_path, "telemetry", "decode", "r.ndjson", "--params", "p.json")
     expected = decode(Counts(scheme).update(sent), scheme.domain)
     table = json.loads(expected.to_json())
     assert {name: found[name] for name in table} == table
@@ -113,7 +113,7 @@ def test_categories_need_no_list(tmp_path):
 def test_more_candidates_than_counts_is_said_with_the_rank(folder):
     (folder / "many.txt").write_text("\n".join(f"w{i}" for i in range(400)))
     words = ["telemetry", "decode", "r.counts", "--candidates", "many.txt"]
-    document = told(folder, *words)
+    document = run_json(folder, *words)
     assert not document["identified"]
     assert str(document["rank"]) in " ".join(document["notes"])
     assert document["notes"][0] in run(folder, *words)
@@ -155,7 +155,7 @@ PLAN = ["telemetry", "plan", "--reports", "100000", "--epsilon", "2"]
 def test_a_plan_is_that_of_the_library_and_writes_its_parameters(folder):
     found = plan(100_000, 2, 50, level=0.01)
     words = [*PLAN, "--dictionary", "50", "--level", "0.01", "--metric", "drink", "-o", "plan.json"]
-    document = told(folder, *words)
+    document = run_json(folder, *words)
     assert document.pop("file") == "plan.json"
     assert document == json.loads(found.to_json())
     written = read_scheme((folder / "plan.json").read_text())

@@ -7,7 +7,7 @@ from sfumato.telemetry import Counts, Rappor, ReportEncoder
 from sfumato.telemetry.reports.google_csv import write_map_csv, write_reports_csv
 from sfumato.telemetry.schemes.base import read_scheme
 from sfumato.telemetry.schemes.google_rappor import GoogleRappor
-from support.cli_workspace import run, told
+from support.cli_workspace import run, run_json
 
 PARAMS = "k,h,m,p,q,f\n16,2,8,0.25,0.75,0.5\n"
 SCHEME = GoogleRappor(16, 2, 8, f=0.5, p=0.25, q=0.75)
@@ -23,11 +23,13 @@ def folder(tmp_path):
 
 
 def aggregate(folder, *words):
-    return told(folder, "telemetry", "aggregate", *words, "--params", "params.csv")
+    return run_json(folder, "telemetry", "aggregate", *words, "--params", "params.csv")
 
 
 def test_parameters_are_converted_there_and_back(folder):
-    made = told(folder, "telemetry", "params", "params.csv", "-o", "p.json", "--metric", "drink")
+    made = run_json(
+        folder, "telemetry", "params", "params.csv", "-o", "p.json", "--metric", "drink"
+    )
     assert (made["scheme"], made["metric"]) == ("published", "drink")
     scheme = read_scheme((folder / "p.json").read_text())
     assert (scheme.bits, scheme.hashes, scheme.cohorts) == (16, 2, 8)
@@ -74,7 +76,7 @@ def test_a_map_is_the_same_as_its_candidates(folder):
     write_map_csv(folder / "map.csv", SCHEME, ["tea", "milk", "rum"])
     (folder / "list.txt").write_text("tea\nmilk\nrum\n")
     words = ["telemetry", "decode", "r.ndjson", "--params", "params.csv", "--candidates"]
-    by_map, by_name = (told(folder, *words, name) for name in ("map.csv", "list.txt"))
+    by_map, by_name = (run_json(folder, *words, name) for name in ("map.csv", "list.txt"))
     for found in (by_map, by_name):
         found.pop("seconds")
     assert by_map == by_name

@@ -7,7 +7,7 @@ from sfumato.cli.telemetry import values as _telemetry_values
 from sfumato.telemetry import Counts, Rappor, ReportEncoder, Reports, read_reports, write_reports
 from sfumato.telemetry.reports.google_csv import write_reports_csv
 from sfumato.telemetry.schemes.google_rappor import GoogleRappor
-from support.cli_workspace import run, told
+from support.cli_workspace import run, run_json
 
 SCHEME = Rappor(bits=16, hashes=2, cohorts=4, f=0.5, metric="drink")
 GOOGLE = GoogleRappor(16, 2, 4, f=0.5)
@@ -39,16 +39,16 @@ def test_an_empty_line_is_reported_as_no_value_but_for_the_last(folder, monkeypa
         (["tea", "milk", "rum", "", "gin", ""], ["tea", "milk", "rum", "", "gin"]),
     ):
         (folder / "v.txt").write_bytes(end.join(lines).encode())
-        assert told(folder, *ENCODE, "v.txt", "--seed", "3")["reports"] == len(values)
+        assert run_json(folder, *ENCODE, "v.txt", "--seed", "3")["reports"] == len(values)
         sent = Reports.concat(read_reports(folder / "x", SCHEME))
         assert sent == ReportEncoder(SCHEME, seed=3).encode_many(values)
-        skipped = told(folder, *ENCODE, "v.txt", "--skip-nulls", "--force")
+        skipped = run_json(folder, *ENCODE, "v.txt", "--skip-nulls", "--force")
         assert skipped["reports"] == len([each for each in lines if each])
         assert skipped["empty_lines_left_out"] >= 1
         (folder / "x").unlink()
     for lines in (["tea", "milk"], ["tea", "milk", ""], ["tea", "milk", "", ""]):
         (folder / "v.txt").write_bytes(end.join(lines).encode())
-        assert told(folder, *ENCODE, "v.txt", "--seed", "3", "--force")["reports"] == 2
+        assert run_json(folder, *ENCODE, "v.txt", "--seed", "3", "--force")["reports"] == 2
         (batch,) = read_reports(folder / "x", SCHEME)
         assert batch == ReportEncoder(SCHEME, seed=3).encode_many(["tea", "milk"])
 
@@ -61,11 +61,11 @@ def test_associate_says_that_rows_are_clients(folder):
 def test_a_csv_cannot_find_duplicates_and_says_so(folder):
     write_reports_csv(folder / "a.csv", ReportEncoder(GOOGLE, seed=1).encode_many(["tea"] * 9))
     words = [*AGGREGATE, "a.csv", "a.csv", "--params", "google.json"]
-    document = told(folder, *words)
+    document = run_json(folder, *words)
     assert (document["accepted"], document["finds_duplicates"]) == (18, False)
     assert "counted twice" in document["note"]
     assert not Counts.load(folder / "x").keep_ids
-    assert "note" not in told(folder, *AGGREGATE, "drink.counts", "--force")
+    assert "note" not in run_json(folder, *AGGREGATE, "drink.counts", "--force")
 
 
 @pytest.mark.parametrize(
@@ -100,15 +100,17 @@ def test_the_sentence_has_the_remedy(folder, words, sentence):
 
 def test_parameters_as_csv_say_what_they_lose(folder):
     words = ["telemetry", "params", "drink.json", "-o", "z.csv"]
-    note = told(folder, *words)["note"]
+    note = run_json(folder, *words)["note"]
     assert "metric" in note
     assert "--own" in note
     assert note in run(folder, *words, "--force")
-    assert "--own" not in told(folder, "telemetry", "params", "google.json", "-o", "g.csv")["note"]
+    assert (
+        "--own" not in run_json(folder, "telemetry", "params", "google.json", "-o", "g.csv")["note"]
+    )
 
 
 def test_inspect_knows_reports(folder):
-    document = told(folder, "inspect", "r.ndjson")
+    document = run_json(folder, "inspect", "r.ndjson")
     assert document["kind"] == "telemetry reports"
     assert document["fingerprint"] == SCHEME.fingerprint
     assert "telemetry aggregate" in run(folder, "inspect", "r.ndjson")
@@ -121,7 +123,7 @@ def test_a_value_of_no_category_is_reported_and_nothing_is_said(folder):
         words = ["--scheme", scheme, "--epsilon", "2", "--categories", "words.txt"]
         run(folder, "telemetry", "params", *words, "-o", "drink.json", "--force")
         shown = [
-            told(folder, *ENCODE, file, "--force") | {"seconds": 0}
+            run_json(folder, *ENCODE, file, "--force") | {"seconds": 0}
             for file in ("more.txt", "less.txt")
         ]
         assert shown[0] == shown[1]
@@ -130,11 +132,11 @@ def test_a_value_of_no_category_is_reported_and_nothing_is_said(folder):
 
 def test_repeated_candidates_and_outer_spaces_are_noted(folder):
     (folder / "list.txt").write_text("tea\nmilk \ntea\nrum\n")
-    notes = told(folder, *DECODE, "list.txt")["notes"]
+    notes = run_json(folder, *DECODE, "list.txt")["notes"]
     assert "list.txt: repeated values left out: 1." in notes
     assert any("begin or end with a space" in note for note in notes)
     assert all(note in run(folder, *DECODE, "list.txt") for note in notes)
-    assert not any("words.txt" in note for note in told(folder, *DECODE, "words.txt")["notes"])
+    assert not any("words.txt" in note for note in run_json(folder, *DECODE, "words.txt")["notes"])
 
 
 def test_the_screen_says_none_and_leaves_out_what_is_no_number(folder):

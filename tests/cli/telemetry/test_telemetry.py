@@ -14,7 +14,7 @@ from sfumato.cli import app
 from sfumato.cli.telemetry import params as telemetry_params
 from sfumato.telemetry import Counts, Rappor, ReportEncoder, read_reports
 from sfumato.telemetry.schemes.base import Scheme, read_scheme
-from support.cli_workspace import run, told
+from support.cli_workspace import run, run_json
 
 WORDS = ["tea", "milk", "rum", "tea", "tea", "café", "milk", "0012"] * 40
 ONE_TIME = Rappor(bits=16, hashes=2, cohorts=4, f=0.5, metric="drink")
@@ -34,13 +34,13 @@ def sent(folder, name, scheme=ONE_TIME):
 
 def test_params_writes_what_the_library_reads(tmp_path):
     words = ["--bits", "16", "--cohorts", "4", "-f", "0.5", "--metric", "drink", "-o", "p.json"]
-    document = told(tmp_path, "telemetry", "params", *words)
+    document = run_json(tmp_path, "telemetry", "params", *words)
     assert read_scheme((tmp_path / "p.json").read_text()) == ONE_TIME
     assert document["fingerprint"] == ONE_TIME.fingerprint
     assert document["epsilon_permanent"] == ONE_TIME.epsilon_permanent
     assert document["statement"] == ONE_TIME.statement().to_dict()
-    assert document == told(tmp_path, "inspect", "p.json")
-    assert document == told(tmp_path, "telemetry", "params", "p.json")
+    assert document == run_json(tmp_path, "inspect", "p.json")
+    assert document == run_json(tmp_path, "telemetry", "params", "p.json")
 
 
 def test_params_keeps_both_promises_of_epsilon(tmp_path):
@@ -55,12 +55,12 @@ def test_params_keeps_both_promises_of_epsilon(tmp_path):
 def test_no_noise_is_called_not_private(tmp_path):
     shown = run(tmp_path, "telemetry", "params", "-f", "0", "-p", "0.25", "-q", "0.75")
     assert "NOT PRIVATE" in shown
-    assert told(tmp_path, "telemetry", "params", "-f", "0")["epsilon_permanent"] is None
+    assert run_json(tmp_path, "telemetry", "params", "-f", "0")["epsilon_permanent"] is None
 
 
 def test_params_makes_every_scheme(tmp_path):
     (tmp_path / "drinks.txt").write_text("tea\nmilk\nrum\n")
-    asked = {
+    queries = {
         "rappor": ["--epsilon", "2"],
         "local-hashing": ["--epsilon", "2", "--cohorts", "8"],
         "subset-selection": ["--epsilon", "2", "--categories", "drinks.txt", "--other"],
@@ -68,11 +68,11 @@ def test_params_makes_every_scheme(tmp_path):
         "published": ["-f", "0.5", "--bits", "32"],
     }
     made = [
-        told(tmp_path, "telemetry", "params", "--scheme", name, *words, "-o", f"{name}.json")
-        for name, words in asked.items()
+        run_json(tmp_path, "telemetry", "params", "--scheme", name, *words, "-o", f"{name}.json")
+        for name, words in queries.items()
     ]
     assert {each["scheme"] for each in made} == set(telemetry_params.SCHEMES) == set(Scheme.KNOWN)
-    for name, document in zip(asked, made, strict=True):
+    for name, document in zip(queries, made, strict=True):
         scheme = read_scheme((tmp_path / f"{name}.json").read_text())
         assert scheme.fingerprint == document["fingerprint"]
 
@@ -88,7 +88,7 @@ def test_params_takes_categories_and_edges(tmp_path):
 
 def test_a_simulation_is_the_library_with_the_same_seed_and_says_so(folder):
     words = ["telemetry", "encode", "words.txt", "--params", "p.json", "-o", "r.ndjson"]
-    document = told(folder, *words, "--seed", "3")
+    document = run_json(folder, *words, "--seed", "3")
     assert sent(folder, "r.ndjson") == ReportEncoder(ONE_TIME, seed=3).encode_many(WORDS)
     assert (document["reports"], document["fingerprint"]) == (len(WORDS), ONE_TIME.fingerprint)
     assert "every value is of another client" in document["clients"]
@@ -126,7 +126,7 @@ def test_a_secret_makes_one_client_that_answers_alike_for_ever(folder):
     (folder / "secret").write_bytes(bytes(range(20)))
     client = ReportEncoder(ONE_TIME, secret=bytes(range(20)))
     words = ["telemetry", "encode", "words.txt", "--params", "p.json", "--secret-file", "secret"]
-    documents = [told(folder, *words, "-o", name) for name in ("a.ndjson", "b.ndjson")]
+    documents = [run_json(folder, *words, "-o", name) for name in ("a.ndjson", "b.ndjson")]
     first, second = sent(folder, "a.ndjson"), sent(folder, "b.ndjson")
     assert set(first.cohorts.tolist()) == {client.cohort}
     assert np.array_equal(first.payload, second.payload)
@@ -154,7 +154,7 @@ def counted(folder):
 
 
 def aggregate(folder, *words):
-    return told(folder, "telemetry", "aggregate", *words)
+    return run_json(folder, "telemetry", "aggregate", *words)
 
 
 def test_counts_are_those_of_the_library_however_they_come(counted):
@@ -171,7 +171,7 @@ def test_counts_are_those_of_the_library_however_they_come(counted):
     assert document["accepted"] == 2 * len(WORDS)
     assert document["bytes_per_report"]["payload"] == 2
     assert document["dispersion"]["cohorts"] == expected.dispersion().cohorts
-    shown = told(counted, "inspect", "merged.counts")
+    shown = run_json(counted, "inspect", "merged.counts")
     assert shown.items() >= {"kind": "telemetry counts", "accepted": 2 * len(WORDS)}.items()
     assert "Dispersion: cohort sizes" in run(counted, "inspect", "merged.counts")
 

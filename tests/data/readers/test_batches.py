@@ -116,12 +116,12 @@ def test_parquet_row_groups_are_pieces_that_cover_the_file_once(tmp_path):
     batches = read_batches(tmp_path / "n.parquet", ["n"])
     assert batches.rows == rows
     assert len(batches.pieces) == 4  # two row groups each: small ones are read together
-    seen = [
+    observed = [
         (piece.first_row, batch.column(0)[0].as_py())
         for piece in batches.pieces
         for batch in [next(piece.open(batches.reading))]
     ]
-    assert seen == [(n << 18, n << 18) for n in range(4)]
+    assert observed == [(n << 18, n << 18) for n in range(4)]
 
 
 def test_paths_may_be_lists_and_globs_in_order(files, tmp_path):
@@ -209,9 +209,9 @@ def test_a_missing_column_lists_those_there_are(files, ending):
     path = files / f"views.{ending}"
     with pytest.raises(
         ValueError, match=re.escape(f"{path}: there is no column 'film'; the")
-    ) as told:
+    ) as result:
         read_batches(path, ["film"])
-    assert str(told.value).endswith("the columns are: user, item, day.")
+    assert str(result.value).endswith("the columns are: user, item, day.")
 
 
 @pytest.mark.parametrize("frame", FRAMES)
@@ -271,14 +271,14 @@ def test_bad_content_tells_file_and_line_and_no_value(tmp_path, name):
     content, sentence = BAD[name]
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises((ValueError, TypeError), match=re.escape(str(path))) as told:
+    with pytest.raises((ValueError, TypeError), match=re.escape(str(path))) as result:
         list(read_batches(path, ["user"]))
-    assert sentence in str(told.value)
-    assert "\n" not in str(told.value)
-    seen = told.value
-    while seen is not None:  # nothing chained shows the value either
-        assert SECRET not in str(seen)
-        seen = None if seen.__suppress_context__ else seen.__context__
+    assert sentence in str(result.value)
+    assert "\n" not in str(result.value)
+    observed = result.value
+    while observed is not None:  # nothing chained shows the value either
+        assert SECRET not in str(observed)
+        observed = None if observed.__suppress_context__ else observed.__context__
 
 
 def test_a_damaged_parquet_page_is_one_clear_error(tmp_path):
@@ -320,9 +320,9 @@ def test_a_parquet_file_that_is_gone_is_not_called_damaged(tmp_path):
 
 def test_mixed_columns_of_frames_do_not_show_values():
     for source in ({"user": [1, SECRET]}, pd.DataFrame({"user": [1, SECRET]})):
-        with pytest.raises(TypeError, match="user: the column is not of one type") as told:
+        with pytest.raises(TypeError, match="user: the column is not of one type") as result:
             list(read_batches(source, ["user"]))
-        assert SECRET not in str(told.value)
+        assert SECRET not in str(result.value)
 
 
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz"])
@@ -331,8 +331,8 @@ def test_a_first_line_without_an_end_is_no_header(tmp_path, ending):
     opened = gzip.open if ending.endswith(".gz") else open
     with opened(path, "wb") as file:
         file.write(b"item," + b"a" * (1 << 21))
-    told = f"{path.name}: line 1: is longer than 1048576 bytes, so no header"
-    with pytest.raises(ValueError, match=told):
+    result = f"{path.name}: line 1: is longer than 1048576 bytes, so no header"
+    with pytest.raises(ValueError, match=result):
         read_batches(path, ["item"])
     with opened(path, "wb") as file:
         file.write(b"item,b\n1,2\n" + b"3,4\n" * (1 << 19))

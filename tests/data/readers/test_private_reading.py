@@ -108,8 +108,8 @@ def test_no_key_of_a_json_object_decides_which_column_is_skipped(tmp_path):
     options = {"guess": False, "on_error": "skip"}
     with pytest.raises(ValueError, match="give users=, items=, ratings=:"):
         read_interactions(tmp_path / "rows.jsonl", **options)
-    told = {"users": "userid", "items": "item", "ratings": "rating"}
-    found = read_interactions(tmp_path / "rows.jsonl", **options, **told)
+    result = {"users": "userid", "items": "item", "ratings": "rating"}
+    found = read_interactions(tmp_path / "rows.jsonl", **options, **result)
     assert found.users.tolist() == [0, 1, 2]
 
 
@@ -154,16 +154,16 @@ def test_lines_in_other_encodings_packed_and_too_long_are_read_or_dropped(tmp_pa
 
 
 def test_without_names_the_first_line_is_a_row_where_that_is_told(tmp_path):
-    told = {"header": False, "delimiter": ","}
+    result = {"header": False, "delimiter": ","}
     for first in (b"user,item,rating", b"odd", b"1,a,1,2,3", b""):
-        found = dropped(tmp_path, [first, *ROWS], "rows.data", **told)
+        found = dropped(tmp_path, [first, *ROWS], "rows.data", **result)
         assert [str(user) for user in found.users[-len(ROWS) :]] == [
             row.split(b",")[0].decode() for row in ROWS
         ]
-    assert len(dropped(tmp_path, [b""], "rows.data", **told)) == 0
+    assert len(dropped(tmp_path, [b""], "rows.data", **result)) == 0
     assert len(dropped(tmp_path, [b""], "rows.csv", header=False)) == 0  # by its name
     places = {"users": 2, "items": 0, "ratings": 1}
-    assert pairs(dropped(tmp_path, [b"tea,5,7", b"5,7"], "r.data", **told, **places)) == [
+    assert pairs(dropped(tmp_path, [b"tea,5,7", b"5,7"], "r.data", **result, **places)) == [
         (7, "tea")
     ]
 

@@ -86,7 +86,7 @@ def test_columns_are_taken_by_name_or_position(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({}, "cannot tell the column of users; give users="),
         ({"users": "no"}, "there is no column 'no'; there are 3 columns; if line 1 holds no"),
@@ -99,18 +99,18 @@ def test_columns_are_taken_by_name_or_position(tmp_path):
         ({"header": 1}, "header must be True or False"),
     ],
 )
-def test_columns_and_options_that_are_not_there_are_refused(tmp_path, options, told):
+def test_columns_and_options_that_are_not_there_are_refused(tmp_path, options, message):
     path = written(tmp_path / "a.csv", "a,b,c\n1,2,3\n")
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         read_interactions(path, **options)
 
 
 @pytest.mark.parametrize("options", [{}, {"users": "who"}, {"users": "who", "header": True}])
 def test_values_of_a_line_taken_for_names_are_not_shown(tmp_path, options):
     path = written(tmp_path / "a.csv", "zoe,tea,five\nbob,rum,four\n")
-    with pytest.raises(ValueError, match="3 columns; if line 1 holds no names") as told:
+    with pytest.raises(ValueError, match="3 columns; if line 1 holds no names") as result:
         read_interactions(path, **options)
-    assert not any(word in str(told.value) for word in ("zoe", "tea", "five"))
+    assert not any(word in str(result.value) for word in ("zoe", "tea", "five"))
     with pytest.raises(ValueError, match="the columns are: ann, tea"):
         read_interactions({"ann": [1], "tea": [2]}, **options)
 
@@ -123,16 +123,16 @@ def test_of_several_ratings_of_a_pair_the_latest_stays(tmp_path, latest):
     found = read_interactions(written(tmp_path / "a.csv", "\n".join(rows)))
     assert found.ratings.tolist() == ([3, 5] if latest else [3, 2])
     assert (found.report.rows, found.report.kept, found.report.duplicates) == (4, 2, 2)
-    kept = read_interactions(tmp_path / "a.csv", duplicates="keep")
-    assert kept.ratings.tolist() == [1, 3, 5, 2]
-    assert (kept.report.kept, kept.report.duplicates) == (4, 0)
+    retained = read_interactions(tmp_path / "a.csv", duplicates="keep")
+    assert retained.ratings.tolist() == [1, 3, 5, 2]
+    assert (retained.report.kept, retained.report.duplicates) == (4, 0)
     with pytest.raises(ValueError, match="duplicates must be"):
         read_interactions(tmp_path / "a.csv", duplicates="first")
 
 
 def test_of_equal_times_the_later_row_stays():
-    seen = {"user": [1, 1, 1], "item": [7, 7, 7], "rating": [1, 2, 3], "time": [5, 9, 9]}
-    assert read_interactions(seen).ratings.tolist() == [3]
+    observed = {"user": [1, 1, 1], "item": [7, 7, 7], "rating": [1, 2, 3], "time": [5, 9, 9]}
+    assert read_interactions(observed).ratings.tolist() == [3]
 
 
 def test_ids_stay_as_they_are_written(tmp_path):
@@ -170,9 +170,9 @@ def test_a_bad_row_stops_with_file_line_and_reason_and_no_value(tmp_path, row, r
     # Blank lines and a field over two lines stand before it, so that rows are no lines.
     text = f'user,item,rating,time\n1,2,3,4\n\n1,"a\nb",3,4\n\n{row}\n'
     path = written(tmp_path / f"a.{ending}", text)
-    with pytest.raises(ValueError, match=f"a.{ending}: line 7: {reason}") as told:
+    with pytest.raises(ValueError, match=f"a.{ending}: line 7: {reason}") as result:
         read_interactions(path)
-    assert "Secret" not in str(told.value)
+    assert "Secret" not in str(result.value)
 
 
 def test_a_bad_row_far_down_is_told_by_its_line(tmp_path):
@@ -199,9 +199,9 @@ def test_bad_rows_are_skipped_and_counted_by_reason(tmp_path):
 @pytest.mark.parametrize("line", ['{"user": 1, "item": "c", "rating": "Secret"}', '{"user": 1}'])
 def test_a_bad_json_line_is_told_by_its_number(tmp_path, line):
     good = '{"user": 1, "item": "a\\"b", "rating": 3}'
-    with pytest.raises(ValueError, match=r"a.jsonl: line 3: the (rating|item) is") as told:
+    with pytest.raises(ValueError, match=r"a.jsonl: line 3: the (rating|item) is") as result:
         read_interactions(written(tmp_path / "a.jsonl", f"{good}\n\n{line}\n"))
-    assert "Secret" not in str(told.value)
+    assert "Secret" not in str(result.value)
 
 
 def test_a_bad_row_of_a_frame_is_told_by_its_number():

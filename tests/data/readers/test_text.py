@@ -22,8 +22,10 @@ def late(path, usual, value):
 
 
 def refused(path, batch_rows=1000):
-    told = f"{path}: row {ROWS + 1}: column 'user' is not of the type of the first 20000 rows; read"
-    with pytest.raises(ValueError, match=f"^{re.escape(told)} it as text.$") as error:
+    result = (
+        f"{path}: row {ROWS + 1}: column 'user' is not of the type of the first 20000 rows; read"
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(result)} it as text.$") as error:
         list(read_batches(path, ["user"], batch_rows=batch_rows))
     assert error.value.__cause__ is None
 

@@ -32,9 +32,9 @@ def test_accuracy_is_near_the_best_there_is():
     best = LinearDiscriminantAnalysis().fit(points, labels).score(fresh, truth)
     bare = SketchClassifier(method="columns").fit(points, labels)
     with noise_from(InsecureSeededSource(1)):
-        told = SketchClassifier(epsilon=1, bounds=(-5, 5), classes=[0, 1]).fit(points, labels)
+        result = SketchClassifier(epsilon=1, bounds=(-5, 5), classes=[0, 1]).fit(points, labels)
     assert bare.score(fresh, truth) > best - 0.005
-    assert told.score(fresh, truth) > best - 0.02
+    assert result.score(fresh, truth) > best - 0.02
 
 
 def test_evidence_of_single_columns_is_that_of_naive_bayes():
@@ -68,10 +68,10 @@ def test_what_columns_tell_twice_counts_once():
     # Six copies of one column: naive Bayes would give six times the log odds.
     points, labels = two_clouds(20_000, columns=1, apart=1.5)
     model = SketchClassifier(method="columns").fit(np.repeat(points, 6, axis=1), labels)
-    asked = np.linspace(-2, 2, 9)[:, None]
-    told = model.predict_proba(np.repeat(asked, 6, axis=1))[:, 1]
-    true = expit(1.5 * asked[:, 0] + np.log(0.4 / 0.6))
-    np.testing.assert_allclose(told, true, atol=0.08)
+    queries = np.linspace(-2, 2, 9)[:, None]
+    result = model.predict_proba(np.repeat(queries, 6, axis=1))[:, 1]
+    true = expit(1.5 * queries[:, 0] + np.log(0.4 / 0.6))
+    np.testing.assert_allclose(result, true, atol=0.08)
 
 
 def test_probabilities_are_calibrated_where_columns_depend_on_each_other():
@@ -80,10 +80,10 @@ def test_probabilities_are_calibrated_where_columns_depend_on_each_other():
     shared = rng.normal(size=(40_000, 1)) + labels[:, None]
     points = shared + 0.3 * rng.normal(size=(40_000, 8))
     model = SketchClassifier(method="columns").fit(points[:30_000], labels[:30_000])
-    told = model.predict_proba(points[30_000:])[:, 1]
+    result = model.predict_proba(points[30_000:])[:, 1]
     for low, high in ((0, 0.1), (0.1, 0.3), (0.3, 0.6)):
-        inside = (told >= low) & (told < high)
-        assert abs(told[inside].mean() - labels[30_000:][inside].mean()) < 0.06
+        inside = (result >= low) & (result < high)
+        assert abs(result[inside].mean() - labels[30_000:][inside].mean()) < 0.06
 
 
 def test_kernel_likelihoods_are_those_of_scikit_learn():
@@ -115,9 +115,9 @@ def test_priors_shift_log_odds_by_their_own(method):
     for name, priors in (("even", None), ("told", (1.0, 3.0)), ("seen", "estimated")):
         model = SketchClassifier(method=method, priors=priors).fit(points, labels)
         odds[name] = model.decision_function(points[:20])
-    seen = np.log(labels.mean() / (1 - labels.mean()))
+    observed = np.log(labels.mean() / (1 - labels.mean()))
     np.testing.assert_allclose(odds["told"] - odds["even"], np.log(3), rtol=1e-9)
-    np.testing.assert_allclose(odds["seen"] - odds["even"], seen, rtol=1e-9)
+    np.testing.assert_allclose(odds["seen"] - odds["even"], observed, rtol=1e-9)
 
 
 def test_many_classes_are_told_apart():
@@ -125,10 +125,10 @@ def test_many_classes_are_told_apart():
     labels = rng.integers(0, 5, 10_000)
     points = rng.normal(size=(10_000, 6)) + 3 * np.eye(5, 6)[labels]
     with noise_from(InsecureSeededSource(2)):
-        told = SketchClassifier(epsilon=2, bounds=(-5, 8), classes=range(5)).fit(points, labels)
+        result = SketchClassifier(epsilon=2, bounds=(-5, 8), classes=range(5)).fit(points, labels)
     best = LinearDiscriminantAnalysis().fit(points, labels).score(points, labels)
-    assert told.score(points, labels) > best - 0.06
-    np.testing.assert_allclose(told.predict_proba(points[:9]).sum(axis=1), 1)
+    assert result.score(points, labels) > best - 0.06
+    np.testing.assert_allclose(result.predict_proba(points[:9]).sum(axis=1), 1)
 
 
 def test_codes_of_categories_have_no_order():
@@ -190,6 +190,6 @@ def test_telescope_data_are_told_apart_with_privacy():
     train, test = order[:13_000], order[13_000:]
     for epsilon, least in ((1, 0.78), (0.1, 0.66)):
         with noise_from(InsecureSeededSource(3)):
-            told = SketchClassifier(epsilon=epsilon, bounds=(-4, 4), classes=[0, 1])
-            told.fit(data["X"][train], data["y"][train])
-        assert told.score(data["X"][test], data["y"][test]) > least
+            result = SketchClassifier(epsilon=epsilon, bounds=(-4, 4), classes=[0, 1])
+            result.fit(data["X"][train], data["y"][train])
+        assert result.score(data["X"][test], data["y"][test]) > least

@@ -52,8 +52,8 @@ def changed(cut, table, scorer, row, place, law):
 def test_every_row_of_a_small_world_costs_at_most_epsilon(law):
     # All 54 rows there are, against tables of noise alone, some of them extreme: exact fractions.
     cut = Bins(((0.0,) * 3, (2.0,) * 3), 3, (3, 3, 3))
-    asked = terms(delta=0.0 if law == "Laplace" else 1e-6)
-    made, loss = (_laplace if law == "Laplace" else _gaussian)(asked, _steps(law, cut, 2))
+    queries = terms(delta=0.0 if law == "Laplace" else 1e-6)
+    made, loss = (_laplace if law == "Laplace" else _gaussian)(queries, _steps(law, cut, 2))
     for seed in range(20):
         counts = np.random.default_rng(seed).integers(-(10 ** (seed % 6)), 10 ** (seed % 5), (2, 9))
         table = WeightsOfEvidence(cut, counts, made.variance(0)).table(1)
@@ -100,8 +100,8 @@ def test_noise_grows_with_what_neighbours_may_change():
 @pytest.mark.parametrize("relation", ["add/remove", "replace"])
 def test_gaussian_steps_together_keep_epsilon_and_delta(relation):
     cut = Bins(((0.0,) * 20, (1.0,) * 20), 8, (0,) * 20)
-    asked = terms(delta=1e-6, relation=relation)
-    made, loss = cheapest(asked, *(_steps(name, cut, 3) for name in LAWS))
+    queries = terms(delta=1e-6, relation=relation)
+    made, loss = cheapest(queries, *(_steps(name, cut, 3) for name in LAWS))
     assert made.law == "Gaussian"
     assert 0.6 < epsilon_of(loss, 1e-6) <= 0.7
     steps = _steps("Gaussian", cut, 3)
@@ -116,18 +116,18 @@ def test_gaussian_steps_together_keep_epsilon_and_delta(relation):
 def test_every_released_cell_has_noise_of_the_stated_scale():
     # Absolute noise has the mean scale up to 1 / sqrt(cells): 6 deviations are 0.37; seeds fixed.
     with noise_from(InsecureSeededSource(4)):
-        told = SketchClassifier(**PRIVATE).fit(POINTS, LABELS).release_
+        released = SketchClassifier(**PRIVATE).fit(POINTS, LABELS).release_
     bare = SketchClassifier(bounds=(-4, 5), method="columns").fit(POINTS, LABELS).tables_
-    size = np.abs(told._counts - bare._counts).mean()
-    assert abs(size / told.count_scale - 1) < 0.37
-    assert (told._counts != bare._counts).mean() > 0.8
-    assert told.count_scale == 4 / (1.0 * 0.75)
-    rows = LabelledRows(told.cut.codes(POINTS), LABELS, None)
-    pairs = told._pairs[0] - rows.products(told._tables[0], Limits(4, "Laplace"))
-    scores = told._scores[:, 0] - rows.scores(1, told._scorers[0])
-    assert 0.2 < np.abs(pairs).mean() / told.pair_scale < 3  # six numbers only
-    assert abs(np.abs(scores).mean() / told.score_scale - 1) < 6 / 8
-    assert told.score_scale == pytest.approx(10)
+    size = np.abs(released._counts - bare._counts).mean()
+    assert abs(size / released.count_scale - 1) < 0.37
+    assert (released._counts != bare._counts).mean() > 0.8
+    assert released.count_scale == 4 / (1.0 * 0.75)
+    rows = LabelledRows(released.cut.codes(POINTS), LABELS, None)
+    pairs = released._pairs[0] - rows.products(released._tables[0], Limits(4, "Laplace"))
+    scores = released._scores[:, 0] - rows.scores(1, released._scorers[0])
+    assert 0.2 < np.abs(pairs).mean() / released.pair_scale < 3  # six numbers only
+    assert abs(np.abs(scores).mean() / released.score_scale - 1) < 6 / 8
+    assert released.score_scale == pytest.approx(10)
 
 
 @pytest.mark.parametrize("method", ["columns", "kernel"])
@@ -164,10 +164,10 @@ def test_nothing_but_the_release_is_kept(method):
         *("release_", "statement_", "classes_", "method_", "bounds_", "backend_"),
         "n_features_in_",
     }
-    asked = POINTS[:200]
-    told = SketchClassifier.from_release(model.release_)
-    for twin in (told, load(model.to_bytes())):
-        assert (twin.predict_proba(asked) == model.predict_proba(asked)).all()
+    queries = POINTS[:200]
+    released = SketchClassifier.from_release(model.release_)
+    for twin in (released, load(model.to_bytes())):
+        assert (twin.predict_proba(queries) == model.predict_proba(queries)).all()
 
 
 def test_kernels_of_all_classes_have_the_noise_of_one():
@@ -234,22 +234,22 @@ def test_a_row_that_changes_its_class_is_within_the_noise_of_its_kernels(backend
     # The same bits of noise on both sides: what differs is what the row changed.
     given = {**PRIVATE, "bounds": (-4, 5), "delta": delta, "relation": "replace"}
     given |= dict(method="kernel", kernel="p-stable", backend=backend, bandwidth=6.0, rows=1)
-    told = []
+    result = []
     for labels in ([0, 0, 1], [0, 1, 1]):
         with noise_from(InsecureSeededSource(3)):
-            told.append(SketchClassifier(**given).fit(POINTS[:3, :2], labels).release_)
+            result.append(SketchClassifier(**given).fit(POINTS[:3, :2], labels).release_)
     norm = square = 0
-    for one, other in zip(told[0].parts, told[1].parts, strict=True):
+    for one, other in zip(result[0].parts, result[1].parts, strict=True):
         for name, cells in one._arrays().items():
             gap = cells.astype(object) - other._arrays()[name].astype(object)
             norm, square = norm + int(np.abs(gap).sum()), square + int((gap**2).sum())
-    part = told[0].parts[0]
-    assert told[0].statement.relation == "replace"
-    assert told[0].statement.loss["relation"] == "replace"
+    part = result[0].parts[0]
+    assert result[0].statement.relation == "replace"
+    assert result[0].statement.loss["relation"] == "replace"
     if part.noise == "Laplace":
-        assert norm / part.scale <= told[0].statement.epsilon * (1 + 1e-12)
+        assert norm / part.scale <= result[0].statement.epsilon * (1 + 1e-12)
     else:
-        assert square / (2 * part.scale**2) <= told[0].statement.loss["rho"] * (1 + 1e-12)
+        assert square / (2 * part.scale**2) <= result[0].statement.loss["rho"] * (1 + 1e-12)
 
 
 def test_scores_do_not_depend_on_the_rows_beside():
@@ -284,8 +284,10 @@ def test_a_release_of_other_parameters_or_classes_is_refused():
 
 
 def test_forged_parts_are_refused():
-    told = SketchClassifier(**PRIVATE, method="kernel", bandwidth=3.0).fit(POINTS, LABELS).release_
+    released = (
+        SketchClassifier(**PRIVATE, method="kernel", bandwidth=3.0).fit(POINTS, LABELS).release_
+    )
     strange = np.frombuffer(CountMin(8).update([1]).release(1.0).to_bytes(), np.uint8)
     for name in ("_class_0", "_class_1"):
         with pytest.raises(SketchFormatError, match="the parts are n"):
-            sketch_load(repacked(told, {name: strange}))
+            sketch_load(repacked(released, {name: strange}))

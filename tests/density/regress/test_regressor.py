@@ -33,12 +33,12 @@ def test_is_an_estimator_of_scikit_learn(estimator, check):
 
 
 def test_without_privacy_it_is_least_squares():
-    told = SketchRegressor().fit(POINTS, TARGET)
+    result = SketchRegressor().fit(POINTS, TARGET)
     peer = LinearRegression().fit(POINTS, TARGET)
-    np.testing.assert_allclose(told.coef_, peer.coef_, atol=1e-4)
-    assert told.intercept_ == pytest.approx(peer.intercept_, abs=1e-4)
-    np.testing.assert_allclose(told.predict(POINTS), peer.predict(POINTS), atol=1e-3)
-    np.testing.assert_allclose(told.predict(POINTS), POINTS @ told.coef_ + told.intercept_)
+    np.testing.assert_allclose(result.coef_, peer.coef_, atol=1e-4)
+    assert result.intercept_ == pytest.approx(peer.intercept_, abs=1e-4)
+    np.testing.assert_allclose(result.predict(POINTS), peer.predict(POINTS), atol=1e-3)
+    np.testing.assert_allclose(result.predict(POINTS), POINTS @ result.coef_ + result.intercept_)
 
 
 def test_degree_two_is_least_squares_of_squares_and_products():
@@ -52,12 +52,12 @@ def test_degree_two_is_least_squares_of_squares_and_products():
 
 def scores(count, **parameters):
     """R2 of so many private fits on the first half, at the second."""
-    told = []
+    result = []
     with noise_from(InsecureSeededSource(1)):
         for _ in range(count):
             model = SketchRegressor(**{**PRIVATE, **parameters}).fit(POINTS[:1500], TARGET[:1500])
-            told.append(model.score(POINTS[1500:], TARGET[1500:]))
-    return np.array(told)
+            result.append(model.score(POINTS[1500:], TARGET[1500:]))
+    return np.array(result)
 
 
 def test_privacy_costs_little_at_one_and_next_to_nothing_at_ten():
@@ -70,15 +70,15 @@ def test_privacy_costs_little_at_one_and_next_to_nothing_at_ten():
 def test_knowing_the_noise_beats_solving_as_if_there_were_none():
     sketch = Moments(([-2] * 4 + [-6], [2] * 4 + [6])).update(np.c_[POINTS, TARGET][:1500])
     rows = np.c_[POINTS / 2, TARGET / 6][1500:]
-    told = {"aware": [], "naive": []}
+    result = {"aware": [], "naive": []}
     for seed in range(20):
         release = sketch.release(0.5, source=InsecureSeededSource(seed))
         matrix, noise = release.matrix(), release.noise_error()
         for name, known in (("aware", noise), ("naive", (0.0, 0.0))):
             weights = least_squares(matrix, release.size(), known)
-            told[name].append(r2_score(rows[:, -1], weights[0] + rows[:, :-1] @ weights[1:]))
+            result[name].append(r2_score(rows[:, -1], weights[0] + rows[:, :-1] @ weights[1:]))
     # Chance of the opposite, seen in 20 other groups of 20 seeds: none.
-    assert np.mean(told["aware"]) > max(np.mean(told["naive"]) + 0.1, 0.3)
+    assert np.mean(result["aware"]) > max(np.mean(result["naive"]) + 0.1, 0.3)
 
 
 def test_parts_and_merges_are_the_fit_of_all():
@@ -111,8 +111,8 @@ def test_files_and_releases_answer_alike(tmp_path):
 def test_predictions_stay_within_the_public_bounds():
     with noise_from(InsecureSeededSource(3)):
         model = SketchRegressor(**{**PRIVATE, "epsilon": 0.01}).fit(POINTS[:20], TARGET[:20])
-    told = model.predict(1000 * POINTS)
-    assert -6 <= told.min() <= told.max() <= 6
+    result = model.predict(1000 * POINTS)
+    assert -6 <= result.min() <= result.max() <= 6
 
 
 def test_degree_and_method_are_chosen_by_public_numbers():
@@ -161,9 +161,11 @@ def test_what_cannot_be_is_refused_with_a_reason(parameters, said):
 
 @pytest.mark.parametrize("method", ["statistics", "angles"])
 def test_numbers_too_large_or_too_close_are_told_without_repeating_them(method):
-    with pytest.raises(ValueError, match="SketchRegressor: X and y must be numbers up to") as told:
+    with pytest.raises(
+        ValueError, match="SketchRegressor: X and y must be numbers up to"
+    ) as result:
         SketchRegressor(method=method, rows=64).fit(POINTS * 3.25e300, TARGET)
-    assert "e+300" not in str(told.value)
+    assert "e+300" not in str(result.value)
     model = SketchRegressor(method=method, rows=64).fit(POINTS * 1e-300, TARGET)
     assert np.isfinite(model.predict(POINTS)).all()
 
@@ -183,10 +185,10 @@ def test_agreements_of_normal_rows_and_their_slopes_are_those_told():
     root = RNG.normal(0, 1, (4, 4))
     left, right = RNG.normal(0, 1, (2, 9, 4))
     rows = RNG.normal(0, 1, (200_000, 4)) @ root.T
-    seen = (np.sign(rows @ left.T) * np.sign(rows @ right.T)).mean(axis=0)
+    observed = (np.sign(rows @ left.T) * np.sign(rows @ right.T)).mean(axis=0)
     products, change = root @ root.T, np.cov(RNG.normal(0, 1, (4, 9)))
     here = _Slopes.at(left, right, products)
-    np.testing.assert_allclose(here.agreements, seen, atol=0.012)
+    np.testing.assert_allclose(here.agreements, observed, atol=0.012)
     there = _Slopes.at(left, right, products + 1e-6 * change)
     moved = (there.agreements - here.agreements) / 1e-6
     np.testing.assert_allclose(here.forth(change), moved, rtol=1e-3, atol=1e-4)
@@ -207,14 +209,14 @@ def test_angles_without_privacy_comes_near_least_squares(rows):
 def test_angles_fit_releases_and_keep_calm():
     # A row is one point of the sketch, not two: the noise is that of R, not 2 R. Means of five fits
     # were above 0.55 at epsilon 1 in 30 groups of five; least squares has 0.86.
-    told = []
+    result = []
     with noise_from(InsecureSeededSource(5)):
         for _ in range(5):
             model = SketchRegressor(**PRIVATE, method="angles").fit(POINTS, TARGET)
-            told.append(model.score(POINTS, TARGET))
+            result.append(model.score(POINTS, TARGET))
         lost = SketchRegressor(**{**PRIVATE, "epsilon": 0.01}, method="angles")
         assert lost.fit(POINTS[:50], TARGET[:50]).score(POINTS, TARGET) > -1
-    assert np.mean(told) > 0.4
+    assert np.mean(result) > 0.4
     assert model.statement_.epsilon == 1
     assert model.release_.rows == 64
     assert model.release_.scale == 64 + model.release_.counts
@@ -237,10 +239,10 @@ def test_airfoil_at_epsilon_one():
     low = np.array([200, 0, 0.0254, 31.7, 0.0004, 103.38]) - shift
     high = np.array([20000, 22.2, 0.3048, 71.3, 0.0585, 140.99]) - shift
     public = dict(bounds=(low[:5], high[:5]), target_bounds=(low[5], high[5]))
-    told = []
+    result = []
     with noise_from(InsecureSeededSource(7)):
         for seed in range(30):
             train, test = np.split(np.random.default_rng(seed).permutation(len(table)), [1202])
             model = SketchRegressor(epsilon=1, **public).fit(table[train, :5], table[train, 5])
-            told.append(model.score(table[test, :5], table[test, 5]))
-    assert np.mean(told) > 0.30
+            result.append(model.score(table[test, :5], table[test, 5]))
+    assert np.mean(result) > 0.30

@@ -29,15 +29,15 @@ def sketch(rows, seed, times=1):
 def test_loss_is_the_sum_of_both_chances_of_agreement():
     # A loss of 4096 hashes is off by 0.0055 at most (deviation, all rows alike): 5 of them are
     # passed with p < 1e-6 for each of four weights.
-    told = sketch(4096, 1)
+    result = sketch(4096, 1)
     weights = np.vstack([np.zeros(4), TRUE, RNG.normal(0, 0.5, (2, 4))])
     rows = lifted(np.c_[POINTS, TARGET][::20])
-    asked = np.c_[weights, -np.ones(4)]
-    cosines = rows[:, :-1] @ (asked / np.linalg.norm(asked, axis=1, keepdims=True)).T
+    queries = np.c_[weights, -np.ones(4)]
+    cosines = rows[:, :-1] @ (queries / np.linalg.norm(queries, axis=1, keepdims=True)).T
     share = np.arccos(np.clip(cosines, -1, 1)) / np.pi
     want = ((1 - share) ** 4 + share**4).mean(axis=0)
     assert want[1] == want.min()
-    np.testing.assert_allclose(surrogate_loss(told, weights), want, atol=0.028)
+    np.testing.assert_allclose(surrogate_loss(result, weights), want, atol=0.028)
 
 
 def test_asking_at_both_ends_is_the_published_paired_insertion():
@@ -45,8 +45,8 @@ def test_asking_at_both_ends_is_the_published_paired_insertion():
     paired = angle_sketch(4, 64, 0).update(np.vstack([rows, -rows]))
     once = angle_sketch(4, 64, 0).update(rows)
     weights = RNG.normal(0, 1, (20, 4))
-    asked = np.c_[weights, -np.ones(20), np.zeros(20)]
-    np.testing.assert_allclose(surrogate_loss(once, weights), paired.estimate(asked) / 50)
+    queries = np.c_[weights, -np.ones(20), np.zeros(20)]
+    np.testing.assert_allclose(surrogate_loss(once, weights), paired.estimate(queries) / 50)
     assert paired.total == 2 * once.total
 
 
@@ -54,8 +54,8 @@ def test_weights_found_are_about_as_good_as_the_true_ones():
     # In 40 other seeds the loss was above that of the true weights by -0.001, and below that of
     # none by 0.028, on average; deviations 0.0022 and 0.0039. Both limits are 5 away: p < 1e-5.
     for seed in range(3):
-        told = sketch(1024, seed)
-        none, true, found = surrogate_loss(told, np.vstack([np.zeros(4), TRUE, searched(told)]))
+        result = sketch(1024, seed)
+        none, true, found = surrogate_loss(result, np.vstack([np.zeros(4), TRUE, searched(result)]))
         assert found < none
         assert found < true + 0.012
 
@@ -102,14 +102,14 @@ def test_no_rows_and_one_row_are_calm():
 
 @pytest.mark.parametrize("size", [1, 8, 60])
 def test_search_keeps_to_its_budget_and_its_ball(size):
-    wanted, asked = np.full(size, 0.8 / np.sqrt(size)), []
+    wanted, queries = np.full(size, 0.8 / np.sqrt(size)), []
 
     def loss(points):
-        asked.append(points)
+        queries.append(points)
         return ((points - wanted) ** 2).sum(axis=1)
 
     found = least(loss, size, 2.0, 0.1, seed=0)
-    tried = np.vstack(asked)
+    tried = np.vstack(queries)
     assert len(tried) == BUDGET == 2000
     assert not tried[0].any()
     assert np.linalg.norm(tried, axis=1).max() <= 2 + 1e-9

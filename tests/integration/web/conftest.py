@@ -33,8 +33,8 @@ def node():
     """The system's Node from 20 on, else the one that Playwright brings."""
     own = shutil.which("node")
     if own:
-        told = subprocess.run([own, "--version"], capture_output=True, text=True, check=True)
-        if int(re.match(r"v(\d+)", told.stdout)[1]) >= 20:
+        result = subprocess.run([own, "--version"], capture_output=True, text=True, check=True)
+        if int(re.match(r"v(\d+)", result.stdout)[1]) >= 20:
             return own
     return str(Path(playwright.__file__).parent / "driver" / "node")
 
@@ -113,8 +113,8 @@ def tab(chromium):
 def page(tab, site):
     """The client, loaded into an empty storage; it may ask nobody but the site, and log nothing."""
     page, heard = tab
-    for kept in (*heard.values(), site.posted):
-        kept.clear()
+    for retained in (*heard.values(), site.posted):
+        retained.clear()
     page.goto(f"{site.url}/module.html")
     page.evaluate("localStorage.clear()")
     yield page

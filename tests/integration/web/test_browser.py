@@ -75,10 +75,10 @@ def test_the_page_gives_the_bits_of_every_vector(page, web):
 )
 def test_the_page_gives_the_bits_of_python(page, params, values):
     for secret in [bytes(range(32)), b"sixteen letters!", bytes(100)]:
-        cohort, kept = of_page(page, params, secret, values)
+        cohort, retained = of_page(page, params, secret, values)
         client = ReportEncoder(params, secret=secret)
         assert cohort == client.cohort
-        assert kept == [client.permanent(value).tolist() for value in values]
+        assert retained == [client.permanent(value).tolist() for value in values]
 
 
 def test_the_page_states_the_epsilons_of_python(page):
@@ -98,11 +98,11 @@ def test_the_secret_stays_over_reloads_and_goes_with_the_storage(page):
 
 
 def test_the_stored_secret_is_the_one_that_python_would_use(page):
-    cohort, *kept = page.evaluate(KEPT, FRUIT.to_json())
+    cohort, *retained = page.evaluate(KEPT, FRUIT.to_json())
     secret = bytes.fromhex(page.evaluate("localStorage.getItem(sfumato.ITEM)"))
     assert len(secret) == 32
     client = ReportEncoder(FRUIT, secret=secret)
-    assert [cohort, kept] == [client.cohort, client.permanent("tea").tolist()]
+    assert [cohort, retained] == [client.cohort, client.permanent("tea").tolist()]
 
 
 def test_two_metrics_of_one_browser_respond_on_their_own(page):

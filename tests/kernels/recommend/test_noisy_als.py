@@ -55,7 +55,7 @@ def test_a_row_is_the_same_to_the_last_bit_whoever_stands_beside_it():
     left = residuals() / 4096
     whole = regressions(USERS, ITEMS, left)
     for gone in range(9):
-        kept = gone != USERS
-        part = regressions(USERS[kept], ITEMS[kept], left[kept])
+        retained = gone != USERS
+        part = regressions(USERS[retained], ITEMS[retained], left[retained])
         others = np.arange(9) != gone
         np.testing.assert_array_equal(part[others], whole[others])

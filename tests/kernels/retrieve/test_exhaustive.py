@@ -24,9 +24,9 @@ def test_the_largest_product_of_either_sign_is_found(count, dimension):
     out = np.empty(len(x), np.int64)
     exhaustive.nearest(panels_of(rows), x, out)
     products = x @ rows.T
-    asked = np.abs(products).argmax(axis=1)
-    sign = products[np.arange(len(x)), asked]
-    np.testing.assert_array_equal(out, np.where(sign < 0, ~asked, asked))
+    queries = np.abs(products).argmax(axis=1)
+    sign = products[np.arange(len(x)), queries]
+    np.testing.assert_array_equal(out, np.where(sign < 0, ~queries, queries))
 
 
 def test_one_vector_does_not_depend_on_the_others():

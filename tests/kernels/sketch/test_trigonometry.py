@@ -53,13 +53,13 @@ def test_no_pair_leaves_the_circle():
 
 def test_pairs_are_the_rounded_cosine_and_sine():
     angle = np.arange(2**16) * (2 * np.pi / 2**16)
-    for told, true in zip(TABLE, (np.cos(angle), np.sin(angle)), strict=True):
-        assert np.abs(told - (2**15 - 1) * true).max() < 0.51
+    for result, true in zip(TABLE, (np.cos(angle), np.sin(angle)), strict=True):
+        assert np.abs(result - (2**15 - 1) * true).max() < 0.51
 
 
 def test_pairs_have_the_bits_that_every_machine_finds():
-    told = hashlib.sha256(TABLE.astype("<i4").tobytes()).hexdigest()
-    assert told == "088c590273080cc0fababe19a691d6946661ff4aa5a96ab88a4bbeee561ee423"
+    result = hashlib.sha256(TABLE.astype("<i4").tobytes()).hexdigest()
+    assert result == "088c590273080cc0fababe19a691d6946661ff4aa5a96ab88a4bbeee561ee423"
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 7])

@@ -16,9 +16,9 @@ def test_added_bits_are_the_sums_of_the_kept_rows(cells):
     totals = np.zeros(3, np.uint64)
     marks.add_bits(cohorts, payload, keep, totals, room[1:4])
     for cohort in range(3):
-        kept = bits[keep & (cohorts == cohort)]
-        assert totals[cohort] == len(kept)
-        assert (room[1 + cohort] == 7 + kept.sum(axis=0)).all()
+        retained = bits[keep & (cohorts == cohort)]
+        assert totals[cohort] == len(retained)
+        assert (room[1 + cohort] == 7 + retained.sum(axis=0)).all()
     assert (room[[0, 4]] == 7).all()
 
 

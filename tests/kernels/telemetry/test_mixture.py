@@ -38,9 +38,9 @@ def plain(bits, starts, flat):
 
 def located():
     cells = np.zeros((COHORTS, min(CELLS, VALUES * SIZE) + 1), np.int32)
-    places, seen = np.empty(SETS.shape, np.int32), np.zeros(CELLS, np.int32)
-    mixture.locate(SETS, seen, cells, places)
-    assert not seen.any()
+    places, observed = np.empty(SETS.shape, np.int32), np.zeros(CELLS, np.int32)
+    mixture.locate(SETS, observed, cells, places)
+    assert not observed.any()
     return cells, places
 
 

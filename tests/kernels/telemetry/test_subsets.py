@@ -10,34 +10,34 @@ import pytest
 from sfumato.kernels.telemetry import responses as subsets
 
 
-def drawn(words, own, kept, chosen, cells):
+def drawn(words, own, retained, chosen, cells):
     out = np.zeros((len(words), -(-cells // 8)), np.uint8)
     refused = np.zeros(len(words), bool)
-    kept = np.full(len(words), kept)
-    subsets.choose_subset(words, np.full(len(words), own), kept, chosen, cells, refused, out)
+    retained = np.full(len(words), retained)
+    subsets.choose_subset(words, np.full(len(words), own), retained, chosen, cells, refused, out)
     return out, refused
 
 
-def all_words(chosen, cells, kept):
+def all_words(chosen, cells, retained):
     """Words whose residues run through all there are, each once."""
-    draws = chosen - kept
+    draws = chosen - retained
     limits = [cells - draws + d for d in range(draws)]
-    unused = [0] * kept
+    unused = [0] * retained
     return np.array([[*r, *unused] for r in product(*map(range, limits))], np.uint32)
 
 
 @pytest.mark.parametrize(("cells", "chosen"), [(2, 1), (5, 2), (7, 4), (9, 3), (6, 5)])
-@pytest.mark.parametrize("kept", [False, True])
-def test_every_set_of_the_size_is_as_likely_as_any_other(cells, chosen, kept):
+@pytest.mark.parametrize("retained", [False, True])
+def test_every_set_of_the_size_is_as_likely_as_any_other(cells, chosen, retained):
     for own in (0, cells // 2, cells - 1):
-        words = all_words(chosen, cells, kept)
-        out, refused = drawn(words, own, kept, chosen, cells)
+        words = all_words(chosen, cells, retained)
+        out, refused = drawn(words, own, retained, chosen, cells)
         assert not refused.any()
         bits = np.unpackbits(out, axis=1, bitorder="little")
         found = Counter(tuple(np.flatnonzero(row)) for row in bits)
-        wanted = {s for s in combinations(range(cells), chosen) if (own in s) == kept}
+        wanted = {s for s in combinations(range(cells), chosen) if (own in s) == retained}
         assert set(found) == wanted
-        assert set(found.values()) == {len(words) // comb(cells - 1, chosen - kept)}
+        assert set(found.values()) == {len(words) // comb(cells - 1, chosen - retained)}
 
 
 def test_words_that_would_favour_small_cells_are_refused_and_leave_the_row_empty():

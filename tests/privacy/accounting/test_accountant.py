@@ -47,9 +47,9 @@ def total(losses, method="pld", relation="add/remove"):
 
 def answers(epsilon, times, at):
     """The exact delta of so many answers by randomized response: Kairouz et al. 2015, (8)."""
-    kept = np.arange(times + 1)
-    p = binom.pmf(kept, times, 1 / (1 + math.exp(-epsilon)))
-    loss = epsilon * (2 * kept - times)
+    retained = np.arange(times + 1)
+    p = binom.pmf(retained, times, 1 / (1 + math.exp(-epsilon)))
+    loss = epsilon * (2 * retained - times)
     return float((p * np.maximum(0, -np.expm1(np.minimum(at - loss, 0)))).sum())
 
 

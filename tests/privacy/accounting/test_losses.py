@@ -166,16 +166,16 @@ def test_bad_groups_are_named(loss):
 
 @pytest.mark.parametrize("loss", EVERY, ids=repr)
 def test_every_parameter_is_checked(loss):
-    told = loss.to_dict()
+    document = loss.to_dict()
     for name, limit in type(loss).LIMITS.items():
         for bad in limit.bad():
-            good = {key: getattr(loss, key) for key in told if key != "kind"}
+            good = {key: getattr(loss, key) for key in document if key != "kind"}
             with pytest.raises(ValueError, match=f"{type(loss).__name__}: {name} must be"):
                 type(loss)(**{**good, name: bad})
 
 
 @pytest.mark.parametrize(
-    "told",
+    "message",
     [
         None,
         [],
@@ -204,11 +204,11 @@ def test_every_parameter_is_checked(loss):
         {"kind": "Sampled", "rate": 0, "of": Pure(1).to_dict(), "relation": "add/remove"},
         {"kind": "Flips", "probability": "1/2", "cells": 1, "relation": "replace"},
     ],
-    ids=lambda told: str(told)[:60],
+    ids=lambda message: str(message)[:60],
 )
-def test_a_description_that_is_none_of_ours_is_refused(told):
+def test_a_description_that_is_none_of_ours_is_refused(message):
     with pytest.raises(ValueError, match=r"Loss: |must be"):
-        Loss.from_dict(told)
+        Loss.from_dict(message)
 
 
 def test_a_sample_is_of_add_remove_only():
@@ -264,7 +264,7 @@ def test_a_cost_beyond_all_measure_is_refused_when_it_is_made(make):
 
 def test_fractions_become_floats_that_are_not_below_them():
     third, two = Fraction(1, 3), Fraction(2, 3)
-    for told, given in (
+    for result, given in (
         (Pure(two).epsilon, two),
         (Approximate(third, third).bound, third),
         (Approximate(third, third).delta, third),
@@ -272,7 +272,7 @@ def test_fractions_become_floats_that_are_not_below_them():
         (Sampled(third, Pure(1)).rate, third),
         (as_loss("X", third, "replace").epsilon, third),
     ):
-        assert 0 <= Fraction(told) - given < Fraction(1, 2**52)
+        assert 0 <= Fraction(result) - given < Fraction(1, 2**52)
 
 
 def test_a_loss_that_another_process_could_not_read_is_refused():

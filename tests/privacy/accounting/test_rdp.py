@@ -63,9 +63,9 @@ def test_renyi_of_a_sample_covers_both_directions_of_the_exact_mixture(noise):
     pair, rate = atoms(noise), 0.3
     p, q = pair.masses, pair.masses * np.exp(-pair.losses)
     mixed = (1 - rate) * q + rate * p
-    told = rdp.curve(Sampled(rate, noise))
+    result = rdp.curve(Sampled(rate, noise))
     for at in np.searchsorted(rdp.ORDERS, [1.5, 2, 3, 7.3, 20, 100]):
         order = rdp.ORDERS[at]
         for one, other in ((mixed, q), (q, mixed)):
             exact = np.log((one**order * other ** (1 - order)).sum()) / (order - 1)
-            assert exact <= told[at] * (1 + 1e-9) + 1e-12
+            assert exact <= result[at] * (1 + 1e-9) + 1e-12

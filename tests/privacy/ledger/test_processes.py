@@ -65,9 +65,9 @@ def test_processes_together_cannot_overspend_and_share_one_release(ledger, tmp_p
     for child in children:
         assert child.stdout.readline() == "ready\n"
     go.touch()
-    told = [child.communicate(timeout=120)[0].split() for child in children]
-    assert sum(int(taken) for taken, _ in told) == 20
-    assert len({same for _, same in told}) == 1
+    result = [child.communicate(timeout=120)[0].split() for child in children]
+    assert sum(int(taken) for taken, _ in result) == 20
+    assert len({same for _, same in result}) == 1
     assert ledger.spent("views").epsilon == pytest.approx(1)
     assert len(ledger.history("rough")) == 1
 

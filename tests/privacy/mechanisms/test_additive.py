@@ -227,16 +227,16 @@ def test_shapes_are_kept_and_the_value_is_not_touched(mechanism):
 
 
 def test_sentences_about_values_tell_no_value():
-    with pytest.raises(ValueError, match="value must be integers") as told:
+    with pytest.raises(ValueError, match="value must be integers") as result:
         Laplace(1, 1).run([0.12345, 678])
-    assert "12345" not in str(told.value)
-    assert "678" not in str(told.value)
+    assert "12345" not in str(result.value)
+    assert "678" not in str(result.value)
 
 
 def test_statement_tells_what_runs():
-    told = Gaussian(1, sigma=3, delta=1e-5).statement("event")
-    assert told.delta == 1e-5
-    assert 1 < told.epsilon < 1.5
+    result = Gaussian(1, sigma=3, delta=1e-5).statement("event")
+    assert result.delta == 1e-5
+    assert 1 < result.epsilon < 1.5
     assert Gaussian(1, 1, 1e-6).statement("user").epsilon <= 1
     with pytest.raises(ValueError, match="Gaussian: delta"):
         Gaussian(1, sigma=3).statement("event")

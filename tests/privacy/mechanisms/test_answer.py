@@ -54,23 +54,23 @@ def test_the_charge_stands_before_noise_is_drawn(ledger):
             assert len(ledger.history("ages")) == 1
             super().fill(out)
 
-    told = Laplace(1, epsilon=1).release(3, ledger=ledger, dataset="ages", source=Watching(1))
-    assert told.statement.insecure
+    released = Laplace(1, epsilon=1).release(3, ledger=ledger, dataset="ages", source=Watching(1))
+    assert released.statement.insecure
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_mechanism_releases_and_its_answer_survives_bytes(case):
-    told = case.mechanism.release(case.neighbours[0], source=InsecureSeededSource(2))
-    assert told.statement.ledger == "unaccounted"
-    assert told.statement.insecure
-    again = Answer.from_bytes(told.to_bytes())
-    assert again == told
-    assert again.statement == told.statement
-    np.testing.assert_array_equal(again.value, told.value)
-    assert str(told.statement) in str(told)
-    assert told.statement.headline in repr(told)
+    released = case.mechanism.release(case.neighbours[0], source=InsecureSeededSource(2))
+    assert released.statement.ledger == "unaccounted"
+    assert released.statement.insecure
+    again = Answer.from_bytes(released.to_bytes())
+    assert again == released
+    assert again.statement == released.statement
+    np.testing.assert_array_equal(again.value, released.value)
+    assert str(released.statement) in str(released)
+    assert released.statement.headline in repr(released)
     run = case.mechanism.run(case.neighbours[0], source=InsecureSeededSource(2))
-    np.testing.assert_array_equal(run, told.value)
+    np.testing.assert_array_equal(run, released.value)
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,9 @@ def test_a_unit_of_several_events_is_priced_as_such(ledger):
     count = BinaryTreeCounter(0.25, 4)
     with pytest.raises(ValueError, match="contributions must be given for unit 'user'"):
         count.release([1, 2], ledger=ledger, dataset="ages")
-    told = count.release([1, 2], ledger=ledger, dataset="ages", contributions=3)
-    assert told.statement.epsilon == ledger.spent("ages").epsilon == 0.75
-    assert told.statement.contributions == 3
+    released = count.release([1, 2], ledger=ledger, dataset="ages", contributions=3)
+    assert released.statement.epsilon == ledger.spent("ages").epsilon == 0.75
+    assert released.statement.contributions == 3
     smooth = BinaryTreeCounter(0.5, 4, 1e-6).statement("user", contributions=3)
     assert smooth.epsilon > 0.5
     assert smooth.delta == 1e-6
@@ -107,8 +107,8 @@ def test_what_a_mechanism_hides_by_itself_needs_no_contributions(ledger):
     ask = SampleAndAggregate(np.sum, 0.5, 4, 0, 9)
     with pytest.raises(ValueError, match="contributions must be given"):
         ask.release([1, 2, 3], ledger=ledger, dataset="ages")
-    told = ask.release([1, 2, 3], units=["a", "a", "b"], ledger=ledger, dataset="ages")
-    assert told.statement.unit == "user"
+    released = ask.release([1, 2, 3], units=["a", "a", "b"], ledger=ledger, dataset="ages")
+    assert released.statement.unit == "user"
 
 
 @pytest.mark.parametrize(
@@ -146,12 +146,12 @@ def test_terms_against_the_ledger_are_refused_and_cost_nothing(ledger):
 
 def test_the_command_line_shows_an_answer(ledger, tmp_path):
     file = tmp_path / "answer.json"
-    told = Laplace(1, epsilon=1).release(3, ledger=ledger, dataset="ages")
-    file.write_bytes(told.to_bytes())
+    released = Laplace(1, epsilon=1).release(3, ledger=ledger, dataset="ages")
+    file.write_bytes(released.to_bytes())
     shown = CliRunner().invoke(app, ["inspect", str(file)])
     assert "Answer:" in shown.stdout
     assert "PrivacyStatement: proved" in shown.stdout
     found = json.loads(CliRunner().invoke(app, ["inspect", str(file), "--json"]).stdout)
-    assert found["value"] == told.value
+    assert found["value"] == released.value
     assert found["statement"]["dataset"] == "ages"
     assert "ages" in CliRunner().invoke(app, ["inspect", ledger.path]).stdout

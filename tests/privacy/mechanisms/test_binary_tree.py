@@ -55,11 +55,11 @@ def test_exact_masses_of_neighbours_stay_within_the_claim():
     scale = float(mechanism.loss().scale)
     ends = np.array([1, 2, 3, 4])
     parents = ends & (ends - 1)
-    told = np.stack(np.meshgrid(*[np.arange(-3, 4)] * 4), -1).reshape(-1, 4)
+    result = np.stack(np.meshgrid(*[np.arange(-3, 4)] * 4), -1).reshape(-1, 4)
 
     def log_mass(counts):
         totals = np.concatenate(([0], np.cumsum(counts)))
-        return -np.abs(told - (totals[ends] - totals[parents])).sum(axis=1) / scale
+        return -np.abs(result - (totals[ends] - totals[parents])).sum(axis=1) / scale
 
     base = np.array([2, 0, 1, 1])
     ratios = [
@@ -72,14 +72,14 @@ def test_exact_masses_of_neighbours_stay_within_the_claim():
 def test_totals_are_exact_but_for_the_noise():
     # At epsilon 1000 a noise is not 0 with p < 1e-40.
     counter, counts = BinaryTreeCounter(1000, 300).start(), np.arange(300) % 7
-    told = [counter.update(part) for part in np.split(counts, [1, 1, 64, 299])]
-    assert (np.concatenate(told) == np.cumsum(counts)).all()
+    result = [counter.update(part) for part in np.split(counts, [1, 1, 64, 299])]
+    assert (np.concatenate(result) == np.cumsum(counts)).all()
     assert counter.step == 300
 
 
-def noise_of(told):
+def noise_of(result):
     """The fresh noise that lies in the noise of totals."""
-    z = np.concatenate(([0], told))
+    z = np.concatenate(([0], result))
     t = np.arange(1, z.size)
     return z[t] - z[t & (t - 1)]
 
@@ -88,8 +88,8 @@ def test_fresh_noise_has_the_claimed_scale():
     # The mean size of discrete Laplace noise is 1 / sinh(1 / scale): 9.98 here; over 20,000 draws
     # the deviation of the mean is 0.07; six of them: p < 1e-8.
     mechanism = BinaryTreeCounter(2, 2**19 + 1)
-    told = mechanism.run(np.zeros(20_000, int), source=InsecureSeededSource(2))
-    assert np.abs(noise_of(told)).mean() == pytest.approx(1 / math.sinh(0.1), abs=0.45)
+    result = mechanism.run(np.zeros(20_000, int), source=InsecureSeededSource(2))
+    assert np.abs(noise_of(result)).mean() == pytest.approx(1 / math.sinh(0.1), abs=0.45)
     assert float(mechanism.loss().scale) == 10
 
 
@@ -108,8 +108,8 @@ def test_gaussian_noise_is_calibrated_for_all_intervals():
 
     mechanism = BinaryTreeCounter(1, 1000, 1e-6)
     assert epsilon_of(mechanism.loss(), 1e-6) <= 1 + 1e-9
-    told = mechanism.statement("event")
-    assert (told.epsilon, told.delta) == (1, 1e-6)
+    result = mechanism.statement("event")
+    assert (result.epsilon, result.delta) == (1, 1e-6)
     assert mechanism.error_bound() < BinaryTreeCounter(1, 1000).error_bound()
 
 
@@ -117,10 +117,10 @@ def test_a_long_stream_takes_little_memory_and_stays_near_the_truth():
     counter = BinaryTreeCounter(1, 10**6).start()
     source = InsecureSeededSource(4)
     for _ in range(4):
-        told = counter.update(np.ones(250_000, int), source=source)
+        result = counter.update(np.ones(250_000, int), source=source)
     assert counter._carry.size == 20
     # A total is farther off than the bound with p < 1e-6.
-    assert abs(told[-1] - 10**6) < counter.mechanism.error_bound(1 - 1e-6)
+    assert abs(result[-1] - 10**6) < counter.mechanism.error_bound(1 - 1e-6)
 
 
 @pytest.mark.parametrize(
@@ -143,8 +143,8 @@ def test_a_step_of_another_type_or_size_is_clipped_and_moves_no_other(count, cou
 def test_a_total_ends_where_noise_still_fits():
     counter = BinaryTreeCounter(1, 2).start()
     counter._total = 2**62 - 5
-    told = counter.update([2**31 - 1], source=InsecureSeededSource(1))
-    assert told[0] > 2**61  # it did not wrap
+    result = counter.update([2**31 - 1], source=InsecureSeededSource(1))
+    assert result[0] > 2**61  # it did not wrap
 
 
 def test_steps_beyond_the_horizon_are_refused_and_change_nothing():

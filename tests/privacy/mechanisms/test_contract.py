@@ -111,19 +111,19 @@ def cost(loss):
 @every_case
 def test_the_cases_promise_is_near_one(case):
     # The audits of these cases read it so. Gaussian noise promises it at its delta.
-    told = case.mechanism.statement("event")
-    assert 0.5 <= told.epsilon <= 1.0 + 1e-9
+    result = case.mechanism.statement("event")
+    assert 0.5 <= result.epsilon <= 1.0 + 1e-9
 
 
 @every_case
 def test_statement_repeats_what_runs(case):
-    told = case.mechanism.statement("event", source=InsecureSeededSource(1))
-    assert told.relation == case.mechanism.relation
-    assert Loss.from_dict(told.loss) == case.mechanism.loss()
-    assert told.insecure
-    assert told.proof == "proved"
+    result = case.mechanism.statement("event", source=InsecureSeededSource(1))
+    assert result.relation == case.mechanism.relation
+    assert Loss.from_dict(result.loss) == case.mechanism.loss()
+    assert result.insecure
+    assert result.proof == "proved"
     pure = case.mechanism.loss().epsilon
-    assert told.delta > 0 if math.isinf(pure) else told.epsilon >= pure
+    assert result.delta > 0 if math.isinf(pure) else result.epsilon >= pure
 
 
 @every_case
@@ -148,17 +148,17 @@ def number(answer):
 def test_neighbours_are_told_apart_no_better_than_promised(case):
     # Each answer of a case is one number or a few; likely ones are compared one by one. A ratio
     # over the claim by more than 6 deviations has p < 1e-8 for an honest mechanism.
-    told = case.mechanism.statement("event")
+    result = case.mechanism.statement("event")
     counts = [
         counted(case.mechanism.sample(value, TRIALS, source=InsecureSeededSource(seed)))
         for seed, value in enumerate(case.neighbours)
     ]
     for here, there in (counts, counts[::-1]):
-        for answer, seen in here.items():
+        for answer, observed in here.items():
             other = there.get(answer, 0)
-            bound = math.exp(told.epsilon)
-            spare = 6 * math.sqrt(seen + bound**2 * (other + 1)) + told.delta * TRIALS
-            assert seen <= bound * other + spare
+            bound = math.exp(result.epsilon)
+            spare = 6 * math.sqrt(observed + bound**2 * (other + 1)) + result.delta * TRIALS
+            assert observed <= bound * other + spare
 
 
 def counted(answers):

@@ -53,16 +53,16 @@ def kept_rows(way, events, limits, seed=5):
 @pytest.mark.parametrize("limits", LIMITS)
 def test_one_event_more_brings_in_one_row_and_puts_out_one_at_most(way, limits):
     # Every stream of up to 4 events of one user with 3 items, and every event at every place.
-    seen = set()
+    observed = set()
     for size in range(5):
         for stream in itertools.product(range(3), repeat=size):
             events = [(1, item, name) for name, item in enumerate(stream)]
             before = kept_rows(way, events, limits)
             for at, item in itertools.product(range(size + 1), range(3)):
                 after = kept_rows(way, [*events[:at], (1, item, "new"), *events[at:]], limits)
-                seen.add((len(after - before), len(before - after)))
-    assert seen <= {(0, 0), (1, 0), (1, 1)}
-    assert (1, 1) in seen  # so the distance of an event is 2, not 1
+                observed.add((len(after - before), len(before - after)))
+    assert observed <= {(0, 0), (1, 0), (1, 1)}
+    assert (1, 1) in observed  # so the distance of an event is 2, not 1
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -89,10 +89,12 @@ def test_limits_hold_and_no_room_is_left_unused(way, limits):
     per_user, per_item = limits
     pairs = np.zeros((50, 8), int)
     np.add.at(pairs, (users, items), 1)
-    kept = np.zeros((50, 8), int)
-    np.add.at(kept, (users[keep], items[keep]), 1)
-    assert kept.max() <= per_item
-    assert (kept.sum(axis=1) == np.minimum(np.minimum(pairs, per_item).sum(axis=1), per_user)).all()
+    retained = np.zeros((50, 8), int)
+    np.add.at(retained, (users[keep], items[keep]), 1)
+    assert retained.max() <= per_item
+    assert (
+        retained.sum(axis=1) == np.minimum(np.minimum(pairs, per_item).sum(axis=1), per_user)
+    ).all()
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -109,11 +111,11 @@ def test_the_kept_pairs_do_not_depend_on_the_order_of_events():
     rng = np.random.default_rng(4)
     users, items = rng.integers(0, 20, 2000), rng.integers(0, 30, 2000)
     keep = sampled(users, items, 9, 2)
-    kept = sorted(zip(users[keep], items[keep], strict=True))
+    retained = sorted(zip(users[keep], items[keep], strict=True))
     for _ in range(5):
         order = rng.permutation(2000)
         again = sampled(users[order], items[order], 9, 2)
-        assert sorted(zip(users[order][again], items[order][again], strict=True)) == kept
+        assert sorted(zip(users[order][again], items[order][again], strict=True)) == retained
 
 
 def test_every_item_is_as_likely_to_be_kept():
@@ -188,8 +190,8 @@ def test_one_pass_keeps_what_the_whole_column_keeps_however_it_is_cut(block, mon
         for cut in np.split(np.arange(size), np.sort(rng.integers(0, size + 1, 9))):
             sample.update(users[cut], items[cut])
             if rng.random() < 0.3:  # to ask in between changes nothing
-                seen = slice(0, sample.seen)
-                keep = sampled(users[seen], items[seen], *limits, seed)
+                observed = slice(0, sample.seen)
+                keep = sampled(users[observed], items[observed], *limits, seed)
                 assert sample.kept().tolist() == np.flatnonzero(keep).tolist()
         assert sample.seen == size
         keep = sampled(users, items, *limits, seed)
@@ -282,7 +284,7 @@ def test_an_event_of_another_type_changes_two_kept_events_at_most(odd):
     draws = np.random.default_rng(0)
     users, items = draws.integers(0, 40, 400).tolist(), draws.integers(0, 9, 400).tolist()
 
-    def kept(users, items):
+    def retained(users, items):
         sample, bound = ContributionSample(5, seed=1), ContributionBound(5)
         for at in range(0, len(users), 90):
             sample.update(users[at : at + 90], items[at : at + 90])
@@ -292,7 +294,7 @@ def test_an_event_of_another_type_changes_two_kept_events_at_most(odd):
         return [mask[:400], np.concatenate(first)[:400]]
 
     for more in ([odd], [3]), ([3], [odd]), ([odd], [odd]):
-        before, after = kept(users, items), kept(users + more[0], items + more[1])
+        before, after = retained(users, items), retained(users + more[0], items + more[1])
         for one, two in zip(before, after, strict=True):
             assert (one != two).sum() <= 1  # and the new event itself is the second
 
@@ -325,5 +327,5 @@ def test_integers_in_a_dictionary_are_like_plain_ones():
     coded = pa.array(plain).dictionary_encode()
     want = bound_contributions(plain, plain, per_user=2, seed=1)
     np.testing.assert_array_equal(bound_contributions(coded, coded, per_user=2, seed=1), want)
-    kept = ContributionBound(per_user=2).keep(coded)
-    np.testing.assert_array_equal(kept, ContributionBound(per_user=2).keep(plain))
+    retained = ContributionBound(per_user=2).keep(coded)
+    np.testing.assert_array_equal(retained, ContributionBound(per_user=2).keep(plain))

@@ -21,9 +21,9 @@ def log_view(steps, state_scale, output_scale):
     Sums over the noise of the start, wide enough that the rest is below 1e-12 of any value here.
     """
     start = np.arange(-150, 151)
-    seen = np.arange(-3, 5)
+    observed = np.arange(-3, 5)
     axes = [step for step in steps if isinstance(step, str)]
-    shape = (start.size, *[seen.size] * len(axes))
+    shape = (start.size, *[observed.size] * len(axes))
     mass, count, axis = np.full(shape, 0.0), 0, 0
     mass += log_laplace(start, state_scale).reshape(-1, *[1] * len(axes))
     for step in steps:
@@ -32,8 +32,8 @@ def log_view(steps, state_scale, output_scale):
             continue
         axis += 1
         place = [1] * (len(axes) + 1)
-        place[axis] = seen.size
-        gap = seen.reshape(place) - count - start.reshape(-1, *[1] * len(axes))
+        place[axis] = observed.size
+        gap = observed.reshape(place) - count - start.reshape(-1, *[1] * len(axes))
         mass = mass + (
             log_laplace(gap, output_scale) if step == "output" else np.where(gap == 0, 0.0, -np.inf)
         )
@@ -58,9 +58,9 @@ def test_one_event_is_hidden_from_a_look_and_all_outputs_in_any_order(epsilons):
 def test_a_look_or_an_output_alone_costs_its_own_share():
     state, output = 1.0, 2.0
     look = np.abs(log_view([0, "look"], state, output) - log_view([1, "look"], state, output))
-    told = np.abs(log_view([0, "output"], state, output) - log_view([1, "output"], state, output))
+    result = np.abs(log_view([0, "output"], state, output) - log_view([1, "output"], state, output))
     assert look.max() == pytest.approx(1)
-    assert told.max() <= 0.5 + 1e-9
+    assert result.max() <= 0.5 + 1e-9
 
 
 def test_a_state_without_noise_at_the_start_would_break_the_claim():
@@ -122,12 +122,12 @@ def test_merged_counters_count_both_and_spend_the_larger_number_of_outputs():
 
 def log_table(hit, q, output_scale):
     """The law of (output, bits) of two cells, of which some were hit."""
-    told = np.arange(-3, 6)
+    result = np.arange(-3, 6)
     law = []
     for bits in itertools.product((0, 1), repeat=2):
         chance = [q if cell in hit else 0.5 for cell in range(2)]
         log = sum(math.log(p if bit else 1 - p) for p, bit in zip(chance, bits, strict=True))
-        law.append(log + log_laplace(told - sum(bits), output_scale))
+        law.append(log + log_laplace(result - sum(bits), output_scale))
     return np.array(law)
 
 
@@ -148,23 +148,23 @@ def test_one_user_is_hidden_in_the_table(epsilon):
 def test_a_user_seen_again_between_output_and_look_costs_the_sum_at_most():
     mechanism = PanPrivateDistinct(1, 0.5, cells=1)
     q = float(mechanism.chance)
-    told = np.arange(-4, 6)
+    result = np.arange(-4, 6)
 
     def law(p_output, p_look):
         """Output and look where the bit was drawn anew between them."""
         out = np.logaddexp(
-            math.log(p_output) + log_laplace(told - 1, 2),
-            math.log(1 - p_output) + log_laplace(told, 2),
+            math.log(p_output) + log_laplace(result - 1, 2),
+            math.log(1 - p_output) + log_laplace(result, 2),
         )
         return np.array([out + math.log(p_look), out + math.log(1 - p_look)])
 
-    def kept():
+    def retained():
         """The same where no user came: one fair bit throughout."""
-        return math.log(0.5) + np.array([log_laplace(told - 1, 2), log_laplace(told, 2)])
+        return math.log(0.5) + np.array([log_laplace(result - 1, 2), log_laplace(result, 2)])
 
-    gap = np.abs(law(q, q) - kept())
+    gap = np.abs(law(q, q) - retained())
     assert 1 < gap.max() <= mechanism.loss().epsilon
-    assert np.abs(law(0.5, q) - kept()).max() <= mechanism.loss().epsilon
+    assert np.abs(law(0.5, q) - retained()).max() <= mechanism.loss().epsilon
 
 
 def test_a_user_seen_often_is_still_one_bit():

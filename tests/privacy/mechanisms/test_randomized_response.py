@@ -62,12 +62,12 @@ def test_bits_flip_with_the_chance_that_is_told(bit):
 @pytest.mark.parametrize("symbols", [2, 3, 7])
 def test_symbols_follow_the_exact_law(symbols):
     mechanism = KaryResponse(symbols, 0.9)
-    kept = 1 - float(mechanism.change_probability)
+    retained = 1 - float(mechanism.change_probability)
     for meant in range(symbols):
         answers = mechanism.sample(meant, 200_000, source=InsecureSeededSource(meant))
         counts = np.bincount(answers, minlength=symbols)
-        expected = np.full(symbols, (1 - kept) / (symbols - 1))
-        expected[meant] = kept
+        expected = np.full(symbols, (1 - retained) / (symbols - 1))
+        expected[meant] = retained
         assert stats.chisquare(counts, expected * 200_000).pvalue > RARE
 
 
@@ -85,8 +85,8 @@ def test_kary_estimates_are_unbiased_with_the_error_told():
     mechanism, meant = KaryResponse(4, 1.0), np.array([500, 300, 200, 0])
     column = np.repeat(np.arange(4), meant)
     answers = mechanism.sample(column, 4000, source=InsecureSeededSource(7))
-    told = [mechanism.estimate(np.bincount(row, minlength=4)) for row in answers]
-    about, error = np.array([t[0] for t in told]), np.array([t[1] for t in told])
+    estimated = [mechanism.estimate(np.bincount(row, minlength=4)) for row in answers]
+    about, error = np.array([t[0] for t in estimated]), np.array([t[1] for t in estimated])
     for symbol in range(4):
         away = (about[:, symbol] - meant[symbol]) / about[:, symbol].std(ddof=1)
         assert stats.ttest_1samp(away, 0).pvalue > RARE
@@ -176,8 +176,8 @@ def test_an_answer_between_two_symbols_is_a_function_of_one_flipped_bit():
     mechanism = KaryResponse(5, 1.2, cells=3)
     wrong, flip = mechanism.wrong_probability, mechanism.loss().probability
     right = 1 - mechanism.change_probability
-    told = right + wrong  # the chance that the bit decides
-    assert told * (1 - flip) == right
-    assert told * flip == wrong
-    assert 1 - told == 3 * wrong  # else one of the other three, all alike
+    result = right + wrong  # the chance that the bit decides
+    assert result * (1 - flip) == right
+    assert result * flip == wrong
+    assert 1 - result == 3 * wrong  # else one of the other three, all alike
     assert mechanism.loss().cells == 3

@@ -18,13 +18,13 @@ def counted(rows):
 def test_exact_law_of_small_tables_stays_within_the_claim():
     # The law of the noisy sum is a mixture over all ways to put the rows into blocks.
     mechanism = SampleAndAggregate(lambda rows: 3 * rows.sum(), 1, 3, -2, 4)
-    scale, told = float(mechanism.loss().scale), np.arange(-30, 40)
+    scale, result = float(mechanism.loss().scale), np.arange(-30, 40)
 
     def log_law(rows):
         rows, laws = np.array(rows, int), []
         for lot in itertools.product(range(3), repeat=rows.size):
             total = sum(mechanism._answers(rows, np.array(lot, int)))
-            laws.append(-np.abs(told - total) / scale)
+            laws.append(-np.abs(result - total) / scale)
         return np.logaddexp.reduce(laws, axis=0) - rows.size * math.log(3)
 
     tables = [(), (0,), (1,), (-5,), (1, 1), (1, -5), (0, 1, 1)]
@@ -53,12 +53,14 @@ def test_one_unit_changes_one_answer():
 
 
 def test_rows_of_one_unit_stay_together():
-    seen = []
-    mechanism = SampleAndAggregate(lambda rows: seen.append(set(rows.tolist())) or 0, 1, 8, 0, 1)
+    observed = []
+    mechanism = SampleAndAggregate(
+        lambda rows: observed.append(set(rows.tolist())) or 0, 1, 8, 0, 1
+    )
     users = np.arange(200) % 20
     mechanism.run(users, units=[f"user {user}" for user in users])
-    assert len(seen) == 8
-    assert sum(len(block) for block in seen) == 20
+    assert len(observed) == 8
+    assert sum(len(block) for block in observed) == 20
 
 
 def test_blocks_are_drawn_afresh_and_evenly():
@@ -166,10 +168,10 @@ def test_bad_rows_and_units_are_refused():
 
 @pytest.mark.parametrize("odd", ["a", None, math.nan, math.inf, [1, 2], "2.5"])
 def test_rows_that_are_no_numbers_are_in_no_block(odd):
-    seen = []
-    mechanism = SampleAndAggregate(lambda block: seen.extend(block) or 0, 1, 2, 0, 5)
+    observed = []
+    mechanism = SampleAndAggregate(lambda block: observed.extend(block) or 0, 1, 2, 0, 5)
     mechanism.run([1, 0.5, odd, 2**53 + 1])
-    assert sorted(seen) == [0.5, 1, *([2.5] if odd == "2.5" else []), 2.0**53]
+    assert sorted(observed) == [0.5, 1, *([2.5] if odd == "2.5" else []), 2.0**53]
 
 
 @pytest.mark.parametrize("aggregate", ["mean", "median"])
@@ -178,16 +180,16 @@ def test_rows_that_are_no_numbers_are_in_no_block(odd):
 )
 def test_the_type_of_one_row_changes_no_other_block(rows, row, aggregate):
     # A function that sees types: were the array's type that of all rows, every block would change.
-    seen = []
+    observed = []
 
     def kind(block):
-        seen.append((block.dtype.str, block.size))
+        observed.append((block.dtype.str, block.size))
         return float(block.dtype.kind == "i")
 
     ask = SampleAndAggregate(kind, 1, 5, 0, 1, aggregate=aggregate)
     ask.run(rows, source=InsecureSeededSource(1))
     ask.run([*rows, row], source=InsecureSeededSource(1))
-    assert {each for each, _ in seen} == {"<f8"}
+    assert {each for each, _ in observed} == {"<f8"}
 
 
 def test_the_name_of_one_unit_regroups_no_others():

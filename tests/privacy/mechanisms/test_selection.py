@@ -110,10 +110,10 @@ def test_epsilon_holds_for_all_neighbours_of_a_small_world(kind, more, law, mono
         if neighbours(one, other, sensitivity, monotone)
         for p, q in zip(laws[one], laws[other], strict=True)
     )
-    told = mechanism.loss().epsilon
-    assert worst <= told + 1e-15
+    result = mechanism.loss().epsilon
+    assert worst <= result + 1e-15
     # The world is small, so the bound is not met everywhere, but half a promise would be caught.
-    assert worst > 0.55 * told
+    assert worst > 0.55 * result
 
 
 def neighbours(one, other, sensitivity, monotone):
@@ -184,16 +184,16 @@ def test_numbers_that_first_bits_leave_open_are_decided_exactly(bits):
 
 def cuts(costs):
     """The running sums of the weights, as the exponential mechanism compares them."""
-    kept = {}
+    retained = {}
 
     def capture(found, words, more):
-        kept["cuts"] = functools.cache(found)
+        retained["cuts"] = functools.cache(found)
         return np.zeros(words.shape, int)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(selection, "_passed", capture)
         selection.exp_choices(costs, 1, None)
-    return kept["cuts"]
+    return retained["cuts"]
 
 
 def test_bounds_hold_the_weights_and_tighten():

@@ -78,10 +78,10 @@ def test_a_change_of_scale_costs_what_is_said(scale, ratio):
 @pytest.mark.parametrize("scale", [0.0625, 0.3, 1, 4.7])
 @pytest.mark.parametrize("change", [0, 1, 3, 10])
 def test_a_change_of_place_costs_at_most_what_is_said(scale, change):
-    seen = np.abs(log_mass(0, scale) - log_mass(change, scale)).max()
+    observed = np.abs(log_mass(0, scale) - log_mass(change, scale)).max()
     said = float(shift_cost(np.array(change), np.array(scale)))
-    assert seen <= said * (1 + 1e-12)
-    assert seen >= 0.9 * said  # integers do not reach the worst place exactly
+    assert observed <= said * (1 + 1e-12)
+    assert observed >= 0.9 * said  # integers do not reach the worst place exactly
 
 
 @pytest.mark.parametrize("epsilon", [0.2, 1, 3])
@@ -202,10 +202,10 @@ def test_the_claim_holds_over_the_whole_range_of_epsilon():
 
 def test_statement_and_loss_tell_the_relation():
     mechanism = SmoothMedian(1, 0, 10, relation="replace")
-    told = mechanism.statement("user")
-    assert (told.relation, told.delta, told.proof) == ("replace", 0, "proved")
-    assert told.epsilon == mechanism.loss().epsilon
-    assert mechanism.loss(2).epsilon == pytest.approx(2 * told.epsilon)
+    result = mechanism.statement("user")
+    assert (result.relation, result.delta, result.proof) == ("replace", 0, "proved")
+    assert result.epsilon == mechanism.loss().epsilon
+    assert mechanism.loss(2).epsilon == pytest.approx(2 * result.epsilon)
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,6 @@ def test_uniform_numbers_are_within_their_limit_and_even(limit):
     if limit > 4:
         quarter = np.bincount((draws.astype(object) * 4 // limit).astype(int), minlength=4)
         share = [((q + 1) * limit - 1) // 4 - (q * limit - 1) // 4 for q in range(4)]
-        for seen, numbers in zip(quarter, share, strict=True):
+        for observed, numbers in zip(quarter, share, strict=True):
             expected = 200_000 * numbers / limit
-            assert abs(seen - expected) < 5.5 * np.sqrt(expected)
+            assert abs(observed - expected) < 5.5 * np.sqrt(expected)

@@ -26,8 +26,8 @@ def test_largest_number_has_the_chance_that_counting_tells(scale, cells, end):
     # A right sampler fails with p < 1e-6 for other seeds; one that keeps every cube fails.
     source = InsecureSeededSource(3)
     drawn = [int(np.abs(discrete_cube(scale, cells, source=source)).max()) for _ in range(1500)]
-    seen = np.bincount(np.minimum(drawn, end), minlength=end + 1)
-    assert chisquare(seen, expected(float(scale), cells, end) * 1500).pvalue > 1e-6
+    observed = np.bincount(np.minimum(drawn, end), minlength=end + 1)
+    assert chisquare(observed, expected(float(scale), cells, end) * 1500).pvalue > 1e-6
 
 
 @pytest.mark.parametrize("cells", [1, 2, 3])
@@ -35,13 +35,13 @@ def test_every_point_has_the_chance_that_its_largest_number_tells(cells):
     # All points with numbers from -1 to 1, one by one, and the rest together. Fails with p < 1e-6.
     source, near = InsecureSeededSource(6), list(itertools.product((-1, 0, 1), repeat=cells))
     drawn = [tuple(discrete_cube(Fraction(1), cells, source=source)) for _ in range(3000)]
-    seen = Counter(drawn)
+    observed = Counter(drawn)
     r = np.arange(200.0)
     shells = (2 * r + 1) ** cells - np.abs(2 * r - 1) ** cells * (r > 0)
     each = np.exp([-max(map(abs, point)) for point in near]) / (np.exp(-r) * shells).sum()
-    counts = [seen[point] for point in near]
-    told = chisquare([*counts, 3000 - sum(counts)], 3000 * np.append(each, 1 - each.sum()))
-    assert told.pvalue > 1e-6
+    counts = [observed[point] for point in near]
+    result = chisquare([*counts, 3000 - sum(counts)], 3000 * np.append(each, 1 - each.sum()))
+    assert result.pvalue > 1e-6
 
 
 def test_radius_of_many_cells_follows_its_law():
@@ -55,8 +55,8 @@ def test_radius_of_many_cells_follows_its_law():
     law /= law[-1]
     cuts = np.searchsorted(law, np.arange(1, 10) / 10)
     parts = np.diff([0.0, *law[cuts], 1.0])
-    seen = np.bincount(np.searchsorted(cuts, drawn), minlength=10)
-    assert chisquare(seen, 400 * parts).pvalue > 1e-6
+    observed = np.bincount(np.searchsorted(cuts, drawn), minlength=10)
+    assert chisquare(observed, 400 * parts).pvalue > 1e-6
 
 
 def test_numbers_are_uniform_within_the_largest():
@@ -64,9 +64,9 @@ def test_numbers_are_uniform_within_the_largest():
     source = InsecureSeededSource(4)
     drawn = np.array([discrete_cube(Fraction(1), 2, source=source) for _ in range(3000)])
     ring = drawn[np.abs(drawn).max(axis=1) == 2]
-    seen = np.unique(ring, axis=0, return_counts=True)[1]
-    assert seen.size == 16
-    assert chisquare(seen).pvalue > 1e-6
+    observed = np.unique(ring, axis=0, return_counts=True)[1]
+    assert observed.size == 16
+    assert chisquare(observed).pvalue > 1e-6
 
 
 def test_deviation_is_as_told_and_the_mean_is_zero():
@@ -76,9 +76,9 @@ def test_deviation_is_as_told_and_the_mean_is_zero():
     cells = np.zeros((200, 30), np.int64)
     for row in cells:
         add_cube(row, scale, source=source)
-    told = cube_deviation(1000.0, 30)
-    assert abs((cells**2).mean() / told**2 - 1) < 0.15
-    assert abs(cells.mean()) < 5 * told / np.sqrt(cells.size)
+    result = cube_deviation(1000.0, 30)
+    assert abs((cells**2).mean() / result**2 - 1) < 0.15
+    assert abs(cells.mean()) < 5 * result / np.sqrt(cells.size)
 
 
 def test_one_cell_is_laplace_and_many_beat_laplace():

@@ -57,12 +57,12 @@ def chance_of(draws, k, mass, least=8):
     label = np.floor((stretched - stretched[0]) * 12).astype(int)
     _, first = np.unique(label, return_index=True)
     expected = np.add.reduceat(mass, first) * draws.size
-    seen = np.add.reduceat(np.bincount(draws - k[0], minlength=k.size), first)
+    observed = np.add.reduceat(np.bincount(draws - k[0], minlength=k.size), first)
     keep = expected >= least
-    rest_expected, rest_seen = expected[~keep].sum(), seen[~keep].sum()
+    rest_expected, rest_seen = expected[~keep].sum(), observed[~keep].sum()
     expected = np.append(expected[keep], rest_expected + 1e-9)
-    seen = np.append(seen[keep], rest_seen)
-    return chdtrc(keep.sum(), ((seen - expected) ** 2 / expected)[:-1].sum())
+    observed = np.append(observed[keep], rest_seen)
+    return chdtrc(keep.sum(), ((observed - expected) ** 2 / expected)[:-1].sum())
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -165,7 +165,7 @@ def test_a_strip_keeps_its_points_with_the_exact_chance():
     not_kept = sampler._by_strips(words, left_open, reference.Bits(Constant(0x55)), cells)
     wanted = []
     for i, (first, second) in enumerate(words.tolist()):
-        strip = sampler._table.law.resolve(first >> 1, 63, reference.Bits(Constant(0x55)))
+        strip = sampler._table.distribution.resolve(first >> 1, 63, reference.Bits(Constant(0x55)))
         size = (strip << place) + second % 2**place
         low, high = exp_bounds((size**2 - (strip << place) ** 2) / (2 * sigma**2), 64 - place)
         assert not low <= second >> place <= high, "choose another seed: undecided at this length"
@@ -191,13 +191,13 @@ def test_a_coin_of_few_known_digits_is_decided_by_further_ones(gamma):
 def test_a_draw_that_its_table_leaves_open_is_still_answered(law, scale):
     # The first word lies on a floor; bits that are all 0 follow and decide for the lower outcome.
     class Floor(Constant):
-        asked = 0
+        queries = 0
 
         def fill(self, out):
             super().fill(out)
-            if self.asked == 0:
+            if self.queries == 0:
                 out.reshape(-1)[0] = floors[5] << np.uint64(1) | np.uint64(1)
-            self.asked += 1
+            self.queries += 1
 
     if law == "laplace":
         floors = LaplaceSampler(Fraction(scale))._tables[0].floors

@@ -60,11 +60,11 @@ def chance_of(draws, mass):
     """The p-value of a chi-square test, tails joined so that each bin expects 10 draws."""
     reach = mass.size // 2
     assert np.abs(draws).max() <= reach
-    seen = np.bincount(draws + reach, minlength=mass.size)
+    observed = np.bincount(draws + reach, minlength=mass.size)
     label = np.floor(np.cumsum(mass) * draws.size / 10).astype(int)
     _, first = np.unique(label, return_index=True)
-    expected, seen = np.add.reduceat(mass, first) * draws.size, np.add.reduceat(seen, first)
-    return chdtrc(seen.size - 1, ((seen - expected) ** 2 / expected).sum())
+    expected, observed = np.add.reduceat(mass, first) * draws.size, np.add.reduceat(observed, first)
+    return chdtrc(observed.size - 1, ((observed - expected) ** 2 / expected).sum())
 
 
 @pytest.mark.parametrize(("scale", "of"), CASES)
@@ -92,8 +92,8 @@ def test_the_law_of_shares_folds_into_that_of_the_noise(scale, of):
     for k, low in enumerate(_masses(SizeStrips(1 / scale), strip_of(reach) + 1)):
         first, place = strip(k)
         inside = np.arange(first, min(first + 2**place, reach + 1))
-        kept = np.exp(-(inside - first) / float(scale)) * first / inside
-        weight[reach + inside] = weight[reach - inside] = low / 2**place * kept
+        retained = np.exp(-(inside - first) / float(scale)) * first / inside
+        weight[reach + inside] = weight[reach - inside] = low / 2**place * retained
     weight /= weight.sum()
     count = np.array(_masses(NumberOfTerms(1 / scale, of), 60))
     count /= count.sum()
@@ -179,7 +179,9 @@ class Scripted:
 
 def defined(word, second, sampler, scale):
     """The number of two words, by the definition; 0 if it is not kept."""
-    first, place = strip(sampler._strips.law.resolve(word >> 1, 63, reference.Bits(Constant(0x55))))
+    first, place = strip(
+        sampler._strips.distribution.resolve(word >> 1, 63, reference.Bits(Constant(0x55)))
+    )
     size = first + second % 2**place
     low, high = exp_bounds((size - first) / scale, 64 - place)
     low, high = (Fraction(bound * first, size) for bound in (low, high))
@@ -201,13 +203,15 @@ def test_a_strip_keeps_its_numbers_with_the_exact_chance():
     missing = kernels.draw_sizes(words.reshape(-1), *strips, left_open, sizes)
     surely = np.setdiff1d(np.arange(4000), left_open[:missing])
     assert (sizes[surely] == wanted[surely]).all()
-    told = sampler._sizes(4000, Scripted(words, 5), reference.Bits(Constant(0x55)))
-    kept = wanted != 0
-    assert (told[kept] == wanted[kept]).all()
-    afresh = sampler._sizes(4000 - kept.sum(), Scripted(None, 5), reference.Bits(Constant(0x55)))
-    assert (told[~kept] == afresh).all()
+    result = sampler._sizes(4000, Scripted(words, 5), reference.Bits(Constant(0x55)))
+    retained = wanted != 0
+    assert (result[retained] == wanted[retained]).all()
+    afresh = sampler._sizes(
+        4000 - retained.sum(), Scripted(None, 5), reference.Bits(Constant(0x55))
+    )
+    assert (result[~retained] == afresh).all()
     assert (afresh != 0).all()
-    assert 10 < 4000 - kept.sum() < missing < 2500
+    assert 10 < 4000 - retained.sum() < missing < 2500
 
 
 def test_one_share_is_the_whole_noise():
@@ -243,8 +247,8 @@ def test_gaussian_shares_are_as_near_as_stated(each, of):
     share, total = mass(each), mass(each)
     for _ in range(of - 1):
         total = np.convolve(total, share, "same")
-    seen = np.abs(np.arange(-150, 151)) <= 5 * np.sqrt(each * of)
-    off = np.abs(np.log(total[seen] / mass(each * of)[seen])).max()
+    observed = np.abs(np.arange(-150, 151)) <= 5 * np.sqrt(each * of)
+    off = np.abs(np.log(total[observed] / mass(each * of)[observed])).max()
     gap = gaussian_gap(np.sqrt(each * of), of, cells=1)
     assert off <= gap
     assert of > 2 or off > gap / 25

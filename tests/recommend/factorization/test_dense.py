@@ -29,9 +29,9 @@ def test_predictions_are_those_of_the_vectors_served():
     train, _ = world()
     model = DenseFactorization(factors=11, epochs=3).fit(train)
     p, q = model._user_vectors(train.users[:50]), model._item_vectors(train.items[:50])
-    told = model.mean_ + (p[:, :-1] * q[:, :-1]).sum(1) + p[:, -1] + q[:, -1]
+    result = model.mean_ + (p[:, :-1] * q[:, :-1]).sum(1) + p[:, -1] + q[:, -1]
     found = model.predict(train.users[:50], train.items[:50])
-    np.testing.assert_allclose(found, np.clip(told, model.low_, model.high_), atol=1e-5)
+    np.testing.assert_allclose(found, np.clip(result, model.low_, model.high_), atol=1e-5)
 
 
 def test_whom_it_never_saw_reads_zeros():
@@ -81,9 +81,9 @@ def test_resizing_keeps_biases_and_first_components(factors):
     model = DenseFactorization(factors=24, epochs=5).fit(train)
     before = model._item_vectors(np.arange(200))
     after = model.resize(factors)._item_vectors(np.arange(200))
-    kept = min(factors, 24) - 1
+    retained = min(factors, 24) - 1
     assert after.shape == (200, factors)
-    assert (after[:, :kept] == before[:, :kept]).all()
+    assert (after[:, :retained] == before[:, :retained]).all()
     assert (after[:, -1] == before[:, -1]).all()
     assert rmse(model.partial_fit(train), test) < 0.8 * test.ratings.std()
 
@@ -96,15 +96,15 @@ def test_files_give_back_integers_and_texts():
     for data in (train, words):
         model = DenseFactorization(factors=11, epochs=2).fit(data)
         twin = DenseFactorization.from_bytes(model.to_bytes())
-        told = model.predict(data.users, data.items)
-        assert (twin.predict(data.users, data.items) == told).all()
+        result = model.predict(data.users, data.items)
+        assert (twin.predict(data.users, data.items) == result).all()
         twin.partial_fit(data)
-        assert (model.predict(data.users, data.items) == told).all()
+        assert (model.predict(data.users, data.items) == result).all()
 
 
 def test_changed_parameters_wait_for_the_next_fit():
     train, test = world()
     model = DenseFactorization(epochs=2).fit(train)
-    told = model.predict(test.users, test.items)
+    result = model.predict(test.users, test.items)
     model.set_params(factors=16)
-    assert (model.predict(test.users, test.items) == told).all()
+    assert (model.predict(test.users, test.items) == result).all()

@@ -18,39 +18,41 @@ def world():
 @pytest.mark.parametrize("n", [1, 3, 7, 50])
 def test_parts_add_up_to_the_score_and_the_score_is_what_is_predicted(world, n):
     for user, item in ((0, 0), (39, 89), (1000, 5)):
-        told = world.explain(user, item, n)
-        inside = sum(part["part"] for part in told["components"])
-        sum_of_parts = told["mean"] + told["user_bias"] + told["item_bias"] + inside + told["rest"]
-        assert told["score"] == pytest.approx(sum_of_parts, abs=1e-12)
-        assert told["prediction"] == pytest.approx(world.predict(user, item)[0], abs=1e-6)
-        assert len(told["components"]) == min(n, 7)
-        for part in told["components"]:
+        result = world.explain(user, item, n)
+        inside = sum(part["part"] for part in result["components"])
+        sum_of_parts = (
+            result["mean"] + result["user_bias"] + result["item_bias"] + inside + result["rest"]
+        )
+        assert result["score"] == pytest.approx(sum_of_parts, abs=1e-12)
+        assert result["prediction"] == pytest.approx(world.predict(user, item)[0], abs=1e-6)
+        assert len(result["components"]) == min(n, 7)
+        for part in result["components"]:
             assert part["part"] == part["user"] * part["item"]
-        json.dumps(told, allow_nan=False)
+        json.dumps(result, allow_nan=False)
 
 
 def test_the_strongest_components_come_first():
     model = Known.of([[1, -2, 3, 0.5]], [[1, 2, 1, 0.25]], bounds=(0.0, 5.0))
-    told = model.explain(0, 0, 2)
-    assert [part["component"] for part in told["components"]] == [1, 2]
-    assert [part["part"] for part in told["components"]] == [-4.0, 3.0]
-    assert (told["rest"], told["user_bias"], told["item_bias"]) == (1.0, 0.5, 0.25)
-    assert told["score"] == told["prediction"] == 3.75
+    result = model.explain(0, 0, 2)
+    assert [part["component"] for part in result["components"]] == [1, 2]
+    assert [part["part"] for part in result["components"]] == [-4.0, 3.0]
+    assert (result["rest"], result["user_bias"], result["item_bias"]) == (1.0, 0.5, 0.25)
+    assert result["score"] == result["prediction"] == 3.75
 
 
 def test_a_score_outside_the_bounds_is_told_beside_the_prediction():
-    told = Known.of([[2, 0]], [[4, 0]]).explain(0, 0)
-    assert (told["score"], told["prediction"]) == (11.0, 5.0)
-    assert told["similar"] == []
+    result = Known.of([[2, 0]], [[4, 0]]).explain(0, 0)
+    assert (result["score"], result["prediction"]) == (11.0, 5.0)
+    assert result["similar"] == []
 
 
 def test_a_model_of_biases_alone_answers_too():
     model = Known.of([[0.5]], [[0.25], [1.0], [-1.0]])
     assert model.predict(0, [0, 1, 2]).tolist() == [3.75, 4.5, 2.5]
     assert model.recommend(0)[0].tolist() == [1, 0, 2]
-    told = model.explain(0, 0)
-    assert (told["components"], told["score"]) == ([], 3.75)
-    assert told["similar"] == [(1, 0.0), (2, 0.0)]
+    result = model.explain(0, 0)
+    assert (result["components"], result["score"]) == ([], 3.75)
+    assert result["similar"] == [(1, 0.0), (2, 0.0)]
     assert model.recommend_fold_in([0], [5])[0].tolist() == [1, 2]
 
 
@@ -61,19 +63,19 @@ def test_explain_takes_one_pair(world):
 
 @pytest.mark.parametrize("n", [1, 10, 89, 300])
 def test_similar_items_are_those_of_the_largest_cosines(world, n):
-    asked = np.array([4, 88, 4])
+    queries = np.array([4, 88, 4])
     units = world.items_[:, :-1].astype(np.float64)
     units /= np.linalg.norm(units, axis=1, keepdims=True)
-    cosines = units[asked] @ units.T
-    cosines[np.arange(3), asked] = -np.inf
-    items, got = world.similar_items(asked, n)
-    kept = min(n, ITEMS - 1)
-    order = np.argsort(-cosines, axis=1)[:, :kept]
-    np.testing.assert_array_equal(items[:, :kept], order)
-    np.testing.assert_allclose(got[:, :kept], np.take_along_axis(cosines, order, 1), atol=1e-6)
-    assert (got[:, kept:] == -np.inf).all()
+    cosines = units[queries] @ units.T
+    cosines[np.arange(3), queries] = -np.inf
+    items, got = world.similar_items(queries, n)
+    retained = min(n, ITEMS - 1)
+    order = np.argsort(-cosines, axis=1)[:, :retained]
+    np.testing.assert_array_equal(items[:, :retained], order)
+    np.testing.assert_allclose(got[:, :retained], np.take_along_axis(cosines, order, 1), atol=1e-6)
+    assert (got[:, retained:] == -np.inf).all()
     one, _ = world.similar_items(4, n)
-    np.testing.assert_array_equal(one, items[0, :kept])
+    np.testing.assert_array_equal(one, items[0, :retained])
 
 
 def test_popularity_plays_no_part_in_similarity():
@@ -93,10 +95,10 @@ def test_a_guest_solves_the_stated_ridge_regression(world):
     listed, ratings, ridge = np.array([3, 50, 7, 8]), np.array([5.0, 1, 4, 9]), 0.7
     q = world.items_.astype(np.float64)
     design = np.column_stack([q[listed, :-1], np.ones(4)])
-    told = np.minimum(ratings, 5) - 3 - q[listed, -1]
+    result = np.minimum(ratings, 5) - 3 - q[listed, -1]
     # The same minimum by least squares on rows of sqrt(ridge) below the data.
     stacked = np.vstack([design, np.sqrt(ridge) * np.eye(8)])
-    p = np.linalg.lstsq(stacked, np.r_[told, np.zeros(8)], rcond=None)[0]
+    p = np.linalg.lstsq(stacked, np.r_[result, np.zeros(8)], rcond=None)[0]
     scores = 3 + q[:, :-1] @ p[:-1] + q[:, -1] + p[-1]
     scores[listed] = -np.inf
     items, got = world.recommend_fold_in(listed, ratings, n=20, ridge=ridge)

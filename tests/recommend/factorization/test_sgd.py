@@ -32,7 +32,7 @@ def rmse(model, data):
     return float(np.sqrt(np.mean((model.predict(data.users, data.items) - data.ratings) ** 2)))
 
 
-def told(model):
+def result(model):
     return model.predict(TEST.users, TEST.items)
 
 
@@ -48,19 +48,19 @@ def interruptible():
 def test_one_random_state_gives_one_model_bit_for_bit(kind):
     models = [kind(epochs=2, random_state=s).fit(TRAIN) for s in (1, 1, 2)]
     assert models[0].to_bytes() == models[1].to_bytes()
-    assert (told(models[0]) != told(models[2])).any()
+    assert (result(models[0]) != result(models[2])).any()
 
 
 @both
 def test_progress_and_history_tell_every_epoch(kind):
-    seen = []
-    model = kind(epochs=3).fit(TRAIN, TEST, progress=lambda *args: seen.append(args))
-    assert [args[:2] for args in seen] == [(1, 3), (2, 3), (3, 3)]
+    observed = []
+    model = kind(epochs=3).fit(TRAIN, TEST, progress=lambda *args: observed.append(args))
+    assert [args[:2] for args in observed] == [(1, 3), (2, 3), (3, 3)]
     assert [h["epoch"] for h in model.history_] == [1, 2, 3]
-    assert [h["valid_rmse"] for h in model.history_] == [args[2] for args in seen]
+    assert [h["valid_rmse"] for h in model.history_] == [args[2] for args in observed]
     assert model.history_[-1]["valid_rmse"] == pytest.approx(rmse(model, TEST))
-    quiet = kind(epochs=1).fit(TRAIN, progress=lambda *args: seen.append(args))
-    assert seen[-1] == (1, 1, None)
+    quiet = kind(epochs=1).fit(TRAIN, progress=lambda *args: observed.append(args))
+    assert observed[-1] == (1, 1, None)
     assert quiet.history_ == [{"epoch": 1, "valid_rmse": None}]
 
 
@@ -85,7 +85,7 @@ def test_control_c_keeps_the_last_whole_epoch_and_is_raised_again(kind):
     assert len(model.history_) == 2
     # Two epochs of fifty have the rates of two epochs with a 25th of the decay.
     whole = kind(epochs=2, decay=model.decay / 25).fit(TRAIN)
-    assert (told(model) == told(whole)).all()
+    assert (result(model) == result(whole)).all()
 
 
 def test_control_c_in_an_epoch_waits_for_its_end():
@@ -123,7 +123,7 @@ def test_control_c_in_an_epoch_that_fails_is_not_lost_and_keeps_nothing_of_it(ki
         stopped.fit(TRAIN)
     assert "diverged" in str(told_both.value.__context__)
     assert kind.to_bytes(model) == before
-    assert (told(stopped) == told(model)).all()
+    assert (result(stopped) == result(model)).all()
 
 
 @both
@@ -142,9 +142,9 @@ def test_a_batch_that_diverges_leaves_the_model_as_it_was(kind, factors, rows, n
         with pytest.raises(ValueError, match=told_why):
             model.partial_fit(wild)
     assert model.to_bytes() == before
-    for table, kept in zip(model._tables(), shown, strict=True):
-        assert (table == kept).all()
-    assert np.isfinite(told(model.set_params(learning_rate=0.05).partial_fit(TEST))).all()
+    for table, retained in zip(model._tables(), shown, strict=True):
+        assert (table == retained).all()
+    assert np.isfinite(result(model.set_params(learning_rate=0.05).partial_fit(TEST))).all()
 
 
 @both
@@ -175,7 +175,7 @@ def test_a_stream_needs_bounds_and_is_told_so(kind):
 @both
 def test_a_failing_fit_leaves_the_model_as_it_was(kind):
     model = kind(epochs=2).fit(TRAIN)
-    before, bytes_before = told(model), model.to_bytes()
+    before, bytes_before = result(model), model.to_bytes()
 
     def fail(*args):
         raise RuntimeError("no")
@@ -186,7 +186,7 @@ def test_a_failing_fit_leaves_the_model_as_it_was(kind):
     with pytest.raises(ValueError, match=r"diverged.*smaller learning_rate"):
         model.fit(TEST)
     model.set_params(learning_rate=0.05)
-    assert (told(model) == before).all()
+    assert (result(model) == before).all()
     assert model.to_bytes() == bytes_before
     assert model.history_[-1]["epoch"] == 2
 
@@ -226,7 +226,7 @@ def test_one_user_or_one_item_is_refused_by_fit_and_taken_from_a_stream(kind):
 def test_any_scale_of_ratings_learns_alike(kind):
     stretched = [Interactions(d.users, d.items, d.ratings * 25 - 30) for d in (TRAIN, TEST)]
     stars, percent = kind(epochs=5).fit(TRAIN), kind(epochs=5).fit(stretched[0])
-    expected = told(stars) * 25 - 30
+    expected = result(stars) * 25 - 30
     np.testing.assert_allclose(percent.predict(TEST.users, TEST.items), expected, atol=0.05)
 
 
@@ -251,11 +251,11 @@ def test_noise_has_the_variance_of_langevin_dynamics(kind):
     # Rates so small that nothing is learned: an epoch adds noise of variance 2 rate temperature to
     # every number; 9,600 numbers and more give its spread within 1 %, five deviations are 4 %.
     options = {"learning_rate": 1e-9, "decay": 0.0, "epochs": 3}
-    kept = {
+    retained = {
         t: kind(noise=t, **options).fit(TRAIN)._user_vectors(np.arange(300)) for t in (None, 1e9)
     }
     # A dense model and one deep sketch read numbers of the same spread.
-    moved = kept[1e9][:, :-1] - kept[None][:, :-1]
+    moved = retained[1e9][:, :-1] - retained[None][:, :-1]
     assert moved.std() == pytest.approx(math.sqrt(3 * 2 * 1e-9 * 1e9), rel=0.04)
 
 

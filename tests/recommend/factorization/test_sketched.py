@@ -132,9 +132,12 @@ def test_read_outs_start_with_one_spread_whatever_the_depth():
 def test_a_user_never_seen_reads_noise_near_zero_and_nothing_tells_who_is_known():
     train, _ = world()
     model = SketchFactorization(factors=16, space_gain=0.5).fit(train)
-    seen, unseen = model._user_vectors(np.arange(300)), model._user_vectors(np.arange(1000, 1300))
+    observed, unseen = (
+        model._user_vectors(np.arange(300)),
+        model._user_vectors(np.arange(1000, 1300)),
+    )
     assert (unseen != 0).all()
-    assert unseen.std() < 0.8 * seen.std()
+    assert unseen.std() < 0.8 * observed.std()
 
 
 def test_texts_and_integers_are_ids_alike():
@@ -148,16 +151,16 @@ def test_texts_and_integers_are_ids_alike():
 def test_copies_and_files_predict_the_same():
     train, test = world()
     model = SketchFactorization(epochs=2, depth=2).fit(train)
-    told = model.predict(test.users, test.items)
+    result = model.predict(test.users, test.items)
     for twin in (
         copy.deepcopy(model),
         pickle.loads(pickle.dumps(model)),
         SketchFactorization.from_bytes(model.to_bytes()),
     ):
-        assert (twin.predict(test.users, test.items) == told).all()
+        assert (twin.predict(test.users, test.items) == result).all()
         assert twin._cells.table.ctypes.data % 64 == 0
         twin.partial_fit(test)
-        assert (model.predict(test.users, test.items) == told).all()
+        assert (model.predict(test.users, test.items) == result).all()
 
 
 def test_a_file_that_claims_a_huge_table_is_refused_before_it_is_made():
@@ -170,6 +173,6 @@ def test_a_file_that_claims_a_huge_table_is_refused_before_it_is_made():
 def test_changed_parameters_wait_for_the_next_fit():
     train, test = world()
     model = SketchFactorization(epochs=2).fit(train)
-    told = model.predict(test.users, test.items)
+    result = model.predict(test.users, test.items)
     model.set_params(factors=16, depth=1, seed=9, layout="component", readout="median")
-    assert (model.predict(test.users, test.items) == told).all()
+    assert (model.predict(test.users, test.items) == result).all()

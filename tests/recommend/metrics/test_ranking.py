@@ -36,11 +36,11 @@ def world(users=300, items=40, places=7, seed=3):
 
 def by_loop(best, truth, of_user):
     """The mean of a metric written for one user, over users who have a relevant item."""
-    told = [
+    result = [
         of_user([truth[u, i] for i in best[u]], truth[u].sum())
         for u in np.flatnonzero(truth.any(1))
     ]
-    return np.mean(told)
+    return np.mean(result)
 
 
 ONE_USER = {
@@ -112,9 +112,9 @@ def test_ndcg_takes_graded_gains_as_scikit_learn_does():
 
 def test_ranked_tells_all_of_them_and_how_many_users_counted():
     best, pairs, truth, _ = world()
-    told = ranked(best, pairs)
-    assert told.pop("users") == truth.any(1).sum()
-    assert told == {metric.__name__: metric(best, pairs) for metric in METRICS}
+    result = ranked(best, pairs)
+    assert result.pop("users") == truth.any(1).sum()
+    assert result == {metric.__name__: metric(best, pairs) for metric in METRICS}
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.__name__)
@@ -129,22 +129,22 @@ def test_empty_places_hold_no_item_and_an_empty_list_counts_nothing(empty):
     full = np.ones(LISTS.shape) if empty else np.ones(LISTS.shape, bool)
     full[0, 1:] = empty
     full[1] = empty
-    told = ranked(np.where(full > 0, LISTS, 3), RIGHT, scores=full)
-    assert told["precision"] == pytest.approx(1 / 3)  # one of one, none of none, none of three
-    assert told["recall"] == pytest.approx(1 / 9)
-    assert told["map_at_k"] == pytest.approx((1 + 1 / 2 + 1 / 3) / 9)
-    assert told["hit_rate"] == pytest.approx(1 / 3)
+    result = ranked(np.where(full > 0, LISTS, 3), RIGHT, scores=full)
+    assert result["precision"] == pytest.approx(1 / 3)  # one of one, none of none, none of three
+    assert result["recall"] == pytest.approx(1 / 9)
+    assert result["map_at_k"] == pytest.approx((1 + 1 / 2 + 1 / 3) / 9)
+    assert result["hit_rate"] == pytest.approx(1 / 3)
 
 
 def test_interactions_and_texts_are_matched_by_user():
     names = np.array([f"item {i}" for i in range(100)], object)
     rows, items = np.array(RIGHT[0]), np.array(RIGHT[1])
     users = np.array(["c", "a", "b"], object)
-    seen = Interactions(
+    observed = Interactions(
         [*users[rows], "nobody", "c"], [*names[items], names[4], names[1]], np.ones(rows.size + 2)
     )
-    told = ranked(names[LISTS], seen, users=users)
-    assert told == ranked(LISTS, RIGHT)  # nobody has no list, and a pair told twice counts once
+    result = ranked(names[LISTS], observed, users=users)
+    assert result == ranked(LISTS, RIGHT)  # nobody has no list, and a pair told twice counts once
 
 
 def test_large_ids_are_not_confused():
@@ -175,24 +175,24 @@ def test_bad_options_are_refused_by_name():
         recall([[1, 2]], ([0], [1]), scores=[1.0, 2.0])
     with pytest.raises(ValueError, match="gains must be"):
         ndcg([[1, 2]], ([0], [1]), gains=[np.nan])
-    seen = Interactions([1], [1], [1])
+    observed = Interactions([1], [1], [1])
     with pytest.raises(ValueError, match="users must be given"):
-        recall([[1, 2]], seen)
+        recall([[1, 2]], observed)
     with pytest.raises(ValueError, match="2 different ids"):
-        recall([[1, 2], [1, 2]], seen, users=[1, 1])
+        recall([[1, 2], [1, 2]], observed, users=[1, 1])
 
 
 def test_coverage_counts_the_catalogue_that_is_listed_somewhere():
-    told = [[1, 2], [2, 9]]
-    assert coverage(told, [1, 2, 3, 4, 9]) == pytest.approx(3 / 5)
-    assert coverage(told, [1, 2, 3, 4], scores=[[1, 1], [1, -np.inf]]) == pytest.approx(1 / 2)
+    result = [[1, 2], [2, 9]]
+    assert coverage(result, [1, 2, 3, 4, 9]) == pytest.approx(3 / 5)
+    assert coverage(result, [1, 2, 3, 4], scores=[[1, 1], [1, -np.inf]]) == pytest.approx(1 / 2)
     with pytest.raises(ValueError, match="every recommended item"):
-        coverage(told, [1, 2])
+        coverage(result, [1, 2])
 
 
 def test_novelty_is_the_mean_self_information():
-    told = novelty([["a", "b"], ["b", "c"]], ["a", "b", "c"], [16, 4, 0], users=16)
-    assert told == pytest.approx((0 + 2 + 2 + 4) / 4)
+    result = novelty([["a", "b"], ["b", "c"]], ["a", "b", "c"], [16, 4, 0], users=16)
+    assert result == pytest.approx((0 + 2 + 2 + 4) / 4)
     with pytest.raises(ValueError, match="counts must be"):
         novelty([[1]], [1], [9], users=8)
 
@@ -203,13 +203,13 @@ def test_diversity_is_the_mean_distance_of_pairs():
         rng.normal(size=(30, 4)),
         rng.permuted(np.tile(np.arange(30), (50, 1)), axis=1)[:, :6],
     )
-    told = rng.random(lists.shape) < 0.7
-    told[0, 1:] = False
+    result = rng.random(lists.shape) < 0.7
+    result[0, 1:] = False
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     far = []
-    for row, mask in zip(lists, told, strict=True):
+    for row, mask in zip(lists, result, strict=True):
         alike = unit[row[mask]] @ unit[row[mask]].T
         if mask.sum() > 1:
             far.append(np.mean(1 - alike[np.triu_indices(mask.sum(), 1)]))
-    assert diversity(lists, np.arange(30), vectors, scores=told) == pytest.approx(np.mean(far))
-    assert math.isnan(diversity(lists[:1], np.arange(30), vectors, scores=told[:1]))
+    assert diversity(lists, np.arange(30), vectors, scores=result) == pytest.approx(np.mean(far))
+    assert math.isnan(diversity(lists[:1], np.arange(30), vectors, scores=result[:1]))

@@ -54,8 +54,8 @@ def test_auc_is_that_of_scikit_learn_with_ties():
 
 
 def test_users_of_whom_nothing_can_be_said_are_left_out():
-    truth, told = [1, 2, 3, 5, 5], [1, 2, 3, 1, 2]
-    assert spearman(truth, told, users=[0, 0, 0, 1, 1]) == 1
+    truth, result = [1, 2, 3, 5, 5], [1, 2, 3, 1, 2]
+    assert spearman(truth, result, users=[0, 0, 0, 1, 1]) == 1
     assert auc([True, False, True, True], [2, 1, 1, 2], users=["a", "a", "b", "b"]) == 1
     assert math.isnan(spearman([1, 1], [1, 2]))
     assert math.isnan(auc([True, True], [1, 2]))
@@ -69,9 +69,9 @@ def test_bad_columns_are_refused_by_name(metric):
             metric([1, 2], [1, bad])
         with pytest.raises(ValueError, match=f"{name}: truth must be finite, and row 0"):
             metric([bad, 2], [1, 2])
-    for truth, told in (([1, 2], [1]), ([], [])):
+    for truth, result in (([1, 2], [1]), ([], [])):
         with pytest.raises(ValueError, match="one length above 0"):
-            metric(np.array(truth, float), np.array(told, float))
+            metric(np.array(truth, float), np.array(result, float))
     with pytest.raises(TypeError, match="column of numbers"):
         metric(["a"], [1])
 
@@ -88,11 +88,11 @@ def test_bad_auc_columns_are_refused_by_name():
 def test_evaluate_tells_errors_size_and_lists():
     test = Interactions([7, 7, 9, 9], [1, 3, 2, 1], [5, 1, 4, 2])
     model = Fixed()
-    told = evaluate(model, test)
-    assert told == {"rmse": rmse(test.ratings, [3] * 4), "mae": 1.5, "n": 4, "nbytes": 128}
+    result = evaluate(model, test)
+    assert result == {"rmse": rmse(test.ratings, [3] * 4), "mae": 1.5, "n": 4, "nbytes": 128}
     lists = evaluate(model, test, n=3, exclude=test)
     assert model.excluded is test
-    assert {name: lists[name] for name in told} == told
+    assert {name: lists[name] for name in result} == result
     assert lists["recall"] == pytest.approx((1 + 1 / 2) / 2)
     assert lists["precision"] == pytest.approx((2 / 3 + 1) / 2)
     assert lists["coverage"] == pytest.approx(3 / 10)
@@ -105,23 +105,23 @@ def test_evaluate_asks_a_model_that_only_lists():
     class Lister:
         nbytes, catalogue_, recommend = 8, Fixed.catalogue_, Fixed.recommend
 
-    told = evaluate(Lister(), Interactions([7], [1], [5]), n=2)
-    assert "rmse" not in told
-    assert told["hit_rate"] == 1
+    result = evaluate(Lister(), Interactions([7], [1], [5]), n=2)
+    assert "rmse" not in result
+    assert result["hit_rate"] == 1
 
 
 def test_evaluate_asks_once_for_all_lists():
     class Counted(Fixed):
-        asked = 0
+        queries = 0
 
         def recommend(self, users, n=10, *, exclude=None):
-            self.asked += 1
+            self.queries += 1
             return super().recommend(users, n, exclude=exclude)
 
     users = np.arange(20_000)
     model = Counted()
     assert evaluate(model, Interactions(users, users % 5, users % 3), n=2)["users"] == users.size
-    assert model.asked == 1
+    assert model.queries == 1
 
 
 def test_evaluate_tells_the_size_of_means_and_of_what_has_none():

@@ -22,12 +22,12 @@ RAW = RawProfiles(SEEN)
 
 def sets(seen=SEEN):
     """Each user's items with the last rating of each, users in order of first appearance."""
-    told = {user: {} for user in seen.users.tolist()}
+    result = {user: {} for user in seen.users.tolist()}
     for user, item, rating in zip(
         seen.users.tolist(), seen.items.tolist(), seen.ratings.tolist(), strict=True
     ):
-        told[user][item] = rating
-    return list(told.values())
+        result[user][item] = rating
+    return list(result.values())
 
 
 def correlation(one, other, common):
@@ -76,14 +76,14 @@ def test_nearest_rows_are_those_of_brute_force_ties_in_order(metric, n, least):
 @pytest.mark.parametrize("shift", [0.0, 1e6])
 def test_pearson_is_the_correlation_over_common_items(shift):
     # Far from 0, sums of plain squares would have lost the differences.
-    seen = Interactions(SEEN.users, SEEN.items, SEEN.ratings + shift)
+    observed = Interactions(SEEN.users, SEEN.items, SEEN.ratings + shift)
     every = brute("pearson", 4)
     rows = np.arange(USERS)
-    found, near = RawProfiles(seen, least_common=4).nearest_rows(rows, 79, metric="pearson")
+    found, near = RawProfiles(observed, least_common=4).nearest_rows(rows, 79, metric="pearson")
     np.testing.assert_allclose(near, -np.sort(-every, axis=1)[:, :79], atol=1e-6)
-    told = found >= 0
-    np.testing.assert_allclose(every[rows[:, None], found][told], near[told], atol=1e-6)
-    assert (near[told] < 0).any()
+    result = found >= 0
+    np.testing.assert_allclose(every[rows[:, None], found][result], near[result], atol=1e-6)
+    assert (near[result] < 0).any()
     assert all(len({*row[row >= 0].tolist()}) == (row >= 0).sum() for row in found)
 
 
@@ -103,14 +103,14 @@ def test_who_rates_all_common_items_alike_has_no_correlation_whatever_rounding_l
     users = np.r_[np.zeros(9, int), np.repeat(np.arange(1, 201), sizes + 1)]
     items = np.concatenate([np.arange(9), *(np.r_[np.arange(size), 99] for size in sizes)])
     flat, other = rng.random(200), rng.random(200)
-    told = [np.r_[np.full(n, r), q] for n, r, q in zip(sizes, flat, other, strict=True)]
-    raw = RawProfiles(Interactions(users, items, np.concatenate([rng.random(9), *told])))
+    result = [np.r_[np.full(n, r), q] for n, r, q in zip(sizes, flat, other, strict=True)]
+    raw = RawProfiles(Interactions(users, items, np.concatenate([rng.random(9), *result])))
     assert (raw.nearest_rows([0], 5, metric="pearson")[0] == -1).all()
 
 
 def test_a_repeated_pair_counts_once_with_its_last_rating():
-    seen = Interactions([1, 1, 1, 2, 2], [7, 7, 8, 7, 7], [1, 5, 2, 3, 4])
-    raw = RawProfiles(seen)
+    observed = Interactions([1, 1, 1, 2, 2], [7, 7, 8, 7, 7], [1, 5, 2, 3, 4])
+    raw = RawProfiles(observed)
     assert raw.estimate_size().tolist() == [2, 1]
     assert raw.nearest_rows([0], 1, metric="inner")[1].tolist() == [[1.0]]
     assert raw.interactions.ratings.tolist() == [5, 2, 4]
@@ -149,10 +149,10 @@ def test_sums_are_weighted_memberships():
     rng = np.random.default_rng(1)
     rows, weights = rng.integers(-1, USERS, (9, 6)), rng.random((9, 6))
     items = np.array([4, 99, 0, 4, 29])
-    told = RAW.memberships(items)
+    result = RAW.memberships(items)
     exact = np.array([[item in each for item in items] for each in sets()], float)
-    np.testing.assert_array_equal(told, exact)
-    want = (np.where(rows >= 0, weights, 0)[..., None] * told[rows]).sum(axis=1)
+    np.testing.assert_array_equal(result, exact)
+    want = (np.where(rows >= 0, weights, 0)[..., None] * result[rows]).sum(axis=1)
     np.testing.assert_allclose(RAW.sums(rows, weights, items), want)
     rated = np.array([[each.get(item, 0) for item in items.tolist()] for each in sets()])
     want = (np.where(rows >= 0, weights, 0)[..., None] * rated[rows]).sum(axis=1)

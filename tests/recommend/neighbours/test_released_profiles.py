@@ -37,7 +37,7 @@ def released(epsilon=40.0, **options):
 RELEASE = released()
 
 
-def told(epsilon=40.0, **options):
+def result(epsilon=40.0, **options):
     return UserNeighbours(neighbours=20, **options).fit(released(epsilon), catalogue=SHELF)
 
 
@@ -48,7 +48,7 @@ def of_own_group(items, users):
 def test_lists_from_a_release_are_of_the_users_group():
     # By chance a third would be; at the seeds 0 to 9 of the noise at least 0.977 were.
     users = np.arange(USERS)
-    model = told()
+    model = result()
     assert of_own_group(model.recommend(users, 8, exclude=TRAIN)[0], users) > 0.9
     assert of_own_group(model.similar_users(users, 8)[0] % GROUPS * EACH + 10, users) > 0.9
     guest = model.recommend_fold_in(SHELF[:10], n=8)[0]
@@ -60,7 +60,7 @@ def test_one_profile_of_too_many_items_does_not_spoil_the_lists_of_others():
     # Its filter is full: the share of bits it leaves empty is noise, which nothing may be divided
     # by. At the seeds 0 to 9 at least 0.978 were of the group; divided by it, from 0.774 on.
     many = np.concatenate([SHELF, np.arange(5000, 8000)])
-    had = Interactions(
+    before = Interactions(
         np.concatenate([TRAIN.users, np.full(many.size, USERS)]),
         np.concatenate([TRAIN.items, many]),
         np.ones(TRAIN.users.size + many.size),
@@ -68,7 +68,7 @@ def test_one_profile_of_too_many_items_does_not_spoil_the_lists_of_others():
     users = np.arange(USERS)
     for seed in range(3):
         blip = Blip(bits=1000, hashes=10, epsilon=40.0, typical_size=12)
-        release = released_to_all(blip, had, source=InsecureSeededSource(seed))
+        release = released_to_all(blip, before, source=InsecureSeededSource(seed))
         model = UserNeighbours(neighbours=20).fit(release, catalogue=SHELF)
         assert np.abs(model.crowd_.mean).max() < 1
         assert of_own_group(model.recommend(users, 8, exclude=TRAIN)[0], users) > 0.9
@@ -88,7 +88,7 @@ def test_the_statement_is_that_of_the_release_and_nothing_raw_is_kept():
 
 
 def test_a_release_that_tells_nothing_scores_all_items_0():
-    model = told(epsilon=0)
+    model = result(epsilon=0)
     items, scores = model.recommend([4], 5)
     assert items.tolist() == [SHELF[:5].tolist()]
     assert scores.tolist() == [[0.0] * 5]
@@ -150,8 +150,8 @@ def test_profiles_and_catalogues_that_do_not_fit_are_refused():
         (lambda: UserNeighbours().fit(TRAIN.filter([])), ValueError, "at least one row"),
         (lambda: UserNeighbours().fit(RELEASE), ValueError, "catalogue must be given"),
         (lambda: UserNeighbours().fit(words, catalogue=[1]), TypeError, "catalogue holds integers"),
-        (lambda: told(metric="pearson"), ValueError, "metric must be cosine, jaccard or inner"),
-        (lambda: told(predicts="ratings"), ValueError, "predicts must be memberships"),
+        (lambda: result(metric="pearson"), ValueError, "metric must be cosine, jaccard or inner"),
+        (lambda: result(predicts="ratings"), ValueError, "predicts must be memberships"),
     ):
         with pytest.raises(kind, match=sentence):
             fit()

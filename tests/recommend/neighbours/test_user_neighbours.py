@@ -85,10 +85,10 @@ def test_the_four_steps_are_what_they_say(k, threshold, weighting):
     model.fit(TRAIN, catalogue=SHELF)
     users = np.arange(0, USERS, 7)
     items, scores = model.recommend(users, n=SHELF.size)
-    for user, row, told in zip(users, items, scores, strict=True):
+    for user, row, result in zip(users, items, scores, strict=True):
         want = steps(user, k, weighting, threshold or 0.0)
-        np.testing.assert_allclose(want[row - 1000], told, atol=1e-12)
-        np.testing.assert_allclose(np.sort(want)[::-1], told, atol=1e-12)
+        np.testing.assert_allclose(want[row - 1000], result, atol=1e-12)
+        np.testing.assert_allclose(np.sort(want)[::-1], result, atol=1e-12)
         np.testing.assert_allclose(model.predict(int(user), SHELF), want, atol=1e-12)
 
 
@@ -100,19 +100,19 @@ def test_whatever_tells_memberships_goes_through_the_same_steps(metric, shrink, 
     if block:  # so small that one user fills it
         monkeypatch.setattr(popularity_shrinkage, "BLOCK", block)
         monkeypatch.setattr(neighbours, "BLOCK", block)
-    told = UserNeighbours(neighbours=8, metric=metric, shrink=shrink)
-    told.fit(EXACT, catalogue=SHELF)
+    result = UserNeighbours(neighbours=8, metric=metric, shrink=shrink)
+    result.fit(EXACT, catalogue=SHELF)
     users = np.r_[RAW.users_, -5]
     for one, other in (
-        (raw.recommend(users, 20, exclude=TRAIN), told.recommend(users, 20, exclude=TRAIN)),
-        (raw.similar_users(users, 6), told.similar_users(users, 6)),
-        (raw.recommend_fold_in(GUEST), told.recommend_fold_in(GUEST)),
+        (raw.recommend(users, 20, exclude=TRAIN), result.recommend(users, 20, exclude=TRAIN)),
+        (raw.similar_users(users, 6), result.similar_users(users, 6)),
+        (raw.recommend_fold_in(GUEST), result.recommend_fold_in(GUEST)),
     ):
         np.testing.assert_allclose(one[1], other[1], atol=1e-12)
     np.testing.assert_allclose(
-        raw.predict(TEST.users, TEST.items), told.predict(TEST.users, TEST.items), atol=1e-12
+        raw.predict(TEST.users, TEST.items), result.predict(TEST.users, TEST.items), atol=1e-12
     )
-    assert told.statement is None
+    assert result.statement is None
 
 
 def quality(model):
@@ -150,11 +150,11 @@ def test_neighbours_who_vary_more_than_others_are_trusted_less():
     noise = np.random.default_rng(4).normal(
         0, np.repeat([1, 3], half)[:, None], (USERS, SHELF.size)
     )
-    told = Told(np.arange(USERS), 0.5 + noise)
+    result = Told(np.arange(USERS), 0.5 + noise)
     near = np.random.default_rng(5).permuted(np.tile(np.arange(half, USERS), (128, 1)), axis=1)
     weights = np.full((128, 10), 0.1)
-    crowd = popularity_shrinkage.PopularityPrior.of(told, SHELF)
-    fitted = crowd.fitted(told, SHELF, near[:, :10], weights)
+    crowd = popularity_shrinkage.PopularityPrior.of(result, SHELF)
+    fitted = crowd.fitted(result, SHELF, near[:, :10], weights)
     assert fitted.excess == pytest.approx(9 / 5, abs=0.12)
     sure = replace(crowd, share=0.5, excess=fitted.excess)
     spread = crowd.mean * (1 - crowd.mean) / 2
@@ -167,8 +167,8 @@ def test_neighbours_drawn_at_random_are_worth_nothing():
     # At the seeds 0 to 11 the share was at most 0.018 and scores differed by at most 0.028; means
     # of the neighbours themselves differ by 0.4 and more.
     random = np.abs(np.random.default_rng(7).normal(size=(len(RAW), 5)))
-    told = Told(RAW.users_, EXACT.matrix, random)
-    model = UserNeighbours(neighbours=5).fit(told, catalogue=SHELF)
+    result = Told(RAW.users_, EXACT.matrix, random)
+    model = UserNeighbours(neighbours=5).fit(result, catalogue=SHELF)
     assert model.crowd_.share < 0.05 < 0.3 < UserNeighbours(neighbours=20).fit(RAW).crowd_.share
     popular, scores = POPULAR.predict(0, SHELF), model.predict(0, SHELF)
     assert np.abs(scores - popular).max() < 0.1
@@ -187,8 +187,8 @@ def test_who_has_no_neighbours_is_answered_by_the_mean_of_all():
 
 
 def test_who_rates_the_other_way_round_is_no_neighbour():
-    seen = Interactions([1, 1, 1, 2, 2, 2], [5, 6, 7, 5, 6, 8], [1, 4, 2, 5, 2, 3])
-    model = UserNeighbours(metric="pearson", shrink=False).fit(seen)
+    observed = Interactions([1, 1, 1, 2, 2, 2], [5, 6, 7, 5, 6, 8], [1, 4, 2, 5, 2, 3])
+    model = UserNeighbours(metric="pearson", shrink=False).fit(observed)
     assert model.similar_users(1) == (pytest.approx([2]), pytest.approx([-1]))
     assert model.predict(1, [5, 8]).tolist() == [1, 0.5]  # the mean of all, not of user 2
 
@@ -209,17 +209,17 @@ def test_what_is_excluded_filtered_or_below_the_minimum_is_not_told():
     users, only = np.array([3, 8, 3]), SHELF % 2 == 0
     items, scores = model.recommend(users, 60, exclude=TRAIN, filter=only)
     assert items.shape == scores.shape == (3, 60)
-    for user, row, told in zip(users, items, scores, strict=True):
+    for user, row, result in zip(users, items, scores, strict=True):
         left = np.setdiff1d(SHELF[only], TRAIN.items[TRAIN.users == user])
-        assert sorted(row[told > -np.inf].tolist()) == left.tolist()
-        assert (row[told == -np.inf] == -1).all()
+        assert sorted(row[result > -np.inf].tolist()) == left.tolist()
+        assert (row[result == -np.inf] == -1).all()
         one = model.recommend(int(user), 60, exclude=TRAIN, filter=only)
         assert one[0].tolist() == row[: left.size].tolist()
     cut = model.recommend(users, 60, exclude=TRAIN, filter=only, minimum=0.2)[1]
     np.testing.assert_array_equal(cut, np.where(scores >= 0.2, scores, -np.inf))
-    guest, told = model.recommend_fold_in(SHELF[:4], n=60, filter=only, minimum=0.1)
+    guest, result = model.recommend_fold_in(SHELF[:4], n=60, filter=only, minimum=0.1)
     assert not set(SHELF[:4]) & set(guest)
-    assert (told >= 0.1).all()
+    assert (result >= 0.1).all()
 
 
 def test_ratings_are_damped_means_and_what_neighbours_departed_from_them():
@@ -239,8 +239,8 @@ def test_ratings_are_damped_means_and_what_neighbours_departed_from_them():
         want = means.predict([9], [item])[0] + (over / damped if there else 0)
         assert model.predict(9, item)[0] == pytest.approx(np.clip(want, 2, 5))
     assert model.predict(-7, 1000) == pytest.approx(means.predict([-7], [1000]))
-    told = evaluate(model, TEST)["rmse"]
-    assert told < np.sqrt(np.mean((means.predict(TEST.users, TEST.items) - TEST.ratings) ** 2))
+    result = evaluate(model, TEST)["rmse"]
+    assert result < np.sqrt(np.mean((means.predict(TEST.users, TEST.items) - TEST.ratings) ** 2))
 
 
 def test_a_pair_may_name_what_is_not_there():
@@ -252,8 +252,8 @@ def test_a_pair_may_name_what_is_not_there():
 
 def test_an_estimate_above_1_weighs_no_more_than_1():
     found, near = np.array([[4, 2, 7]]), np.array([[5.0, 0.5, -0.5]])
-    told = {"threshold": None, "weighting": "similarity", "metric": "cosine"}
-    assert weighed(found, near, told)[1].tolist() == [[1 / 1.5, 0.5 / 1.5, 0.0]]
-    assert weighed(found, near, {**told, "metric": "inner"})[1].tolist() == [
+    result = {"threshold": None, "weighting": "similarity", "metric": "cosine"}
+    assert weighed(found, near, result)[1].tolist() == [[1 / 1.5, 0.5 / 1.5, 0.0]]
+    assert weighed(found, near, {**result, "metric": "inner"})[1].tolist() == [
         [5 / 5.5, 0.5 / 5.5, 0]
     ]

@@ -136,9 +136,9 @@ def test_no_rows_and_rows_of_strangers_alone_are_fitted_like_others(options):
     one = fitted(WORLD.filter([0]), **options)
     strangers = Interactions(["a", "b"], ["x", "y"], [1e300, -1e300])
     for train in (nothing(), Interactions([], [], []), strangers):
-        told = silent(lambda train=train: fitted(train, **options))
-        same_outside(told, one)
-        assert told.to_bytes()
+        result = silent(lambda train=train: fitted(train, **options))
+        same_outside(result, one)
+        assert result.to_bytes()
 
 
 def test_ratings_beyond_the_bounds_are_clipped_and_counted_for_the_curator_alone():
@@ -178,18 +178,18 @@ def test_what_privacy_rests_on_has_no_default(name):
 
 
 def test_the_statement_tells_unit_relation_cost_and_cover():
-    told = fitted().statement
-    assert (told.unit, told.relation, told.proof) == ("event", "add/remove", "proved")
-    assert 7.9 < told.epsilon <= 8
-    assert told.delta == 1e-6
-    assert "whole file" in told.covers
-    assert "discrete Gaussian" in told.mechanism
-    assert told.ledger == "unaccounted"
-    assert told.insecure  # a seeded source is said
+    result = fitted().statement
+    assert (result.unit, result.relation, result.proof) == ("event", "add/remove", "proved")
+    assert 7.9 < result.epsilon <= 8
+    assert result.delta == 1e-6
+    assert "whole file" in result.covers
+    assert "discrete Gaussian" in result.mechanism
+    assert result.ledger == "unaccounted"
+    assert result.insecure  # a seeded source is said
     assert not model().fit(WORLD, **LISTS).statement.insecure
-    told = fitted(**USER_LEVEL).statement
-    assert (told.unit, told.contributions) == ("user", 20)
-    assert told.covers.startswith("joint")
+    result = fitted(**USER_LEVEL).statement
+    assert (result.unit, result.contributions) == ("user", 20)
+    assert result.covers.startswith("joint")
 
 
 def test_the_budget_is_charged_before_any_noise_is_drawn(ledger):

@@ -26,13 +26,13 @@ TABLE = ITEMS * (ITEMS - 1) // 2
 SHAPES = [Shape(ITEMS, 3, TABLE, 1, 5, False), Shape(ITEMS, 2, 2, 3, 5, True)]
 
 
-def had(*events):
+def before(*events):
     users, items = zip(*events, strict=True) if events else ((), ())
     return Interactions(np.array(users, int), np.array(items, int), np.ones(len(events)))
 
 
 def cells(events, per_user, shape):
-    return counted(had(*events), Catalogue(np.arange(ITEMS)), per_user, shape)
+    return counted(before(*events), Catalogue(np.arange(ITEMS)), per_user, shape)
 
 
 EVENTS = list(itertools.product([7, 8], range(ITEMS)))
@@ -76,13 +76,13 @@ def test_ids_as_integers_and_as_texts_count_alike_and_one_more_text_moves_one_un
     want = cells(EVENTS, 2, shape)
     shelf = Catalogue(np.arange(ITEMS))
 
-    def told(users, items):
+    def result(users, items):
         return counted(Interactions(users, items, np.ones(len(users))), shelf, 2, shape)
 
     for both in (texts, [users, texts[1]], [texts[0], items]):
-        assert (told(*both) == want).all()
-    assert (told([*users, 7], [*texts[1], "teapot"]) == want).all()
-    change = np.abs(told([*texts[0], "guest"], [*items, 1]) - want).sum()
+        assert (result(*both) == want).all()
+    assert (result([*users, 7], [*texts[1], "teapot"]) == want).all()
+    change = np.abs(result([*texts[0], "guest"], [*items, 1]) - want).sum()
     assert change == shape.weight  # one item of one user, and no pair
 
 
@@ -106,8 +106,8 @@ def test_nothing_and_odd_rows_are_released_like_others():
         model = PrivateNeighbours(epsilon=1, per_user=2, unit="event")
         return model.fit(train, catalogue=np.arange(ITEMS), source=InsecureSeededSource(1)).release_
 
-    one = released(had(*EVENTS))
-    for train in (nothing(), *(with_row(had(*EVENTS), row) for row in ODD.values())):
+    one = released(before(*EVENTS))
+    for train in (nothing(), *(with_row(before(*EVENTS), row) for row in ODD.values())):
         same_outside(silent(lambda train=train: released(train)), one)
     with pytest.raises(TypeError, match="train must be Interactions, not list"):
         released([1, 2])
@@ -116,18 +116,18 @@ def test_nothing_and_odd_rows_are_released_like_others():
 def test_the_label_is_none_before_a_fit_and_where_noise_is_seeded():
     model = PrivateNeighbours(epsilon=1, per_user=2)
     assert model.privacy_label == "none"
-    model.fit(had(*EVENTS), catalogue=range(ITEMS), source=InsecureSeededSource(1))
+    model.fit(before(*EVENTS), catalogue=range(ITEMS), source=InsecureSeededSource(1))
     assert model.privacy_label == "none"
-    assert model.fit(had(*EVENTS), catalogue=range(ITEMS)).privacy_label == "proved"
+    assert model.fit(before(*EVENTS), catalogue=range(ITEMS)).privacy_label == "proved"
 
 
 def test_counts_are_those_of_the_kept_items():
     events = [(7, 0), (7, 1), (7, 1), (8, 1), (8, 0), (8, 2), (9, 99)]
-    told = cells(events, 4, SHAPES[0])
-    assert told[:ITEMS].tolist() == [6, 6, 3, 0]
-    assert told[ITEMS:].tolist() == [2, 1, 1, 0, 0, 0]  # pairs 01, 02, 12, 03, 13, 23
+    result = cells(events, 4, SHAPES[0])
+    assert result[:ITEMS].tolist() == [6, 6, 3, 0]
+    assert result[ITEMS:].tolist() == [2, 1, 1, 0, 0, 0]  # pairs 01, 02, 12, 03, 13, 23
     shuffled = cells(events[::-1], 4, SHAPES[0])
-    assert (told == shuffled).all()
+    assert (result == shuffled).all()
 
 
 def test_a_long_list_of_pairs_is_sketched_in_parts(monkeypatch):
@@ -143,7 +143,7 @@ def test_a_long_list_of_pairs_is_sketched_in_parts(monkeypatch):
 def test_the_noise_is_the_stated_law_on_every_cell(unit, width, delta):
     model = PrivateNeighbours(epsilon=0.7, delta=delta, per_user=3, unit=unit, width=width)
     release = model.fit(
-        had(*EVENTS), catalogue=range(ITEMS), source=InsecureSeededSource(3)
+        before(*EVENTS), catalogue=range(ITEMS), source=InsecureSeededSource(3)
     ).release_
     shape = Shape(ITEMS, release.weight, release.width, release.depth, 0, width is not None)
     touched = CountSensitivity.by(unit, "add/remove", 3)
@@ -155,17 +155,19 @@ def test_the_noise_is_the_stated_law_on_every_cell(unit, width, delta):
     )
     same = draw(exact, shape.cells, source=InsecureSeededSource(3))
     assert (release._cells - cells(EVENTS, 3, shape) == same).all()
-    told = model.statement
-    loss = Loss.from_dict(told.loss)
-    assert epsilon_of(loss, told.delta) <= 0.7 * (1 + 1e-9) if told.delta else loss.epsilon <= 0.7
+    result = model.statement
+    loss = Loss.from_dict(result.loss)
+    assert (
+        epsilon_of(loss, result.delta) <= 0.7 * (1 + 1e-9) if result.delta else loss.epsilon <= 0.7
+    )
     if release.noise == "Gaussian":
         assert loss.rho >= touched.l2_squared(shape) / (2 * release.scale**2)
-    assert (told.proof, told.unit, told.source) == ("proved", unit, INSECURE)
-    assert told.contributions == (3 if unit == "user" else 1)
+    assert (result.proof, result.unit, result.source) == ("proved", unit, INSECURE)
+    assert result.contributions == (3 if unit == "user" else 1)
 
 
 def test_gaussian_noise_is_taken_where_it_is_smaller():
-    fit = dict(train=had(*EVENTS), catalogue=range(ITEMS))
+    fit = dict(train=before(*EVENTS), catalogue=range(ITEMS))
     many = PrivateNeighbours(epsilon=1, delta=1e-6, per_user=100)
     assert many.fit(**fit).release_.noise == "Gaussian"
     assert PrivateNeighbours(epsilon=1, per_user=100).fit(**fit).release_.noise == "Laplace"
@@ -175,9 +177,9 @@ def test_gaussian_noise_is_taken_where_it_is_smaller():
 
 
 class Watching(InsecureSeededSource):
-    def __init__(self, path, seen):
+    def __init__(self, path, observed):
         super().__init__(1)
-        self.path, self.seen = path, seen
+        self.path, self.seen = path, observed
 
     def fill(self, out):
         self.seen.append(Ledger(self.path).spent("shop").epsilon)
@@ -185,29 +187,33 @@ class Watching(InsecureSeededSource):
 
 
 def test_it_is_charged_before_noise_is_drawn_and_once(tmp_path):
-    path, seen = tmp_path / "budget.db", []
+    path, observed = tmp_path / "budget.db", []
     ledger = Ledger(path)
     ledger.create("shop", 1.0, unit="user")
     paid = dict(catalogue=range(ITEMS), ledger=ledger, dataset="shop", release_id="may")
     model = PrivateNeighbours(epsilon=0.75, per_user=3)
-    first = model.fit(had(*EVENTS), source=Watching(path, seen), **paid).release_
-    assert seen
-    assert min(seen) == pytest.approx(0.75)
-    again = PrivateNeighbours(epsilon=0.75, per_user=3).fit(had((7, 1)), **paid)
+    first = model.fit(before(*EVENTS), source=Watching(path, observed), **paid).release_
+    assert observed
+    assert min(observed) == pytest.approx(0.75)
+    again = PrivateNeighbours(epsilon=0.75, per_user=3).fit(before((7, 1)), **paid)
     assert again.release_.to_bytes() == first.to_bytes()
     assert ledger.spent("shop").epsilon == pytest.approx(0.75)
     with pytest.raises(BudgetExceeded):
-        model.fit(had(*EVENTS), source=Watching(path, seen), **{**paid, "release_id": "june"})
+        model.fit(
+            before(*EVENTS), source=Watching(path, observed), **{**paid, "release_id": "june"}
+        )
     assert model.release_ is first  # a call that raises leaves the object as it was
     with pytest.raises(ValueError, match="unit is 'event' here and 'user' in the ledger"):
         PrivateNeighbours(epsilon=0.1, per_user=3, unit="event").fit(
-            had(), **{**paid, "release_id": "july"}
+            before(), **{**paid, "release_id": "july"}
         )
 
 
 def test_without_a_ledger_it_says_so_and_noise_is_the_systems_own():
     model = PrivateNeighbours(epsilon=1, per_user=3)
-    tables = {model.fit(had(*EVENTS), catalogue=range(ITEMS)).release_.to_bytes() for _ in range(9)}
+    tables = {
+        model.fit(before(*EVENTS), catalogue=range(ITEMS)).release_.to_bytes() for _ in range(9)
+    }
     assert len(tables) > 1
     assert (model.statement.ledger, model.statement.source) == ("unaccounted", SYSTEM)
 
@@ -221,7 +227,7 @@ def test_nothing_of_the_data_is_in_the_file_but_noisy_cells(width):
     with patch.object(noise_of_privacy, "add_laplace", drowned):
         for events in ([], EVENTS, [(1, 2)] * 50, [(5, 99)]):
             model = PrivateNeighbours(epsilon=1, per_user=2, width=width)
-            files.add(model.fit(had(*events), catalogue=range(ITEMS)).release_.to_bytes())
+            files.add(model.fit(before(*events), catalogue=range(ITEMS)).release_.to_bytes())
     assert len(files) == 1
 
 
@@ -252,7 +258,7 @@ def test_bad_parameters_are_refused_by_name(name):
     for bad in PrivateNeighbours.LIMITS[name].bad():
         model = PrivateNeighbours(**{"epsilon": 1, "per_user": 2, name: bad})
         with pytest.raises(ValueError, match=f"PrivateNeighbours: {name} must be"):
-            model.fit(had(), catalogue=range(ITEMS))
+            model.fit(before(), catalogue=range(ITEMS))
 
 
 def test_what_is_missing_is_named():
@@ -260,8 +266,8 @@ def test_what_is_missing_is_named():
     with pytest.raises(NotFittedError, match="not fitted"):
         model.recommend_fold_in([1])
     with pytest.raises(ValueError, match="catalogue must be given, a public column"):
-        model.fit(had(*EVENTS), catalogue=None)
+        model.fit(before(*EVENTS), catalogue=None)
     with pytest.raises(ValueError, match="at least 2 items"):
-        model.fit(had(*EVENTS), catalogue=[1])
+        model.fit(before(*EVENTS), catalogue=[1])
     with pytest.raises(ValueError, match="colour is no parameter"):
         model.set_params(colour=1)

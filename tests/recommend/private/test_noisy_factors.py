@@ -56,10 +56,10 @@ def test_two_noisy_steps_tell_more_than_the_better_one():
     errors = []
     for noises in ([40.0], [40.0, 60.0]):
         truth, known = steps(noises, wanted)
-        seen = known.towards(wanted, np.ones(OTHERS), 0.2)
-        share = seen.slope / 30  # how much of the sums it lets through
-        errors.append((((seen.sums - share * truth) / share) ** 2).mean())
-        exact = seen.slope**2 / seen.variance
+        observed = known.towards(wanted, np.ones(OTHERS), 0.2)
+        share = observed.slope / 30  # how much of the sums it lets through
+        errors.append((((observed.sums - share * truth) / share) ** 2).mean())
+        exact = observed.slope**2 / observed.variance
         np.testing.assert_allclose(exact, 900 / (30 * 0.2 + 1 / sum(1 / n for n in noises)))
     assert errors[1] == pytest.approx(1 / (1 / 40 + 1 / 60), rel=0.15)
     assert errors[0] == pytest.approx(40, rel=0.15)
@@ -69,17 +69,17 @@ def test_vectors_that_were_never_measured_tell_nothing():
     counts = np.ones(OTHERS)
     both = unit_power(RNG.normal(0, 1, (OTHERS, 4)), counts)
     _, known = steps([40.0], both[:, :2])
-    seen = known.towards(both[:, 2:], counts, 0.2)
-    assert np.abs(seen.slope).max() < 1e-6
+    observed = known.towards(both[:, 2:], counts, 0.2)
+    assert np.abs(observed.slope).max() < 1e-6
 
 
 def test_a_random_start_finds_a_strong_direction():
     users = RNG.normal(0, 1, 2000)
     x, q = signs(2000, 0), RNG.normal(0, 1, ROWS)
-    seen = RNG.random((ROWS, 2000)) < 0.1
-    ratings = seen * (0.4 * q[:, None] * users + RNG.normal(0, 0.3, (ROWS, 2000)))
+    observed = RNG.random((ROWS, 2000)) < 0.1
+    ratings = observed * (0.4 * q[:, None] * users + RNG.normal(0, 0.3, (ROWS, 2000)))
     sums = ratings @ x + RNG.normal(0, 3, (ROWS, 64))
-    got, feedback = beginning(sums, x, 9.0, seen.sum(axis=1).astype(float), 0.25, 3)
+    got, feedback = beginning(sums, x, 9.0, observed.sum(axis=1).astype(float), 0.25, 3)
     assert abs(np.corrcoef(got[:, 0], q)[0, 1]) > 0.5
     assert feedback.shape == (2000, 3)
 

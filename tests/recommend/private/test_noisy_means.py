@@ -43,17 +43,17 @@ def biased(noise, slope=0.0):
 
 @pytest.mark.parametrize("noise", [1.0, 100.0, 4000.0])
 def test_biases_are_nearly_as_good_as_with_the_true_prior(noise):
-    truth, seen = biased(noise)
-    best = seen.sums * 0.09 * seen.slope / (0.09 * seen.slope**2 + seen.variance)
-    got, spread = shrunk_biases(seen, COUNTS)
+    truth, observed = biased(noise)
+    best = observed.sums * 0.09 * observed.slope / (0.09 * observed.slope**2 + observed.variance)
+    got, spread = shrunk_biases(observed, COUNTS)
     assert squared(got, truth) < 1.02 * squared(best[:, 0], truth)
     assert spread == pytest.approx(0.09, rel=0.25)
 
 
 def test_biases_follow_the_line_of_the_counts():
-    truth, seen = biased(4000.0, slope=0.4)
-    best = seen.sums * 0.25 * seen.slope / (0.25 * seen.slope**2 + seen.variance)
-    assert squared(shrunk_biases(seen, COUNTS)[0], truth) < 0.8 * squared(best[:, 0], truth)
+    truth, observed = biased(4000.0, slope=0.4)
+    best = observed.sums * 0.25 * observed.slope / (0.25 * observed.slope**2 + observed.variance)
+    assert squared(shrunk_biases(observed, COUNTS)[0], truth) < 0.8 * squared(best[:, 0], truth)
 
 
 def test_variances_of_nothing_are_within_few_errors_of_zero():

@@ -74,14 +74,14 @@ def measured(data, side, seed, width, most=1, length=1.7):
 @pytest.mark.parametrize("extreme", [False, True])
 @pytest.mark.parametrize("width", [0, 1, 7])
 def test_one_event_moves_a_step_by_at_most_the_stated_norm(monkeypatch, side, extreme, width):
-    seen, nearest = Seen(monkeypatch), 0.0
+    observed, nearest = Seen(monkeypatch), 0.0
     for seed in range(4):
         data = events(seed, extreme)
         measured(data, side, seed, width)
-        whole, norm = seen.last()
+        whole, norm = observed.last()
         for row in range(40):
             measured(without(data, [row]), side, seed, width)
-            part, same = seen.last()
+            part, same = observed.last()
             assert same == norm
             assert distance(whole, part) <= norm
             nearest = max(nearest, distance(whole, part) / norm)
@@ -90,17 +90,17 @@ def test_one_event_moves_a_step_by_at_most_the_stated_norm(monkeypatch, side, ex
 
 
 def test_one_event_moves_the_total_by_at_most_the_stated_norm(monkeypatch):
-    seen, data = Seen(monkeypatch), events(0, True)
+    observed, data = Seen(monkeypatch), events(0, True)
     NoisySums(data, BUDGET).total(HALF)
-    whole, norm = seen.last()
+    whole, norm = observed.last()
     for row in range(40):
         NoisySums(without(data, [row]), BUDGET).total(HALF)
-        assert distance(whole, seen.last()[0]) <= norm
+        assert distance(whole, observed.last()[0]) <= norm
 
 
 def test_a_user_of_different_items_moves_items_by_at_most_the_stated_norm(monkeypatch):
     # Every user rated all items once, at a bound; the users' own numbers stay as they are.
-    seen = Seen(monkeypatch)
+    observed = Seen(monkeypatch)
     users, items = np.divmod(np.arange(USERS * ITEMS), ITEMS)
     ratings = np.where(users % 2, 4096, -4096).astype(np.int64)
     sizes = {"users": USERS, "items": ITEMS}
@@ -110,19 +110,19 @@ def test_a_user_of_different_items_moves_items_by_at_most_the_stated_norm(monkey
             norms = []
             for each in (data, without(data, np.flatnonzero(users == user))):
                 measured(each, "items", seed, 3, most=ITEMS)
-                norms.append(seen.last())
+                norms.append(observed.last())
                 NoisySums(each, BUDGET, ITEMS).total(HALF)
-                norms.append(seen.last())
+                norms.append(observed.last())
             for (whole, norm), (part, _) in (norms[::2], norms[1::2]):
                 assert distance(whole, part) <= norm
 
 
 def test_the_noise_is_that_of_the_norm_and_the_share(monkeypatch):
-    seen = Seen(monkeypatch)
+    observed = Seen(monkeypatch)
     measured(events(0, False), "users", 0, 2)
-    norm = seen.norms[-1]
-    assert seen.sigmas[-1] == BUDGET.sigma(norm, HALF)
-    assert seen.sigmas[-1] ** 2 * BUDGET.precision * 0.5 >= norm
+    norm = observed.norms[-1]
+    assert observed.sigmas[-1] == BUDGET.sigma(norm, HALF)
+    assert observed.sigmas[-1] ** 2 * BUDGET.precision * 0.5 >= norm
 
 
 def test_a_step_tells_sums_in_units_of_ratings(monkeypatch):
@@ -130,14 +130,14 @@ def test_a_step_tells_sums_in_units_of_ratings(monkeypatch):
     data = events(1, False)
     vectors = np.full((ITEMS, 1), 0.5)
     zeros = np.zeros((USERS, 1)), np.zeros((ITEMS, 1))
-    told = NoisySums(data, BUDGET).measure("users", *zeros, vectors, HALF, length=2, counted=True)
+    result = NoisySums(data, BUDGET).measure("users", *zeros, vectors, HALF, length=2, counted=True)
     ratings = data.ratings / 4096
     want = np.bincount(data.users, np.clip(ratings, -0.75, 0.75), minlength=USERS)
-    np.testing.assert_allclose(told.sums[:, 0], want)
+    np.testing.assert_allclose(result.sums[:, 0], want)
     longer = np.bincount(data.users, ratings / 2, minlength=USERS)
-    np.testing.assert_allclose(told.sums[:, 1], longer)
-    np.testing.assert_allclose(told.counts, np.bincount(data.users, minlength=USERS))
-    assert told.energy == pytest.approx((np.clip(ratings, -0.75, 0.75) ** 2).sum(), abs=0.02)
+    np.testing.assert_allclose(result.sums[:, 1], longer)
+    np.testing.assert_allclose(result.counts, np.bincount(data.users, minlength=USERS))
+    assert result.energy == pytest.approx((np.clip(ratings, -0.75, 0.75) ** 2).sum(), abs=0.02)
 
 
 def test_shares_beyond_the_whole_are_refused():

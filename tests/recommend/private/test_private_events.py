@@ -41,7 +41,7 @@ def test_texts_that_write_no_integer_are_in_no_list_of_integers():
     assert found.tolist() == [[7, 7], [3, 3], [2**GRID] * 2]
 
 
-def kept(train):
+def retained(train):
     accounts = accounts_of({"unit": "user"}, train, None)
     events = bounded(events_of(train, SHELF, accounts, BOUNDS), accounts, 4, 0)
     return {
@@ -51,11 +51,11 @@ def kept(train):
 
 
 def test_the_sample_of_a_user_does_not_change_when_a_text_joins_the_ids():
-    want = kept(WORLD)
+    want = retained(WORLD)
     assert len(want) < len(WORLD)
-    assert kept(Interactions(TEXTS[0], TEXTS[1], WORLD.ratings)) == want
+    assert retained(Interactions(TEXTS[0], TEXTS[1], WORLD.ratings)) == want
     more = Interactions([*TEXTS[0], "guest"], [*WORLD.items, 3], [*WORLD.ratings, 5.0])
-    assert kept(more) == want | {("guest", 3, 2**GRID)}
+    assert retained(more) == want | {("guest", 3, 2**GRID)}
 
 
 def test_a_user_who_repeats_an_item_moves_its_sums_once():

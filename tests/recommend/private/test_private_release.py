@@ -44,8 +44,8 @@ def test_a_release_id_is_refused_with_other_parameters(paid, other):
 
 def test_a_release_id_is_refused_with_another_sample(paid):
     paid = {**paid, "dataset": "users", "users": None}
-    told = model(**USER_LEVEL).fit(WORLD, **paid)
-    assert told.statement.contributions == told.per_user == 5
+    result = model(**USER_LEVEL).fit(WORLD, **paid)
+    assert result.statement.contributions == result.per_user == 5
     with pytest.raises(ValueError, match="another what"):
         model(**{**USER_LEVEL, "per_user": 20}).fit(WORLD, **paid)
 
@@ -97,8 +97,8 @@ def test_the_label_is_none_before_a_fit_and_where_noise_is_seeded():
 @pytest.mark.parametrize("options", [{"rows": 90}, {}, {"covers": "joint"}, USER_LEVEL], ids=str)
 def test_a_file_tells_the_kind_of_a_public_list_and_of_no_data(options):
     lists = LISTS if "rows" not in options and "unit" not in options else {"catalogue": range(40)}
-    told = load(model(**options).fit(WORLD, **lists).to_bytes()).user_kind_
-    assert told == ("" if options else "integers")
+    result = load(model(**options).fit(WORLD, **lists).to_bytes()).user_kind_
+    assert result == ("" if options else "integers")
 
 
 def test_room_in_a_ledger_is_needed_for_what_is_stored_alone(paid, monkeypatch):

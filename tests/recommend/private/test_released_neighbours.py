@@ -54,8 +54,8 @@ def by_popularity():
 )
 def test_neighbours_beat_popularity_at_a_moderate_epsilon(options):
     # At the seeds 1 to 20 the least recall of any of the four was 0.607; popularity has 0.323.
-    told = evaluate(fitted(4.0, **options), TEST, n=10, exclude=TRAIN)
-    assert told["recall"] > by_popularity() + 0.1
+    result = evaluate(fitted(4.0, **options), TEST, n=10, exclude=TRAIN)
+    assert result["recall"] > by_popularity() + 0.1
 
 
 def test_at_a_tiny_epsilon_noisy_popularity_decides():
@@ -106,9 +106,9 @@ def test_lists_leave_out_what_a_user_has_and_what_is_filtered():
     items, scores = model.recommend(users, n=85, user_items=TRAIN)
     assert items.shape == scores.shape == (50, 85)
     assert (scores[:, :-1] >= scores[:, 1:]).all()
-    for user, row, told in zip(users, items, scores, strict=True):
+    for user, row, result in zip(users, items, scores, strict=True):
         own = set(TRAIN.items[TRAIN.users == user].tolist())
-        left = row[told > -np.inf]
+        left = row[result > -np.inf]
         assert not own & set(left.tolist())
         assert left.size == min(85, SHELF.size - len(own))
         alone = model.recommend(int(user), n=85, user_items=TRAIN)

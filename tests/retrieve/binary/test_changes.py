@@ -66,9 +66,9 @@ def test_any_changes_leave_what_a_dict_would_hold(name, steps):
     built = MADE[name]().fit(VECTORS)
     if model:
         built.add(list(model), VECTORS[list(model.values())])
-        kept = VECTORS[list(model.values())]
-        kept = kept if index.metric == "inner" else unit(kept)
-        np.testing.assert_allclose(index.vectors(list(model)), kept, rtol=1e-6)
+        retained = VECTORS[list(model.values())]
+        retained = retained if index.metric == "inner" else unit(retained)
+        np.testing.assert_allclose(index.vectors(list(model)), retained, rtol=1e-6)
     assert same(answers(index), answers(built))
 
 
@@ -122,8 +122,8 @@ def test_products_are_told_though_the_first_vector_came_alone(size):
     true = vectors[:20].astype(float) @ vectors.T
     for options in ({"rerank": None, "scan": "hamming"}, {"shortlist": 300}):
         scores, ids = index.search(vectors[:20], 300, **options)
-        told = np.take_along_axis(true, ids, axis=1)
-        assert np.corrcoef(scores.ravel(), told.ravel())[0, 1] > 0.8
+        result = np.take_along_axis(true, ids, axis=1)
+        assert np.corrcoef(scores.ravel(), result.ravel())[0, 1] > 0.8
 
 
 def test_an_index_whose_rows_are_all_removed_may_be_fitted_anew():

@@ -66,25 +66,25 @@ class World:
             return self.vectors, self.queries
         moved, far, radius = self.ball()
         last = np.sqrt(1 - np.minimum(far / radius, 1) ** 2)
-        asked = np.hstack([self.queries, np.zeros((len(self.queries), 1))])
-        return np.column_stack([moved / np.maximum(far, radius)[:, None], last]), asked
+        queries = np.hstack([self.queries, np.zeros((len(self.queries), 1))])
+        return np.column_stack([moved / np.maximum(far, radius)[:, None], last]), queries
 
-    def products(self, asked, points):
+    def products(self, queries, points):
         """The products of queries with what codes stand for."""
         encoder = self.index.encoder_
         rebuilt = encoder.reconstruct(encoder.encode(points)).astype(np.float64)
         if not self.lifted:
-            return asked @ rebuilt.T
+            return queries @ rebuilt.T
         _, far, radius = self.ball()
         apart = (rebuilt - encoder.centre_) * np.maximum(far, radius)[:, None]
-        moved = asked @ (apart + radius * encoder.centre_).T
+        moved = queries @ (apart + radius * encoder.centre_).T
         return moved + (self.queries @ self.vectors.mean(axis=0))[:, None]
 
-    def cosines(self, asked, points):
+    def cosines(self, queries, points):
         """The products that the distances of codes tell."""
         encoder = self.index.encoder_
         made = encoder.encode(points)
-        words = encoder.query_words(unit(asked))
+        words = encoder.query_words(unit(queries))
         apart = differing(words, made.words if made.short is None else made.short)
         scores = np.cos(np.pi * apart / BITS)
         if self.lifted:
@@ -94,12 +94,12 @@ class World:
 
     def scores(self, kind):
         """All scores, -inf where a vector must not be found."""
-        points, asked = self.points()
+        points, queries = self.points()
         if kind == "exact":
             both = unit if self.metric == "cosine" else np.asarray
             scores = both(self.queries) @ both(self.vectors).T
         else:
-            scores = (self.products if kind == "asymmetric" else self.cosines)(asked, points)
+            scores = (self.products if kind == "asymmetric" else self.cosines)(queries, points)
         return np.where(self.alive, scores, -np.inf)
 
 

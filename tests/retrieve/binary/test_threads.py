@@ -19,7 +19,7 @@ def test_a_search_beside_changes_sees_whole_batches():
     same = VECTORS[::SIZE].repeat(SIZE, axis=0)
     index = BinaryIndex(64, keep_vectors=True).fit(same)
     done, torn = threading.Event(), []
-    asked = dict.fromkeys((0, 2, 5, 20), 0)
+    queries = dict.fromkeys((0, 2, 5, 20), 0)
 
     def write():
         try:
@@ -29,7 +29,7 @@ def test_a_search_beside_changes_sees_whole_batches():
                     index.remove(ids[(b - 4) * SIZE : (b - 3) * SIZE])
                 if b % 10 == 9:
                     index.compact()
-                while min(asked.values()) < b // 4:  # every reader asks between changes
+                while min(queries.values()) < b // 4:  # every reader asks between changes
                     time.sleep(0)
         finally:
             done.set()
@@ -37,10 +37,10 @@ def test_a_search_beside_changes_sees_whole_batches():
     def read(which):
         try:
             while not done.is_set():
-                look(which, ("exact", "asymmetric", None)[asked[which] % 3])
-                asked[which] += 1
+                look(which, ("exact", "asymmetric", None)[queries[which] % 3])
+                queries[which] += 1
         finally:
-            asked[which] += ROUNDS
+            queries[which] += ROUNDS
 
     def look(which, rerank):
         scores, found = index.search(same[which * SIZE], SIZE, shortlist=SIZE, rerank=rerank)
@@ -51,10 +51,10 @@ def test_a_search_beside_changes_sees_whole_batches():
         if index.mask(ids).size % SIZE or len(index) % SIZE:
             torn.append((which, "mask"))
 
-    at_once([write, *(lambda which=which: read(which) for which in asked)])
+    at_once([write, *(lambda which=which: read(which) for which in queries)])
     assert not torn
-    kept = [b for b in range(ROUNDS) if not (b + 4 < ROUNDS and (b + 4) % 3 == 0)]
-    assert index.ids.tolist() == [i for b in kept for i in range(b * SIZE, (b + 1) * SIZE)]
+    retained = [b for b in range(ROUNDS) if not (b + 4 < ROUNDS and (b + 4) % 3 == 0)]
+    assert index.ids.tolist() == [i for b in retained for i in range(b * SIZE, (b + 1) * SIZE)]
 
 
 def test_threads_that_add_together_add_everything():

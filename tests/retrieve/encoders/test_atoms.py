@@ -32,8 +32,8 @@ def test_the_error_on_rows_not_fitted_to_falls_in_every_round_of_learning():
     atoms, errors = refined(rows, start, flips=60, rounds=6)
     assert len(errors) > 3
     assert (np.diff(errors) < 0).all()
-    told = [error(rows[::5], start), error(rows[::5], atoms)]
-    np.testing.assert_allclose([errors[0], errors[-1]], told, rtol=1e-6)
+    message = [error(rows[::5], start), error(rows[::5], atoms)]
+    np.testing.assert_allclose([errors[0], errors[-1]], message, rtol=1e-6)
     assert error(fresh, atoms) < 0.97 * error(fresh, start)
 
 

@@ -32,9 +32,9 @@ def unit(rows):
 
 def test_it_halves_the_error_of_a_random_frame_where_variances_fall():
     x = falling(6000)
-    seen, fresh = x[:4000], x[4000:]
-    ours = error(learned(96, along=0).fit(seen), fresh)
-    frame = qolsh(96, flips=60, center=True, factor="unbiased").fit(seen)  # has 4 bytes more
+    observed, fresh = x[:4000], x[4000:]
+    ours = error(learned(96, along=0).fit(observed), fresh)
+    frame = qolsh(96, flips=60, center=True, factor="unbiased").fit(observed)  # has 4 bytes more
     assert ours < 0.5 * error(frame, fresh)
 
 

@@ -16,12 +16,12 @@ def keys_of(rows, tables, bound):
     return rng.integers(0, bound, (rows, tables), dtype=np.uint64, endpoint=True)
 
 
-def brute(keys, asked):
-    return [np.flatnonzero((keys == q).any(axis=1)) for q in asked]
+def brute(keys, queries):
+    return [np.flatnonzero((keys == q).any(axis=1)) for q in queries]
 
 
-def found(buckets, asked):
-    starts, rows = buckets.rows_of(asked)
+def found(buckets, queries):
+    starts, rows = buckets.rows_of(queries)
     return [rows[a:b] for a, b in pairwise(starts)]
 
 
@@ -36,8 +36,8 @@ def test_rows_that_share_a_key_are_found(bound, pieces):
     buckets = Buckets(3)
     for part in np.split(keys, np.cumsum(pieces)[:-1]):
         buckets.add(part)
-    asked = np.concatenate([keys[::7], keys_of(5, 3, bound)])
-    assert same(found(buckets, asked), brute(keys, asked))
+    queries = np.concatenate([keys[::7], keys_of(5, 3, bound)])
+    assert same(found(buckets, queries), brute(keys, queries))
     assert buckets.count == len(keys)
 
 

@@ -78,10 +78,10 @@ def test_candidates_are_the_rows_that_share_a_key(directions):
     index = LshIndex(5, 3, directions=directions, seed=7).add(np.arange(400) + 1000, X)
     family = Bands(Hyperplanes((5, 3), 12, 7, directions), 5, 3, 7)
     unit = [(Y / np.linalg.norm(Y, axis=1, keepdims=True)).astype(np.float32) for Y in (X, Q)]
-    keys, asked = (family.keys(each.astype(np.float64)) for each in unit)
+    keys, queries = (family.keys(each.astype(np.float64)) for each in unit)
     starts, ids = index.candidates(Q)
     for q in range(20):
-        expected = np.flatnonzero((keys == asked[q]).any(axis=1)) + 1000
+        expected = np.flatnonzero((keys == queries[q]).any(axis=1)) + 1000
         assert ids[starts[q] : starts[q + 1]].tolist() == expected.tolist()
 
 
@@ -133,13 +133,13 @@ def test_changes_leave_the_answers_of_a_fresh_index():
         index.add(part, X[part])
     gone = np.arange(0, 200, 3)
     index.remove(gone)
-    kept = np.setdiff1d(np.arange(200), gone)
-    fresh = LshIndex(10, 2, seed=5).add(kept, X[kept])
+    retained = np.setdiff1d(np.arange(200), gone)
+    fresh = LshIndex(10, 2, seed=5).add(retained, X[retained])
     for each in (index, index.compact(), index.remove(7).add([7], X[[7]])):
         answer = each.search(Q, 8)
         assert all(map(np.array_equal, answer, fresh.search(Q, 8)))
-        assert len(each) == len(kept)
-    assert set(index.ids) == set(kept)
+        assert len(each) == len(retained)
+    assert set(index.ids) == set(retained)
 
 
 def test_filter_and_without_leave_out_what_they_name():
@@ -173,8 +173,8 @@ def test_queries_come_in_any_container():
     index = LshIndex(8, 2).add(np.arange(90), vectors(90))
     lists = pa.FixedSizeListArray.from_arrays(pa.array(Q.reshape(-1)), 12)
     columns = pa.table({str(i): Q[:, i] for i in range(12)})
-    for asked in (lists, columns, Q.tolist(), np.asfortranarray(Q), Q.astype(">f8")):
-        assert all(map(np.array_equal, index.search(asked, 4), index.search(Q, 4)))
+    for queries in (lists, columns, Q.tolist(), np.asfortranarray(Q), Q.astype(">f8")):
+        assert all(map(np.array_equal, index.search(queries, 4), index.search(Q, 4)))
 
 
 @pytest.mark.parametrize("options", METRICS)
@@ -197,8 +197,8 @@ def test_many_rows_and_queries_are_hashed_a_few_at_a_time(options, monkeypatch):
     assert all(map(np.array_equal, *answers))
     assert sizes[0] == 300
     assert max(sizes[1:]) == 200 // 24
-    asked = store.Asked(index._now.learned, Q.astype(np.float32), 3, None)
-    assert max(len(part) for _, part in asked._keys()) == 200 // (6 * 3 + 24)
+    queries = store.Asked(index._now.learned, Q.astype(np.float32), 3, None)
+    assert max(len(part) for _, part in queries._keys()) == 200 // (6 * 3 + 24)
 
 
 def test_an_answer_does_not_depend_on_other_queries():

@@ -132,13 +132,13 @@ def counters_of(sketch):
 
 
 def test_compact_counters_add_up_to_the_total_at_every_size():
-    sketch, seen = CountMin(16, 3, cells="compact").update([1]), set()
+    sketch, observed = CountMin(16, 3, cells="compact").update([1]), set()
     for power in range(31):
-        seen |= {len(row) for row in counters_of(sketch)}
+        observed |= {len(row) for row in counters_of(sketch)}
         assert [sum(row) for row in counters_of(sketch)] == [sketch.total] * 3
         sketch.update(range(40), np.full(40, 2**power))
         sketch.merge(sketch.copy())
-    assert {16, 2} <= seen  # from all apart to two whole groups
+    assert {16, 2} <= observed  # from all apart to two whole groups
 
 
 def test_logarithmic_counts_end_at_four_billion():

@@ -96,8 +96,8 @@ def test_heavy_hitters_are_the_largest_keys(combine):
     keys, values = sketch.heavy_hitters(10)
     assert keys == top.tolist()
     np.testing.assert_allclose(values, counts[top], rtol=0.05)
-    asked, _ = sketch.heavy_hitters(3, candidates=np.arange(100, 200))
-    assert set(asked) <= set(range(100, 200))
+    queries, _ = sketch.heavy_hitters(3, candidates=np.arange(100, 200))
+    assert set(queries) <= set(range(100, 200))
 
 
 def test_heavy_hitters_survive_merging_removal_and_text():

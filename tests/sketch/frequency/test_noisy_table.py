@@ -48,13 +48,13 @@ def test_totals_are_unbiased():
 def test_second_moments_are_unbiased(kind, delta, noise):
     # 1200 seeds; the mean of the rows is within 5 of its own deviations, p < 1e-6. Without taking
     # the noise off, or with L / (L - 1) on the squares (thesis 3.11), it would be off by more.
-    told = [
+    result = [
         AMS(4, 1, kind=kind, seed=s).update(range(30)).release(0.3, delta, source=seeded(s))
         for s in range(1200)
     ]
-    assert told[0].noise == noise
-    errors = np.array([release.estimate() - 30 for release in told])
-    squares = np.array([(release._table.astype(float) ** 2).sum() for release in told])
+    assert result[0].noise == noise
+    errors = np.array([release.estimate() - 30 for release in result])
+    squares = np.array([(release._table.astype(float) ** 2).sum() for release in result])
     slip = squares / 3 / (1 if kind == "fast" else 4)
     bound = 5 * errors.std() / math.sqrt(1200)
     assert abs(errors.mean()) < bound < slip.mean()
@@ -97,9 +97,9 @@ def misses(make, stream, confidence, *, seeds, ask, epsilon=1.0, weights=None, w
     truth = np.bincount(stream, weights=weights, minlength=max(ask) + 1)[list(ask)]
     found = 0
     for s in range(seeds):
-        told = make(s).update(stream, weights).release(epsilon, weight=weight, source=seeded(s))
-        assert math.isfinite(told.error_bound(confidence))
-        found += (np.abs(told.estimate(ask) - truth) > told.error_bound(confidence)).sum()
+        released = make(s).update(stream, weights).release(epsilon, weight=weight, source=seeded(s))
+        assert math.isfinite(released.error_bound(confidence))
+        found += (np.abs(released.estimate(ask) - truth) > released.error_bound(confidence)).sum()
     return found
 
 
@@ -115,9 +115,9 @@ def test_error_bound_holds_on_its_worst_stream(make, confidence):
     # more often than the bound may miss; so it has to allow for it. 60,000 questions: over 5
     # deviations more misses than allowed have p < 1e-6; half of the bound would miss them all.
     weights = np.array([10**6])
-    told = dict(seeds=300, ask=range(2, 202), epsilon=1e6, weights=weights, weight=10**6)
+    result = dict(seeds=300, ask=range(2, 202), epsilon=1e6, weights=weights, weight=10**6)
     allowed = 60_000 * (1 - confidence)
-    assert misses(make, np.array([1]), confidence, **told) <= allowed + 5 * math.sqrt(allowed)
+    assert misses(make, np.array([1]), confidence, **result) <= allowed + 5 * math.sqrt(allowed)
 
 
 @pytest.mark.parametrize("confidence", [0.8, 0.98])
@@ -145,9 +145,9 @@ def test_error_bound_is_not_absurdly_loose():
     stream = uniform(40_000, 2000)
     truth = np.bincount(stream)
     for make in (CountMin, CountSketch):
-        told = make(512, 5).update(stream).release(1.0, source=seeded())
-        error = np.quantile(np.abs(told.estimate(range(2000)) - truth), 0.95)
-        assert error <= told.error_bound(0.95) <= 5 * error
+        released = make(512, 5).update(stream).release(1.0, source=seeded())
+        error = np.quantile(np.abs(released.estimate(range(2000)) - truth), 0.95)
+        assert error <= released.error_bound(0.95) <= 5 * error
 
 
 @pytest.mark.parametrize("kind", ["fast", "tug-of-war"])
@@ -158,8 +158,8 @@ def test_second_moments_are_within_their_bound(kind, epsilon):
     found = 0
     for s in range(200):
         sketch = AMS(512, 1, kind=kind, seed=s).update(range(200))
-        told = sketch.release(epsilon, source=seeded(s))
-        found += abs(told.estimate() - 200) > told.error_bound(0.8)
+        released = sketch.release(epsilon, source=seeded(s))
+        found += abs(released.estimate() - 200) > released.error_bound(0.8)
     assert found < 69
 
 
@@ -167,8 +167,8 @@ def test_the_median_row_is_taken_not_the_least():
     # The median of five noises of scale 100 deviates by about 80, the mean of 5000 by 1.2; with
     # the collisions, 10 has p < 1e-6. The least of the five would be 150 too low on average.
     sketch = CountMin(64, 5).update(range(50))
-    told = [sketch.release(0.05, source=seeded(s)).estimate(range(50)) - 1 for s in range(100)]
-    assert abs(np.mean(told)) < 10
+    released = [sketch.release(0.05, source=seeded(s)).estimate(range(50)) - 1 for s in range(100)]
+    assert abs(np.mean(released)) < 10
 
 
 def test_bounds_grow_with_the_noise_even_of_an_empty_stream():
@@ -196,10 +196,10 @@ def test_heavy_hitters_need_public_candidates():
     # that two of them change places has p < 1e-9.
     stream = zipf(50_000, 5000)
     sketch = CountSketch(1024, 5, track=10).update(stream)
-    told = sketch.release(1.0, source=seeded())
+    released = sketch.release(1.0, source=seeded())
     with pytest.raises(ValueError, match="remembers no keys; give candidates, a public column"):
-        told.heavy_hitters(3)
-    keys, values = told.heavy_hitters(3, candidates=range(5000))
+        released.heavy_hitters(3)
+    keys, values = released.heavy_hitters(3, candidates=range(5000))
     top = np.argsort(-np.bincount(stream))[:3]
     assert keys == top.tolist()
     assert values[0] > values[2] > 0
@@ -210,18 +210,18 @@ def test_the_median_of_rows_is_told_as_the_sketch_said():
     stream = zipf(20_000, 3000)
     for combine in ("mean", "median"):
         sketch = CountSketch(128, 5, combine=combine).update(stream)
-        told = sketch.release(1e6, source=seeded())
-        np.testing.assert_allclose(told.estimate(range(50)), sketch.estimate(range(50)), atol=1)
+        released = sketch.release(1e6, source=seeded())
+        np.testing.assert_allclose(released.estimate(range(50)), sketch.estimate(range(50)), atol=1)
     table = CountMin(128, 5).update(stream).release(1e6, source=seeded())
     rows = [CountMin(128, 5).update(stream)._table[r] for r in range(5)]
     assert table._sums.round().tolist() == [row.sum() for row in rows]
 
 
 def test_laws_of_releases_are_those_of_their_noise():
-    told = CountSketch(2**16, 4).release(0.7, source=seeded())
+    released = CountSketch(2**16, 4).release(0.7, source=seeded())
     # The variance of 262,144 Laplace numbers deviates by 0.44 %; 5 of those have p < 1e-6.
-    assert told._table.var() == pytest.approx(
-        NoiseDistribution("Laplace", told.scale).variance, rel=0.022
+    assert released._table.var() == pytest.approx(
+        NoiseDistribution("Laplace", released.scale).variance, rel=0.022
     )
 
 
@@ -229,7 +229,7 @@ def test_laws_of_releases_are_those_of_their_noise():
 @pytest.mark.parametrize(("width", "depth"), [(64, 5), (2, 1), (1000, 4)])
 def test_the_parts_of_the_chance_to_miss_add_up(monkeypatch, width, depth, confidence):
     # A bound that holds with probability c may give away 1 - c in all (a union bound), and should.
-    told, parts = CountMin(width, depth).update(range(50)).release(1.0), []
+    released, parts = CountMin(width, depth).update(range(50)).release(1.0), []
 
     def noting(of):
         def noted(*given):
@@ -238,10 +238,14 @@ def test_the_parts_of_the_chance_to_miss_add_up(monkeypatch, width, depth, confi
 
         return noted
 
-    monkeypatch.setattr(NoiseDistribution, "mean_reach", noting(NoiseDistribution.mean_tail_bound))
-    monkeypatch.setattr(ReleasedCountMin, "_largest_moment", noting(told._largest_moment.__func__))
+    monkeypatch.setattr(
+        NoiseDistribution, "mean_tail_bound", noting(NoiseDistribution.mean_tail_bound)
+    )
+    monkeypatch.setattr(
+        ReleasedCountMin, "_largest_moment", noting(released._largest_moment.__func__)
+    )
     monkeypatch.setattr(released_count_min, "row_miss", noting(released_count_min.row_miss))
-    told.error_bound(confidence)
+    released.error_bound(confidence)
     assert len(parts) == 3
     assert min(parts) > 0
     assert sum(parts) == pytest.approx(1 - confidence, rel=1e-12)

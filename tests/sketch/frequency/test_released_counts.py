@@ -37,40 +37,40 @@ def seeded(seed=1):
 @EACH
 def test_laplace_noise_of_the_exact_scale_is_added_once_to_every_cell(make):
     sketch = make().update(np.arange(300), np.arange(300) % 4)
-    told = sketch.release(0.1, weight=3, source=seeded())
+    released = sketch.release(0.1, weight=3, source=seeded())
     scale = Fraction(3 * touched(sketch)) / Fraction(0.1)
     noise = discrete_laplace(scale, cells(sketch).shape, source=seeded())
-    assert (told._table - cells(sketch) == noise).all()
-    assert told._table.dtype == np.int64
-    assert told.scale == float(scale)
-    assert Loss.from_dict(told.statement.loss) == LaplaceNoise(scale, 3, touched(sketch))
-    assert told.statement.epsilon == 0.1
-    assert told.statement.delta == 0
+    assert (released._table - cells(sketch) == noise).all()
+    assert released._table.dtype == np.int64
+    assert released.scale == float(scale)
+    assert Loss.from_dict(released.statement.loss) == LaplaceNoise(scale, 3, touched(sketch))
+    assert released.statement.epsilon == 0.1
+    assert released.statement.delta == 0
 
 
 @EACH
 def test_gaussian_noise_is_added_where_its_variance_is_smaller(make):
     sketch = make().update(np.arange(300))
-    told = sketch.release(0.1, 0.01, source=seeded())
-    sigma = Fraction(told.scale)
+    released = sketch.release(0.1, 0.01, source=seeded())
+    sigma = Fraction(released.scale)
     noise = discrete_gaussian(sigma, cells(sketch).shape, source=seeded())
-    assert told.noise == "Gaussian"
-    assert (told._table - cells(sketch) == noise).all()
-    assert Loss.from_dict(told.statement.loss) == GaussianNoise(sigma**2, 1, touched(sketch))
-    assert 0.09 < told.statement.epsilon <= 0.1
-    assert told.statement.delta == 0.01
+    assert released.noise == "Gaussian"
+    assert (released._table - cells(sketch) == noise).all()
+    assert Loss.from_dict(released.statement.loss) == GaussianNoise(sigma**2, 1, touched(sketch))
+    assert 0.09 < released.statement.epsilon <= 0.1
+    assert released.statement.delta == 0.01
     pure = sketch.release(0.1, source=seeded())
-    assert told._distribution.variance < pure._distribution.variance
+    assert released._distribution.variance < pure._distribution.variance
 
 
 def test_a_delta_that_covers_everything_still_states_an_epsilon():
-    told = CountMin(64).release(1e-6, 0.9).statement
-    assert (told.epsilon, told.delta) == (1e-6, 0.9)
+    released = CountMin(64).release(1e-6, 0.9).statement
+    assert (released.epsilon, released.delta) == (1e-6, 0.9)
 
 
 def test_laplace_noise_is_kept_where_a_delta_does_not_help():
-    told = CountMin(64, 2).release(1.0, 1e-9)
-    assert (told.noise, told.scale, told.statement.delta) == ("Laplace", 2.0, 0)
+    released = CountMin(64, 2).release(1.0, 1e-9)
+    assert (released.noise, released.scale, released.statement.delta) == ("Laplace", 2.0, 0)
 
 
 def moved(make, before, after):
@@ -128,9 +128,9 @@ def test_random_neighbours_never_differ_by_more(make):
 
 
 def test_the_cost_of_several_events_is_that_of_a_group():
-    told = CountSketch(64, 5).release(1.0, contributions=3, unit="user")
-    assert Loss.from_dict(told.statement.loss) == Pure(1.0)
-    assert told.scale == 15
+    released = CountSketch(64, 5).release(1.0, contributions=3, unit="user")
+    assert Loss.from_dict(released.statement.loss) == Pure(1.0)
+    assert released.scale == 15
     mixed = CountSketch(64, 5).release(1.0, 0.1, relation="replace")
     assert isinstance(Loss.from_dict(mixed.statement.loss), Concentrated)
 
@@ -191,8 +191,8 @@ def test_noise_too_large_for_the_cells_is_refused():
     # Cells near the end of 64 bits are clipped first, which brings no two tables apart.
     sketch = CountSketch(2, 1).update([1] * 4, [2**31 - 1] * 4)
     sketch.mass, sketch._table = 2**63 - 1, np.full((1, 2), 2**63 - 5)
-    told = sketch.release(1.0, weight=2**31 - 1)
-    assert (np.abs(told._table - 2**62) < 2**38).all()
+    released = sketch.release(1.0, weight=2**31 - 1)
+    assert (np.abs(released._table - 2**62) < 2**38).all()
 
 
 def test_units_of_several_events_are_told_what_is_missing():
@@ -202,8 +202,8 @@ def test_units_of_several_events_are_told_what_is_missing():
             match=f"CountMin: contributions must be given for unit '{unit}': the most events of",
         ):
             CountMin(64).release(1.0, unit=unit)
-    told = CountMin(64).release(1.0, unit="user", contributions=4).statement
-    assert (told.unit, told.contributions) == ("user", 4)
+    released = CountMin(64).release(1.0, unit="user", contributions=4).statement
+    assert (released.unit, released.contributions) == ("user", 4)
 
 
 def test_sizes_of_totals_and_kinds_of_keys_leave_no_trace():
@@ -216,21 +216,21 @@ def test_sizes_of_totals_and_kinds_of_keys_leave_no_trace():
 
 
 def test_cells_that_only_pad_are_not_released():
-    told = AMS(7, 3, kind="tug-of-war").update([1]).release(1.0)
-    assert told._table.shape == (3, 7)
-    assert told.nbytes == 3 * 7 * 8
+    released = AMS(7, 3, kind="tug-of-war").update([1]).release(1.0)
+    assert released._table.shape == (3, 7)
+    assert released.nbytes == 3 * 7 * 8
 
 
 def test_a_release_takes_one_table_of_extra_memory():
     sketch = CountSketch(2**20, 2).update(range(1000))
     sketch.release(1.0)
     tracemalloc.start()
-    told = sketch.release(1.0)
+    released = sketch.release(1.0)
     peak = tracemalloc.get_traced_memory()[1]
-    assert told.error_bound(0.9) > 0
-    assert tracemalloc.get_traced_memory()[1] < told.nbytes + 2**22
+    assert released.error_bound(0.9) > 0
+    assert tracemalloc.get_traced_memory()[1] < released.nbytes + 2**22
     tracemalloc.stop()
-    assert peak < told.nbytes + 2**22
+    assert peak < released.nbytes + 2**22
 
 
 def test_a_ledger_may_be_given_by_its_path_and_must_be_there(tmp_path):

@@ -41,8 +41,8 @@ def kernel_sums(kernel, points, queries):
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_exact_sums_are_those_of_the_kernel(kernel):
-    told = sketch(kernel=kernel).exact(POINTS, QUERIES)
-    np.testing.assert_allclose(told, kernel_sums(kernel, POINTS, QUERIES), rtol=1e-9)
+    result = sketch(kernel=kernel).exact(POINTS, QUERIES)
+    np.testing.assert_allclose(result, kernel_sums(kernel, POINTS, QUERIES), rtol=1e-9)
 
 
 @pytest.mark.parametrize("strata", ["independent", "stratified"])
@@ -51,9 +51,9 @@ def test_estimates_are_unbiased_over_seeds(kernel, strata):
     # The mean over 100 seeds is off by 6 standard errors in one of 20 queries with p < 1e-6 (by
     # Student's law); any other of the kernels would be off by 14 of them in some query.
     made = [sketch(256, kernel=kernel, strata=strata, seed=s).update(POINTS) for s in range(100)]
-    told = np.array([each.estimate(QUERIES) for each in made])
-    off = told.mean(axis=0) - kernel_sums(kernel, POINTS, QUERIES)
-    assert (np.abs(off) < 6 * told.std(axis=0, ddof=1) / 10 + 0.05).all()
+    estimated = np.array([each.estimate(QUERIES) for each in made])
+    off = estimated.mean(axis=0) - kernel_sums(kernel, POINTS, QUERIES)
+    assert (np.abs(off) < 6 * estimated.std(axis=0, ddof=1) / 10 + 0.05).all()
 
 
 def test_independent_frequencies_err_by_at_most_the_stated_deviation():
@@ -66,9 +66,9 @@ def test_independent_frequencies_err_by_at_most_the_stated_deviation():
 
 def test_one_point_is_a_kernel_of_its_own():
     # At the point itself every wave meets its own: the sum is 1 up to the rounding of waves.
-    told = sketch(rows=1).update([[1.0, 2.0, 3.0]])
-    assert abs(told.estimate([[1.0, 2.0, 3.0]])[0] - 1) < 1e-4
-    assert (told.size(), told.total) == (1.0, 1)
+    result = sketch(rows=1).update([[1.0, 2.0, 3.0]])
+    assert abs(result.estimate([[1.0, 2.0, 3.0]])[0] - 1) < 1e-4
+    assert (result.size(), result.total) == (1.0, 1)
 
 
 @pytest.mark.parametrize("parts", [[300], [1, 299], [100, 100, 100]])
@@ -84,49 +84,49 @@ def test_any_split_merges_bit_for_bit(parts):
 
 def test_more_points_than_a_block_are_summed_exactly():
     many = np.tile(POINTS, (60, 1))  # past one block of 2**14
-    told = sketch().update(many)
+    result = sketch().update(many)
     one = sketch().update(POINTS)
-    np.testing.assert_array_equal(told._waves, 60 * one._waves)
+    np.testing.assert_array_equal(result._waves, 60 * one._waves)
 
 
 def test_weights_are_repetitions_and_negative_ones_remove():
     weights = RANDOM.integers(0, 5, 300)
-    told = sketch().update(POINTS, weights)
+    result = sketch().update(POINTS, weights)
     again = sketch().update(np.repeat(POINTS, weights, axis=0))
-    assert (told._waves == again._waves).all()
-    assert told.total == again.total == weights.sum()
-    assert told.heaviest == 4
-    told.update(POINTS, -weights)
-    assert not told._waves.any()
-    assert told.total == 0
+    assert (result._waves == again._waves).all()
+    assert result.total == again.total == weights.sum()
+    assert result.heaviest == 4
+    result.update(POINTS, -weights)
+    assert not result._waves.any()
+    assert result.total == 0
     large = sketch().update(POINTS, np.full(300, 2**31 - 1))
     assert (large._waves == (2**31 - 1) * sketch().update(POINTS)._waves).all()
 
 
 def test_what_cannot_be_counted_changes_nothing():
-    told = sketch().update(POINTS)
-    before = told.to_bytes()
+    result = sketch().update(POINTS)
+    before = result.to_bytes()
     bad = [
-        lambda: told.update(POINTS, np.full(300, 0.5)),
-        lambda: told.update(np.array([[1.0, 2.0]])),
-        lambda: told.merge(sketch(seed=1)),
-        lambda: told.merge(sketch(kernel="gaussian")),
+        lambda: result.update(POINTS, np.full(300, 0.5)),
+        lambda: result.update(np.array([[1.0, 2.0]])),
+        lambda: result.merge(sketch(seed=1)),
+        lambda: result.merge(sketch(kernel="gaussian")),
     ]
     for call in bad:
         with pytest.raises((ValueError, TypeError), match="KernelFourier: "):
             call()
-        assert told.to_bytes() == before
+        assert result.to_bytes() == before
     with pytest.raises(ValueError, match="column 1 holds NaN"):
-        told.estimate([[1.0, np.nan, 2.0]])
+        result.estimate([[1.0, np.nan, 2.0]])
 
 
 def test_points_outside_are_clipped_and_counted():
-    told = sketch().update([[5.0, 1, 1], [1, 1, -np.inf], [1, 2, 3]])
-    assert told.clipped == 2
+    result = sketch().update([[5.0, 1, 1], [1, 1, -np.inf], [1, 2, 3]])
+    assert result.clipped == 2
     inside = sketch().update([[4.0, 1, 1], [1, 1, 0], [1, 2, 3]])
-    assert (told._waves == inside._waves).all()
+    assert (result._waves == inside._waves).all()
     assert inside.clipped == 0
-    assert told.merge(told.copy()).update([[9.0, 9, 9]]).clipped == 5
+    assert result.merge(result.copy()).update([[9.0, 9, 9]]).clipped == 5
 
 
 def test_queries_may_be_anywhere():

@@ -83,8 +83,8 @@ def test_what_cannot_be_is_refused_with_the_remedy():
 
 @pytest.mark.parametrize("bandwidth", [1e12, 1e300])
 def test_a_bandwidth_far_beyond_the_bounds_counts_all_points(bandwidth):
-    told = KernelGrid(bandwidth, ([0, 0], [1, 5])).update([[0, 0], [1, 5], [1, 0]])
-    np.testing.assert_allclose(told.estimate([[0.3, 2], [0, 0]]), 3, rtol=1e-6)
+    result = KernelGrid(bandwidth, ([0, 0], [1, 5])).update([[0, 0], [1, 5], [1, 0]])
+    np.testing.assert_allclose(result.estimate([[0.3, 2], [0, 0]]), 3, rtol=1e-6)
     with pytest.raises(ValueError, match="more than 2\\*\\*24 nodes"):
         KernelGrid(1 / bandwidth**1.02, ([0, 0], [1, 5]))
 

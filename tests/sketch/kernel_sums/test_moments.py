@@ -31,14 +31,14 @@ def by_hand(rows, features, degree):
 
 @pytest.mark.parametrize(("degree", "features"), [(1, 3), (2, 6)])
 def test_matrix_is_that_of_brute_force_up_to_rounding(degree, features):
-    seen = Moments(BOUNDS, degree).update(ROWS)
-    assert len(seen.features) == features
-    want = by_hand(ROWS, seen.features, degree)
+    observed = Moments(BOUNDS, degree).update(ROWS)
+    assert len(observed.features) == features
+    want = by_hand(ROWS, observed.features, degree)
     # 300 rows, each rounded by at most a few of 2**-13; on average far less.
-    np.testing.assert_allclose(seen.matrix(), want, rtol=0, atol=300 * 2**-13)
+    np.testing.assert_allclose(observed.matrix(), want, rtol=0, atol=300 * 2**-13)
     low, high = BOUNDS
     outside = (np.clip(ROWS, low, high) != ROWS).any(axis=1).sum()
-    assert (seen.total, seen.clipped, seen.size()) == (300, outside, 300.0)
+    assert (observed.total, observed.clipped, observed.size()) == (300, outside, 300.0)
 
 
 def test_every_product_of_two_polynomials_is_expanded_right():
@@ -48,8 +48,8 @@ def test_every_product_of_two_polynomials_is_expanded_right():
     every = Polynomials(3, 4).values(points)
     sums = every.sum(axis=0)[: len(made.inputs)]
     values = made.values(points)
-    told = made.matrix(sums, np.zeros(made.targets))[:-1, :-1]
-    np.testing.assert_allclose(told, values.T @ values, atol=1e-12)
+    result = made.matrix(sums, np.zeros(made.targets))[:-1, :-1]
+    np.testing.assert_allclose(result, values.T @ values, atol=1e-12)
 
 
 @pytest.mark.parametrize("degree", [1, 2])
@@ -68,10 +68,10 @@ def test_any_split_any_order_and_removal_give_the_same_cells(degree):
 
 def test_heavy_weights_are_exact_in_python_integers():
     heavy = RNG.integers(2**30, 2**31, 5)
-    told = Moments(BOUNDS, bits=9).update(ROWS[:5], heavy)
+    result = Moments(BOUNDS, bits=9).update(ROWS[:5], heavy)
     each = [Moments(BOUNDS, bits=9).update(ROWS[i : i + 1])._inputs for i in range(5)]
     want = [sum(int(w) * int(row[j]) for w, row in zip(heavy, each, strict=True)) for j in range(6)]
-    assert told._inputs.tolist() == want
+    assert result._inputs.tolist() == want
 
 
 @pytest.mark.parametrize("degree", [1, 2])
@@ -93,22 +93,22 @@ TERMS = [
 @pytest.mark.parametrize(("terms", "times"), TERMS)
 def test_cube_noise_costs_epsilon_and_no_less(terms, times):
     # A change of c in the largest cell costs c / scale: of both parts together exactly epsilon.
-    told = Moments(BOUNDS, bits=9).update(ROWS).release(0.5, **terms)
+    released = Moments(BOUNDS, bits=9).update(ROWS).release(0.5, **terms)
     change = Fraction(511**2 * times)
-    cost = change / Fraction(told.scale) + change / Fraction(told.target_scale)
-    assert told.noise == "Cube"
+    cost = change / Fraction(released.scale) + change / Fraction(released.target_scale)
+    assert released.noise == "Cube"
     assert float(cost) == pytest.approx(0.5, rel=1e-12)
-    assert told.statement.epsilon == 0.5
-    assert "exp(-max |n| / scale)" in told.statement.mechanism
-    assert "K-norm mechanism: Hardt and Talwar 2010" in told.statement.mechanism
+    assert released.statement.epsilon == 0.5
+    assert "exp(-max |n| / scale)" in released.statement.mechanism
+    assert "K-norm mechanism: Hardt and Talwar 2010" in released.statement.mechanism
 
 
 def test_gaussian_noise_costs_the_sum_of_both_rho():
-    told = Moments(BOUNDS, bits=9).update(ROWS).release(1, 1e-6, noise="gaussian")
-    rho = 511**4 * (6 / (2 * told.scale**2) + 4 / (2 * told.target_scale**2))
-    assert told.statement.loss["rho"] == pytest.approx(rho, rel=1e-9)
-    assert told.statement.epsilon <= 1
-    assert told.statement.delta == 1e-6
+    released = Moments(BOUNDS, bits=9).update(ROWS).release(1, 1e-6, noise="gaussian")
+    rho = 511**4 * (6 / (2 * released.scale**2) + 4 / (2 * released.target_scale**2))
+    assert released.statement.loss["rho"] == pytest.approx(rho, rel=1e-9)
+    assert released.statement.epsilon <= 1
+    assert released.statement.delta == 1e-6
 
 
 def test_the_smaller_noise_is_taken():
@@ -120,33 +120,33 @@ def test_the_smaller_noise_is_taken():
 
 def test_release_is_unbiased_with_the_deviation_it_tells():
     # 400 releases: the mean is within 5 of its deviations and mean squares within 20 %; p < 1e-5.
-    seen, source = Moments(BOUNDS, bits=9).update(ROWS), InsecureSeededSource(2)
-    told = [seen.release(1, source=source) for _ in range(400)]
-    inputs = np.array([one._inputs - seen._inputs for one in told]) / 511**2
-    targets = np.array([one._targets - seen._targets for one in told]) / 511**2
-    for noise, deviation in zip((inputs, targets), told[0].noise_error(), strict=True):
+    observed, source = Moments(BOUNDS, bits=9).update(ROWS), InsecureSeededSource(2)
+    released = [observed.release(1, source=source) for _ in range(400)]
+    inputs = np.array([one._inputs - observed._inputs for one in released]) / 511**2
+    targets = np.array([one._targets - observed._targets for one in released]) / 511**2
+    for noise, deviation in zip((inputs, targets), released[0].noise_error(), strict=True):
         assert np.abs(noise.mean(axis=0)).max() < 5 * deviation / 20
         assert abs((noise**2).mean() / deviation**2 - 1) < 0.2
-    assert abs(np.mean([one.size() for one in told]) - 300) < told[0].noise_error()[0] / 4
+    assert abs(np.mean([one.size() for one in released]) - 300) < released[0].noise_error()[0] / 4
 
 
 def test_release_of_too_many_sums_is_refused_before_they_are_listed():
-    told = Moments(BOUNDS).release(1)
-    wide = dict(told.parameters, bounds=([0.0] * 3000, [1.0] * 3000), degree=2)
+    released = Moments(BOUNDS).release(1)
+    wide = dict(released.parameters, bounds=([0.0] * 3000, [1.0] * 3000), degree=2)
     with pytest.raises(ValueError, match="at most 65536 sums"):
-        ReleasedMoments._make(wide, {}, told.statement)
+        ReleasedMoments._make(wide, {}, released.statement)
 
 
 def test_the_removal_of_a_row_that_was_never_added_is_released_as_any_other_event():
     # Whether it was there is private: a refusal would tell. It moves no sum by more than its unit.
-    seen = Moments(BOUNDS).update(ROWS[:1])
-    removed = seen.copy().update(ROWS[1:2], [-1])
+    observed = Moments(BOUNDS).update(ROWS[:1])
+    removed = observed.copy().update(ROWS[1:2], [-1])
     assert removed.total == 0
     for part in ("_inputs", "_targets"):
-        change = np.abs(getattr(removed, part) - getattr(seen, part))
+        change = np.abs(getattr(removed, part) - getattr(observed, part))
         assert 0 < change.max() <= (2**14 - 1) ** 2
-    told = [one.release(1, source=InsecureSeededSource(3)) for one in (seen, removed)]
-    assert told[0].statement == told[1].statement
+    released = [one.release(1, source=InsecureSeededSource(3)) for one in (observed, removed)]
+    assert released[0].statement == released[1].statement
 
 
 def test_a_stopped_update_never_bounds_its_events_too_low(monkeypatch):
@@ -160,15 +160,15 @@ def test_a_stopped_update_never_bounds_its_events_too_low(monkeypatch):
             return super().__iadd__(other)
 
     for name in ("_inputs", "_targets"):
-        seen = Moments(BOUNDS).update(ROWS[:5])
-        cells = getattr(seen, name).view(Stopped)
+        observed = Moments(BOUNDS).update(ROWS[:5])
+        cells = getattr(observed, name).view(Stopped)
         cells.armed = True
-        monkeypatch.setattr(seen, name, cells)
+        monkeypatch.setattr(observed, name, cells)
         with pytest.raises(KeyboardInterrupt):
-            seen.update(ROWS[5:9], [7, 1, 1, 1])
-        assert (seen.heaviest, seen.mass) == (7, 15)
+            observed.update(ROWS[5:9], [7, 1, 1, 1])
+        assert (observed.heaviest, observed.mass) == (7, 15)
         with pytest.raises(ValueError, match="heavier"):
-            seen.release(1)
+            observed.release(1)
 
 
 BAD = [

@@ -142,8 +142,8 @@ def test_the_kernel_is_the_collision_probability_of_the_projection():
         cauchy = 2 / math.pi / (1 + (t / ratio) ** 2) / ratio
         for p, density in ((2, normal), (1, cauchy)):
             family = Euclidean(2.0, (0, 50), p)
-            told = family.kernel([[10.0]], [[10 + 2 * ratio]])[0, 0]
-            assert told == pytest.approx(np.mean(density * (1 - t)), rel=1e-6)
+            result = family.kernel([[10.0]], [[10 + 2 * ratio]])[0, 0]
+            assert result == pytest.approx(np.mean(density * (1 - t)), rel=1e-6)
 
 
 def test_a_transform_measures_distances_after_it():

@@ -69,5 +69,5 @@ def test_the_mean_cosine_of_frequencies_is_the_kernel(kind, stratified):
     # The mean of 2**14 cosines has a deviation of at most 2**-7.5: 6 of them have p < 1e-8.
     waves = frequencies(kind, 2**14, 2, 5, stratified)
     for ratio in RATIOS:
-        told = np.cos(waves @ [0.6 * ratio, 0.8 * ratio]).mean()
-        assert abs(told - true(kind, ratio)) < 6 / 2**7.5
+        result = np.cos(waves @ [0.6 * ratio, 0.8 * ratio]).mean()
+        assert abs(result - true(kind, ratio)) < 6 / 2**7.5

@@ -25,12 +25,12 @@ def seeded(seed=1):
     return InsecureSeededSource(seed)
 
 
-def moved(told, first, second=None):
+def moved(result, first, second=None):
     """L1 and squared L2 norm of what adding or exchanging points changes, count included."""
-    one, other = sketch(told.rows).update([first]), sketch(told.rows)
+    one, other = sketch(result.rows).update([first]), sketch(result.rows)
     if second is not None:
         other.update([second])
-    count = told.count_weight * (one.total - other.total)
+    count = result.count_weight * (one.total - other.total)
     change = [*(one._waves - other._waves).reshape(-1).tolist(), count]
     return sum(map(abs, change)), sum(each * each for each in change)
 
@@ -72,11 +72,11 @@ def test_the_statement_is_that_of_the_loss():
 
 @pytest.mark.parametrize(("delta", "draw"), [(0.0, discrete_laplace), (1e-6, discrete_gaussian)])
 def test_exact_noise_is_added_once_to_every_cell(delta, draw):
-    told = sketch().update(POINTS).release(0.5, delta, source=seeded())
-    source, scale = seeded(), Fraction(told.scale)
+    released = sketch().update(POINTS).release(0.5, delta, source=seeded())
+    source, scale = seeded(), Fraction(released.scale)
     raw = sketch().update(POINTS)._waves
-    assert (told._waves - raw == draw(scale, raw.shape, source=source)).all()
-    assert told._count[0] - 500 * told.count_weight == draw(scale, 1, source=source)[0]
+    assert (released._waves - raw == draw(scale, raw.shape, source=source)).all()
+    assert released._count[0] - 500 * released.count_weight == draw(scale, 1, source=source)[0]
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -84,13 +84,13 @@ def test_noise_error_is_the_deviation_of_every_answer(delta):
     # 200 draws: the root of a mean square is 30 % off with p < 1e-6 for one of 40 queries: noise of
     # 128 cells is nearly normal, so that 200 squares sum to a chi-square law. The size is one cell.
     made = sketch().update(POINTS)
-    told = [made.release(1.0, delta, source=seeded(seed)) for seed in range(200)]
-    off = np.array([each.estimate(QUERIES) for each in told]) - made.estimate(QUERIES)
-    ratio = np.sqrt((off**2).mean(axis=0)) / told[0].noise_error()
+    released = [made.release(1.0, delta, source=seeded(seed)) for seed in range(200)]
+    off = np.array([each.estimate(QUERIES) for each in released]) - made.estimate(QUERIES)
+    ratio = np.sqrt((off**2).mean(axis=0)) / released[0].noise_error()
     assert (np.abs(ratio - 1) < 0.3).all()
-    assert abs(np.mean(off)) < told[0].noise_error()
-    sizes = np.array([each.size() for each in told])
-    deviation = np.sqrt(told[0]._distribution.variance) / told[0].count_weight
+    assert abs(np.mean(off)) < released[0].noise_error()
+    sizes = np.array([each.size() for each in released])
+    deviation = np.sqrt(released[0]._distribution.variance) / released[0].count_weight
     assert abs(sizes.std() / deviation - 1) < 0.5
     assert abs(sizes.mean() - 500) < 6 * deviation / np.sqrt(200)
 
@@ -104,8 +104,8 @@ def test_gaussian_noise_of_an_answer_does_not_grow_with_the_rows():
 
 def test_the_size_costs_answers_little():
     for delta, most in ((0.0, 1.11), (1e-6, 1.04)):
-        told = sketch(256).release(1.0, delta)
-        share = told.count_weight / 2**15
+        released = sketch(256).release(1.0, delta)
+        share = released.count_weight / 2**15
         used = 1 + share / (256 * PAIR / 2**15) if not delta else np.sqrt(1 + share**2 / 256)
         assert used < most
 
@@ -115,29 +115,29 @@ def test_error_bound_holds_over_seeds_and_noise():
     missed = 0
     for seed in range(25):
         made = sketch(seed=seed, strata="independent").update(POINTS)
-        told = made.release(2.0, source=seeded(seed))
-        off = np.abs(told.estimate(QUERIES) - made.exact(POINTS, QUERIES))
-        missed += int((off > told.error_bound(0.9)).sum())
+        released = made.release(2.0, source=seeded(seed))
+        off = np.abs(released.estimate(QUERIES) - made.exact(POINTS, QUERIES))
+        missed += int((off > released.error_bound(0.9)).sum())
     assert missed <= 10
-    assert told.error_bound(0.9) < 4 * 500  # and says something
-    assert told.error_bound(0.99) > told.error_bound(0.9)
+    assert released.error_bound(0.9) < 4 * 500  # and says something
+    assert released.error_bound(0.99) > released.error_bound(0.9)
 
 
 def test_answers_are_not_clipped():
-    told = sketch().release(0.01, source=seeded())  # of no points at all
-    assert told.estimate(QUERIES).min() < 0
-    mean = told.mean(QUERIES)
-    np.testing.assert_array_equal(mean, told.estimate(QUERIES) / told.size())
+    released = sketch().release(0.01, source=seeded())  # of no points at all
+    assert released.estimate(QUERIES).min() < 0
+    mean = released.mean(QUERIES)
+    np.testing.assert_array_equal(mean, released.estimate(QUERIES) / released.size())
 
 
 def test_what_the_curator_knows_stays_with_the_curator():
-    told = sketch().update([[9.0, 9.0]]).release(1.0)
-    assert not {"clipped", "total", "heaviest"} & set(vars(told))
-    assert b"clipped" not in told.to_bytes()
+    released = sketch().update([[9.0, 9.0]]).release(1.0)
+    assert not {"clipped", "total", "heaviest"} & set(vars(released))
+    assert b"clipped" not in released.to_bytes()
     with pytest.raises(ValueError, match="holds a heavier event"):
         sketch().update(POINTS, np.full(500, 3)).release(1.0, weight=2)
     heavy = sketch().update(POINTS, np.full(500, 3)).release(1.0, weight=3)
-    assert heavy.scale == 3 * told.scale
+    assert heavy.scale == 3 * released.scale
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
@@ -148,8 +148,8 @@ def test_an_audit_measures_no_more_than_is_claimed(delta):
     raw = np.array([*one._waves[:, 0], weight])
 
     def cells(value, trials, source):
-        told = [value.release(4.0, delta, source=source) for _ in range(trials)]
-        return np.array([[*each._waves[:, 0], each._count[0]] for each in told])
+        released = [value.release(4.0, delta, source=source) for _ in range(trials)]
+        return np.array([[*each._waves[:, 0], each._count[0]] for each in released])
 
     def likelihood(answers):
         if delta:
@@ -171,7 +171,7 @@ def test_an_audit_measures_no_more_than_is_claimed(delta):
 
 
 def test_a_forged_bandwidth_is_refused():
-    told = sketch().release(1.0)
-    told.__dict__["bandwidth"] = 1e-300
+    released = sketch().release(1.0)
+    released.__dict__["bandwidth"] = 1e-300
     with pytest.raises(SketchFormatError, match="bandwidth must be at least"):
-        type(told).from_bytes(told.to_bytes())
+        type(released).from_bytes(released.to_bytes())

@@ -64,9 +64,9 @@ def test_scale_of_the_noise_is_that_reach_over_epsilon():
     nodes = sketch._nodes
     reach = shared_levels(nodes.shape, "Laplace", "p-stable").reach(nodes.unit, nodes.longest, 1)
     for relation, l1 in (("add/remove", reach.l1), ("replace", reach.replaced_l1)):
-        told = sketch.release(0.5, weight=3, relation=relation)
-        assert told.scale == pytest.approx(3 * l1 / 0.5)
-        assert told.statement.epsilon == 0.5
+        released = sketch.release(0.5, weight=3, relation=relation)
+        assert released.scale == pytest.approx(3 * l1 / 0.5)
+        assert released.statement.epsilon == 0.5
 
 
 def test_estimate_of_nodes_is_least_squares_over_all_levels():
@@ -88,15 +88,15 @@ def test_noise_is_unbiased_and_as_large_as_stated(law):
     # Means of 200: off by 4.5 standard errors, or a variance off by 40 %, have p < 1e-5.
     sketch = KernelGrid(2.0, (0, 60)).update(np.linspace(0, 60, 5000)[:, None])
     middle = [[30.0]]
-    told = [
+    result = [
         sketch.release(1.0, 1e-6, noise=law, source=InsecureSeededSource(seed))
         for seed in range(200)
     ]
-    off = np.array([release.estimate(middle)[0] for release in told]) - sketch.estimate(middle)
-    sizes = np.array([release.size() for release in told]) - 5000
+    off = np.array([release.estimate(middle)[0] for release in result]) - sketch.estimate(middle)
+    sizes = np.array([release.size() for release in result]) - 5000
     assert abs(off.mean()) < 4.5 * off.std() / math.sqrt(200)
     assert abs(sizes.mean()) < 4.5 * sizes.std() / math.sqrt(200)
-    assert 0.6 < off.var() / told[0].noise_error() ** 2 < 1.4
+    assert 0.6 < off.var() / result[0].noise_error() ** 2 < 1.4
 
 
 @pytest.mark.parametrize(("axes", "spaces"), [(1, 400), (2, 90), (3, 40)])
@@ -116,14 +116,14 @@ def test_levels_have_less_noise_than_the_nodes_alone(axes, spaces):
 def test_release_serves_other_kernels_and_bandwidths():
     points = np.random.default_rng(3).normal(10, 2, (200_000, 2))
     sketch = KernelGrid(1.0, ([0, 0], [20, 20])).update(points)
-    told = sketch.release(1.0, source=InsecureSeededSource(3))
+    released = sketch.release(1.0, source=InsecureSeededSource(3))
     queries = [[10.0, 10.0], [9.0, 11.0]]
     for kernel in ("p-stable", "gaussian", "exponential"):
         want = sketch.estimate(queries, kernel=kernel, bandwidth=3.0)
-        got = told.estimate(queries, kernel=kernel, bandwidth=3.0)
+        got = released.estimate(queries, kernel=kernel, bandwidth=3.0)
         np.testing.assert_allclose(got, want, rtol=0.01)
         np.testing.assert_allclose(
-            told.mean(queries, kernel=kernel, bandwidth=3.0) * told.size(), got
+            released.mean(queries, kernel=kernel, bandwidth=3.0) * released.size(), got
         )
     with pytest.raises(ValueError, match="needs a delta above 0"):
         sketch.release(1.0, noise="gaussian")

@@ -28,15 +28,15 @@ def seeded(seed=1):
 def test_laplace_noise_of_the_exact_scale_is_added_once_whatever_the_number_of_points():
     for times in (1, 3):
         sketch = Race(100, 256, FINE).update(np.repeat(DATA, times, axis=0))
-        told = sketch.release(0.1, source=seeded())
-        touched = 100 + told.counts
+        released = sketch.release(0.1, source=seeded())
+        touched = 100 + released.counts
         scale, source = Fraction(touched) / Fraction(0.1), seeded()
         noise = discrete_laplace(scale, (100, 256), source=source)
-        np.testing.assert_array_equal(told._table, sketch._table + noise)
-        more = discrete_laplace(scale, told.counts, source=source)
-        np.testing.assert_array_equal(told._counts, 500 * times + more)
-        assert told.scale == float(scale)
-        assert Loss.from_dict(told.statement.loss) == LaplaceNoise(scale, 1, touched)
+        np.testing.assert_array_equal(released._table, sketch._table + noise)
+        more = discrete_laplace(scale, released.counts, source=source)
+        np.testing.assert_array_equal(released._counts, 500 * times + more)
+        assert released.scale == float(scale)
+        assert Loss.from_dict(released.statement.loss) == LaplaceNoise(scale, 1, touched)
 
 
 def arrays(sketch, counts):
@@ -75,15 +75,15 @@ def test_noise_is_calibrated_to_the_worst_event(kernel, relation):
 @pytest.mark.parametrize("points", [1, 3])
 def test_a_unit_that_moves_points_is_covered_whatever_their_weights(weight, points):
     sketch = Race(90, 1024, FINE)
-    told = sketch.release(0.5, weight=weight, moved=points)
-    assert told.counts == 2
-    loss, reach = Loss.from_dict(told.statement.loss), told.scale * 0.5
+    released = sketch.release(0.5, weight=weight, moved=points)
+    assert released.counts == 2
+    loss, reach = Loss.from_dict(released.statement.loss), released.scale * 0.5
     mixed = sketch.release(0.5, 1e-6, weight=weight, moved=points, noise="gaussian")
     square = 2 * mixed.scale**2 * Loss.from_dict(mixed.statement.loss).rho
     for taken, given in itertools.product(range(weight + 1), repeat=2):
         before = Race(90, 1024, FINE).update([[-3, -3]] * points, [taken] * points)
         after = Race(90, 1024, FINE).update([[3, 3]] * points, [given] * points)
-        change = np.abs(arrays(after, told.counts) - arrays(before, told.counts))
+        change = np.abs(arrays(after, released.counts) - arrays(before, released.counts))
         assert change.sum() <= reach * (1 + 1e-12)
         assert (change**2).sum() <= square * (1 + 1e-12)
         if points == 1:  # then the loss tells how many cells change, and by how much
@@ -95,10 +95,10 @@ def test_a_unit_that_moves_points_is_covered_whatever_their_weights(weight, poin
 def test_noise_is_not_rounded_down():
     # 65,536 cells of deviation 1.9: their mean is within 0.04 of 0 with p < 1e-6; rounding down
     # would move it by a half.
-    told = Race(1, 2**16, PLANE).update(DATA).release(0.7, source=seeded(3))
+    released = Race(1, 2**16, PLANE).update(DATA).release(0.7, source=seeded(3))
     raw = Race(1, 2**16, PLANE).update(DATA)
-    assert told.counts == 0
-    assert abs((told._table - raw._table).mean()) < 0.04
+    assert released.counts == 0
+    assert abs((released._table - raw._table).mean()) < 0.04
 
 
 def test_sums_and_sizes_are_unbiased_and_as_noisy_as_stated():
@@ -107,10 +107,10 @@ def test_sums_and_sizes_are_unbiased_and_as_noisy_as_stated():
     for width, kernel in ((64, PLANE), (8, PLANE), (64, WeightedSum([(2, PLANE), (-1, PLANE)]))):
         sketch = Race(40, width, kernel).update(DATA)
         made = [sketch.release(1.0, source=seeded(s)) for s in range(200)]
-        told = np.array([one.estimate(QUERIES) for one in made])
+        estimated = np.array([one.estimate(QUERIES) for one in made])
         stated = made[0].noise_error()
-        assert (np.abs(told.mean(0) - sketch.estimate(QUERIES)) < 5 * stated / 200**0.5).all()
-        np.testing.assert_allclose(told.std(axis=0), stated, rtol=0.25)
+        assert (np.abs(estimated.mean(0) - sketch.estimate(QUERIES)) < 5 * stated / 200**0.5).all()
+        np.testing.assert_allclose(estimated.std(axis=0), stated, rtol=0.25)
         sizes = np.array([one.size() for one in made])
         spread = made[0]._size_error
         assert abs(sizes.mean() - 500) < 5 * spread / 200**0.5
@@ -120,28 +120,32 @@ def test_sums_and_sizes_are_unbiased_and_as_noisy_as_stated():
 @pytest.mark.parametrize(("rows", "width", "kernel"), [(3, 8, PLANE), (20, 64, FINE), (3, 2, FINE)])
 def test_stated_noise_is_that_of_all_cells_an_estimate_reads(rows, width, kernel):
     # An estimate is linear in the cells: its factors are told by cells that are 0 but for one.
-    told = Race(rows, width, kernel).release(1.0)
-    assert told.counts == (1 if rows == 20 else 0)
+    released = Race(rows, width, kernel).release(1.0)
+    assert released.counts == (1 if rows == 20 else 0)
 
     def at(cell):
-        cells = np.zeros(rows * width + told.counts, np.int64)
+        cells = np.zeros(rows * width + released.counts, np.int64)
         cells[cell] = 1
         parts = {"_table": cells[: rows * width].reshape(rows, width)}
         parts["_counts"] = cells[rows * width :]
-        return type(told)._make(told.parameters, parts, told.statement).estimate(QUERIES[:1])[0]
+        return (
+            type(released)
+            ._make(released.parameters, parts, released.statement)
+            .estimate(QUERIES[:1])[0]
+        )
 
-    factors = np.array([at(cell) for cell in range(rows * width + told.counts)])
-    want = math.sqrt((factors**2).sum() * told._distribution.variance)
-    assert told.noise_error() == pytest.approx(want)
+    factors = np.array([at(cell) for cell in range(rows * width + released.counts)])
+    want = math.sqrt((factors**2).sum() * released._distribution.variance)
+    assert released.noise_error() == pytest.approx(want)
 
 
 def test_size_is_no_noisier_than_row_sums_or_counts_alone():
-    told = Race(100, 1024, FINE).update(DATA).release(1.0)
-    used = told._hashes.used
-    variance = told._distribution.variance
-    assert told.counts == 2
-    assert told._size_error**2 < variance / told.counts
-    assert told._size_error**2 < variance / (1 / used).sum() <= variance * used.mean() / 100
+    released = Race(100, 1024, FINE).update(DATA).release(1.0)
+    used = released._hashes.used
+    variance = released._distribution.variance
+    assert released.counts == 2
+    assert released._size_error**2 < variance / released.counts
+    assert released._size_error**2 < variance / (1 / used).sum() <= variance * used.mean() / 100
     few = Race(100, 256, Angular(2, 2)).update(DATA).release(1.0)
     assert (few.counts, few._size_error**2) == (
         0,
@@ -151,14 +155,14 @@ def test_size_is_no_noisier_than_row_sums_or_counts_alone():
 
 def test_answers_come_from_noisy_cells_and_public_numbers():
     sketch = Race(40, 8, PLANE).update(DATA)
-    told = load(sketch.release(1.0, source=seeded()).to_bytes())
-    assert not {"total", "clipped", "heaviest", "mass"} & set(vars(told))
+    released = load(sketch.release(1.0, source=seeded()).to_bytes())
+    assert not {"total", "clipped", "heaviest", "mass"} & set(vars(released))
     twin = Race(40, 8, PLANE)
-    twin._table = told._table
-    collided = told._coefficients(1)[2]
-    want = twin.estimate(QUERIES) - collided[0] * told.size()
-    np.testing.assert_allclose(told.estimate(QUERIES), want)
-    np.testing.assert_allclose(told.mean(QUERIES), told.estimate(QUERIES) / told.size())
+    twin._table = released._table
+    collided = released._coefficients(1)[2]
+    want = twin.estimate(QUERIES) - collided[0] * released.size()
+    np.testing.assert_allclose(released.estimate(QUERIES), want)
+    np.testing.assert_allclose(released.mean(QUERIES), released.estimate(QUERIES) / released.size())
 
 
 @pytest.mark.parametrize("delta", [0, 1e-3])
@@ -172,8 +176,8 @@ def test_error_bounds_hold_with_their_confidence(delta, combine, width):
     misses = small = 0
     for seed in range(60):
         sketch = Race(36, width, PLANE, seed=seed, strata="independent").update(DATA)
-        told = sketch.release(0.5, delta, source=seeded(seed))
-        for one in (sketch, told):
+        released = sketch.release(0.5, delta, source=seeded(seed))
+        for one in (sketch, released):
             error = abs(one.estimate(QUERIES[:1], combine)[0] - truth)
             bound = one.error_bound(0.8, spread=spread, combine=combine)
             misses += error > bound
@@ -192,11 +196,11 @@ def test_theorem_3_4_holds_and_its_gaussian_counterpart(delta, noise):
     misses = 0
     for seed in range(100):
         sketch = Race(36, 256, PLANE, seed=seed, strata="independent").update(DATA)
-        told = sketch.release(0.5, delta, source=seeded(seed))
-        assert told.noise == noise
-        bound = theorem_bound(spread, 36, told._distribution.variance, miss)
-        misses += abs(told.estimate(QUERIES[:1], "median", groups=9)[0] - truth) > bound
-        tighter = told.error_bound(1 - miss, spread=spread, combine="median", groups=9)
+        released = sketch.release(0.5, delta, source=seeded(seed))
+        assert released.noise == noise
+        bound = theorem_bound(spread, 36, released._distribution.variance, miss)
+        misses += abs(released.estimate(QUERIES[:1], "median", groups=9)[0] - truth) > bound
+        tighter = released.error_bound(1 - miss, spread=spread, combine="median", groups=9)
         assert tighter < bound
     assert misses <= 57
     if noise == "Laplace":  # as published, in epsilon; ours counts the points with one cell more
@@ -209,10 +213,10 @@ def test_bounds_of_stratified_rows_and_sums_hold_for_any_dependence():
     for kernel in (PLANE, WeightedSum([(1.5, PLANE), (-0.5, Euclidean(2, (-3, 3), dimension=2))])):
         truth, misses = kernel.sums(DATA, QUERIES), np.zeros((2, 3))
         for seed in range(100):
-            told = Race(8, 64, kernel, seed=seed).update(DATA).release(0.5, source=seeded(seed))
+            released = Race(8, 64, kernel, seed=seed).update(DATA).release(0.5, source=seeded(seed))
             for at, combine in enumerate(("mean", "median")):
-                error = np.abs(told.estimate(QUERIES, combine) - truth)
-                misses[at] += error > told.error_bound(0.8, combine=combine)
+                error = np.abs(released.estimate(QUERIES, combine) - truth)
+                misses[at] += error > released.error_bound(0.8, combine=combine)
         assert misses.max() <= 41
 
 
@@ -224,10 +228,10 @@ def test_suggested_rows_have_the_least_error():
         assert variance[best - 1] == pytest.approx(variance.min(), rel=1e-3)
         assert best == math.ceil(density * points * epsilon / math.sqrt(2))
     # Gaussian noise of a mean does not grow with the rows: ten times as quiet hashing is enough.
-    told = [Race(r, 64, PLANE).release(0.1, 1e-6) for r in (100, 400)]
-    assert told[0].noise_error() == pytest.approx(told[1].noise_error(), rel=0.02)
+    released = [Race(r, 64, PLANE).release(0.1, 1e-6) for r in (100, 400)]
+    assert released[0].noise_error() == pytest.approx(released[1].noise_error(), rel=0.02)
     rows = Race.suggest_rows(0.01, 10_000, 0.1, 1e-6)
-    assert 100**2 / rows == pytest.approx(told[0].noise_error() ** 2 / 10, rel=0.1)
+    assert 100**2 / rows == pytest.approx(released[0].noise_error() ** 2 / 10, rel=0.1)
     assert {Race.suggest_rows(0.01, 1000, 1e307, delta) for delta in (0, 0.5)} == {4096}
     for bad in (dict(density=0), dict(points=0), dict(epsilon=0), dict(delta=1), dict(max_rows=0)):
         given = {"density": 0.1, "points": 10, "epsilon": 1.0, **bad}
@@ -244,14 +248,20 @@ def test_one_point_tells_no_more_than_the_statement(delta, relation):
     family = Euclidean(0.5, (0, 1))
     here, there = (Race(1, 8, family, seed=3).update([[x]]) for x in (0.0, 1.0))
     pair = (Race(1, 8, family, seed=3), here) if relation == "add/remove" else (here, there)
-    told = here.release(1.0, delta, noise="gaussian" if delta else None, relation=relation)
+    released = here.release(1.0, delta, noise="gaussian" if delta else None, relation=relation)
     draw = discrete_gaussian if delta else discrete_laplace
 
     def sample(sketch, trials, source):
-        cells = arrays(sketch, told.counts)[np.any([one._table.ravel() for one in pair], axis=0)]
-        return cells + draw(Fraction(told.scale), (trials, cells.size), source=source)
+        cells = arrays(sketch, released.counts)[
+            np.any([one._table.ravel() for one in pair], axis=0)
+        ]
+        return cells + draw(Fraction(released.scale), (trials, cells.size), source=source)
 
-    claim = (told.statement.epsilon, told.statement.delta) if delta else told.statement.epsilon
+    claim = (
+        (released.statement.epsilon, released.statement.delta)
+        if delta
+        else released.statement.epsilon
+    )
     found = audit(sample, pair, 20_000, confidence=0.9999, source=seeded(), claimed=claim)
     assert found.passed, found
     assert found.epsilon > 0.4, found

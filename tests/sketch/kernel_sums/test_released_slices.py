@@ -19,7 +19,7 @@ def sketch(rows=32, **parameters):
     return KernelSlices(1.0, BOUNDS, rows=rows, **parameters)
 
 
-def told(made, seed, epsilon=1.0, delta=0.0, **options):
+def result(made, seed, epsilon=1.0, delta=0.0, **options):
     return made.release(epsilon, delta, source=InsecureSeededSource(seed), **options)
 
 
@@ -48,7 +48,7 @@ def test_no_neighbours_are_farther_apart_than_the_norms_of_the_proof():
 
 @pytest.mark.parametrize(("relation", "norm"), [("add/remove", 1), ("replace", 2)])
 def test_laplace_noise_has_the_scale_of_the_proved_norm(relation, norm):
-    release = told(sketch().update(POINTS), 1, 0.5, relation=relation, weight=3)
+    release = result(sketch().update(POINTS), 1, 0.5, relation=relation, weight=3)
     assert release.scale == (norm * UNIT * 32 + count_weight(32)) * 3 / 0.5
     assert (release.noise, release.statement.epsilon, release.statement.delta) == (
         "Laplace",
@@ -59,11 +59,11 @@ def test_laplace_noise_has_the_scale_of_the_proved_norm(relation, norm):
 
 def test_gaussian_noise_keeps_the_delta_that_was_asked_and_is_smaller():
     made = sketch(rows=256).update(POINTS)
-    release = told(made, 1, 0.1, 1e-6)
+    release = result(made, 1, 0.1, 1e-6)
     assert release.noise == "Gaussian"
     assert release.statement.delta == 1e-6
     assert release.statement.epsilon <= 0.1
-    assert release.noise_error() < told(made, 1, 0.1).noise_error() / 3
+    assert release.noise_error() < result(made, 1, 0.1).noise_error() / 3
 
 
 @pytest.mark.parametrize("kernel", ["p-stable", "gaussian"])
@@ -74,7 +74,7 @@ def test_noise_error_is_the_deviation_of_estimates(kernel, delta):
     made = sketch().update(POINTS)
     queries = [[4.1, 4.7], [5.0, 4.0], [4.4, 5.3]]
     base = made.estimate(queries, kernel=kernel, bandwidth=1.2)
-    releases = [told(made, seed, 1.0, delta) for seed in range(150)]
+    releases = [result(made, seed, 1.0, delta) for seed in range(150)]
     off = np.array(
         [each.estimate(queries, kernel=kernel, bandwidth=1.2) - base for each in releases]
     )
@@ -85,7 +85,7 @@ def test_noise_error_is_the_deviation_of_estimates(kernel, delta):
 
 def test_the_number_of_points_is_told_without_bias_and_better_than_by_either_way_alone():
     made = sketch().update(POINTS)
-    releases = [told(made, seed) for seed in range(200)]
+    releases = [result(made, seed) for seed in range(200)]
     sizes = np.array([each.size() for each in releases])
     counts = np.array([each._count[0] / count_weight(32) for each in releases])
     assert abs(sizes.mean() - 400) < 6 * sizes.std() / np.sqrt(200)
@@ -99,6 +99,6 @@ def test_a_release_is_bound_to_the_weight_and_tells_nothing_of_the_points():
     made = sketch().update(POINTS).update([[99, 99]], [2])
     with pytest.raises(ValueError, match="weight is 1, but the sketch holds a heavier event"):
         made.release(1.0)
-    release = told(made, 1, weight=2)
+    release = result(made, 1, weight=2)
     assert not {"total", "clipped", "heaviest", "mass"} & set(vars(release))
     assert set(release.parameters) == {*made.parameters, "noise", "scale"}

@@ -25,10 +25,10 @@ def kernel_sums(kernel, points, queries, bandwidth):
 @pytest.mark.parametrize("kernel", KINDS)
 def test_one_table_answers_every_kernel_and_bandwidth(kernel):
     # Made for another kernel and bandwidth; directions and bins leave less than 2 %.
-    told = sketch(rows=1024, bandwidth=1.0).update(POINTS)
+    result = sketch(rows=1024, bandwidth=1.0).update(POINTS)
     for bandwidth in (1.0, 2.0, 4.0):
         true = kernel_sums(kernel, POINTS, QUERIES, bandwidth)
-        off = told.estimate(QUERIES, kernel=kernel, bandwidth=bandwidth) / true - 1
+        off = result.estimate(QUERIES, kernel=kernel, bandwidth=bandwidth) / true - 1
         assert np.abs(off).mean() < 0.02
 
 
@@ -44,10 +44,10 @@ def test_estimates_are_unbiased_over_seeds(dimension):
         sketch(32, bandwidth, bounds, seed=seed, resolution=fine).update(points)
         for seed in range(60)
     ]
-    told = np.array([each.estimate(queries) for each in made])
+    estimated = np.array([each.estimate(queries) for each in made])
     true = kernel_sums("p-stable", points, queries, bandwidth)
-    error = told.std(axis=0, ddof=1) / np.sqrt(60)
-    assert (np.abs(told.mean(axis=0) - true) < 6 * error + 0.005 * true).all()
+    error = estimated.std(axis=0, ddof=1) / np.sqrt(60)
+    assert (np.abs(estimated.mean(axis=0) - true) < 6 * error + 0.005 * true).all()
     np.testing.assert_allclose(made[0].exact(points, queries), true, rtol=1e-9)
 
 
@@ -100,20 +100,20 @@ def test_weights_count_and_remove():
 
 
 def test_points_outside_are_clipped_and_counted():
-    told = sketch(8).update([[9, 0, 0], [0, 0, 0], [np.inf, -9, 0]])
-    assert told.clipped == 2
+    result = sketch(8).update([[9, 0, 0], [0, 0, 0], [np.inf, -9, 0]])
+    assert result.clipped == 2
     inside = sketch(8).update([[4, 0, 0], [0, 0, 0], [4, -4, 0]])
-    assert np.array_equal(told._table, inside._table)
+    assert np.array_equal(result._table, inside._table)
     with pytest.raises(ValueError, match="column 1 holds NaN"):
-        told.estimate([[0, np.nan, 0]])
+        result.estimate([[0, np.nan, 0]])
 
 
 def test_answers_change_with_the_table():
-    told = sketch(64).update(POINTS)
-    before = told.estimate(QUERIES)
-    np.testing.assert_allclose(told.update(POINTS).estimate(QUERIES), 2 * before)
-    np.testing.assert_allclose(told.merge(told.copy()).estimate(QUERIES), 4 * before)
-    np.testing.assert_allclose(told.mean(QUERIES), before / 2000)
+    result = sketch(64).update(POINTS)
+    before = result.estimate(QUERIES)
+    np.testing.assert_allclose(result.update(POINTS).estimate(QUERIES), 2 * before)
+    np.testing.assert_allclose(result.merge(result.copy()).estimate(QUERIES), 4 * before)
+    np.testing.assert_allclose(result.mean(QUERIES), before / 2000)
 
 
 def test_bins_that_would_not_fit_are_refused():

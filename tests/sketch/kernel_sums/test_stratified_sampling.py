@@ -20,8 +20,8 @@ SEEDS = 400
 @pytest.mark.parametrize("dimension", [1, 2, 3, 10, 100, 3000])
 def test_lengths_are_quantiles_of_the_chi_law(dimension):
     chances = np.concatenate([np.linspace(0.0005, 0.9995, 2000), [1e-6, 1 - 1e-6]])
-    told = chi_quantile(dimension, chances)
-    np.testing.assert_allclose(told, chi.ppf(chances, dimension), atol=2e-4)
+    result = chi_quantile(dimension, chances)
+    np.testing.assert_allclose(result, chi.ppf(chances, dimension), atol=2e-4)
     assert (np.diff(chi_quantile(dimension, np.linspace(0, 1, 5000))) >= 0).all()
 
 
@@ -92,8 +92,8 @@ BITS = {  # of lines[5, 0], lines[6, -1] and offsets[6] at seed 1
 def test_rows_are_the_same_bits_on_every_machine(dimension):
     # They are part of the meaning of files: other bits need a new version of the sketches.
     lines, offsets = normal_rows(7, dimension, 1, "stratified")
-    told = [float(each).hex() for each in (lines[5, 0], lines[6, -1], offsets[6])]
-    assert told == BITS[dimension]
+    result = [float(each).hex() for each in (lines[5, 0], lines[6, -1], offsets[6])]
+    assert result == BITS[dimension]
     assert (offsets >= 0).all()
     assert (offsets < 1).all()
     assert not np.array_equal(lines, normal_rows(7, dimension, 2, "stratified")[0])

@@ -18,9 +18,9 @@ def turned(angles):
 def test_kernel_is_one_minus_the_angle_over_pi_to_the_power_of_bits():
     angles = np.array([0.0, 0.3, 1.0, math.pi / 2, 3.0, math.pi])
     for bits in (1, 2, 7):
-        told = Angular(bits, dimension=2).kernel([[5.0, 0.0]], 3 * np.array(turned(angles)))
+        result = Angular(bits, dimension=2).kernel([[5.0, 0.0]], 3 * np.array(turned(angles)))
         # Vectors are rounded to 2**-24 of their length, and angles near 0 told to its root.
-        assert np.allclose(told[0], (1 - angles / math.pi) ** bits, atol=1e-6)
+        assert np.allclose(result[0], (1 - angles / math.pi) ** bits, atol=1e-6)
 
 
 @pytest.mark.parametrize("bits", [1, 3])
@@ -41,9 +41,9 @@ def test_stratified_rows_have_the_same_kernel():
     # Rows that are spread evenly stray no more than independent ones: by 5.5 times with p < 1e-6.
     some, others = turned([0.0] * 3), turned([0.5, 1.5, 2.5])
     family = Angular(2, dimension=2)
-    told = frequencies(family, some, others, rows=256, seeds=range(160), strata="stratified")
+    result = frequencies(family, some, others, rows=256, seeds=range(160), strata="stratified")
     exact = np.diagonal(family.kernel(some, others))
-    assert np.abs(told - exact).max() < 5.5 * 0.5 / math.sqrt(256 * 160)
+    assert np.abs(result - exact).max() < 5.5 * 0.5 / math.sqrt(256 * 160)
 
 
 def test_length_changes_no_code_and_neither_do_order_and_company():

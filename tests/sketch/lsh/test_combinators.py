@@ -110,9 +110,9 @@ def test_rows_of_each_share_collide_by_its_term(family):
     assert [s.rows.start for s in shares[1:]] == [s.rows.stop for s in shares[:-1]]
     assert shares[0].rows.start == 0
     assert shares[-1].rows.stop == 9000
-    told = sum(s.weight * equal[:, s.rows].mean(axis=1) for s in shares)
+    result = sum(s.weight * equal[:, s.rows].mean(axis=1) for s in shares)
     spread = sum(s.weight**2 / 4 / (s.rows.stop - s.rows.start) for s in shares) ** 0.5
-    assert np.abs(told - np.diagonal(family.kernel(SOME, OTHERS))).max() < 5.5 * spread  # 1e-6
+    assert np.abs(result - np.diagonal(family.kernel(SOME, OTHERS))).max() < 5.5 * spread  # 1e-6
 
 
 def test_either_is_a_plus_b_less_both():
@@ -187,8 +187,8 @@ def test_what_does_not_compose_is_refused(made, message):
 
 
 def test_a_description_nested_too_deep_is_refused():
-    told = FLAT.to_dict()
+    document = FLAT.to_dict()
     for _ in range(5000):
-        told = {"name": "power", "a": told, "times": 1}
+        document = {"name": "power", "a": document, "times": 1}
     with pytest.raises(ValueError, match="nested too deep"):
-        Family.from_dict(told)
+        Family.from_dict(document)

@@ -48,15 +48,15 @@ def test_private_classes_are_told_better_by_learned_hashes():
     # right in 97.7 %; plain hashes see little of that.
     public, labels = world(2000, seed=3)
     train, known = world(4000, seed=4)
-    asked, truth = world(1000, seed=5)
+    queries, truth = world(1000, seed=5)
 
     def right(family):
         noise = InsecureSeededSource(1)
-        told = [
+        result = [
             Race(200, 256, family).update(train[known == c]).release(2.0, source=noise)
             for c in (0, 1)
         ]
-        return ((told[1].mean(asked) > told[0].mean(asked)) == truth).mean()
+        return ((result[1].mean(queries) > result[0].mean(queries)) == truth).mean()
 
     learned = right(separating(public, labels, bandwidth=1.0, **BOUNDS))
     plain = right(Euclidean(8.0, (-100, 100), dimension=6))

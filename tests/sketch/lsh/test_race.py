@@ -92,11 +92,11 @@ def test_an_event_changes_one_cell_of_each_row_by_one(family, data):
 def test_releases_tell_the_same_sums_with_noise(family, data):
     rows, width = 600, 64
     race = Race(rows, width, family, seed=1).update(data)
-    told = race.release(50.0, source=InsecureSeededSource(3))
-    assert load(told.to_bytes()) == told
+    released = race.release(50.0, source=InsecureSeededSource(3))
+    assert load(released.to_bytes()) == released
     # Noise is independent of the hashes: beyond 6 of its standard deviations with p < 1e-7.
-    error = told.estimate(data[:20]) - race.estimate(data[:20])
-    assert np.abs(error).max() < 6 * told.noise_error()
+    error = released.estimate(data[:20]) - race.estimate(data[:20])
+    assert np.abs(error).max() < 6 * released.noise_error()
 
 
 def test_sketches_of_other_families_do_not_merge():

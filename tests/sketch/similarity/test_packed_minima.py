@@ -21,14 +21,14 @@ def test_bits_save_bytes_and_keep_the_similarity(kind):
     other = MinHash(1024, kind=kind, bits=2).update(range(300, 1000))
     few = whole.with_bits(2)
     assert few == MinHash(1024, kind=kind, bits=2).update(range(700))
-    kept = load(few.to_bytes())
-    assert kept.nbytes == 1024 * (2 if kind == "permutations" else 3) // 8
-    assert kept.similarity(other) == few.similarity(load(other.to_bytes()))
-    np.testing.assert_array_equal(kept.signature(), few.signature())
-    assert kept.error_bound() == few.error_bound() > whole.error_bound()
+    retained = load(few.to_bytes())
+    assert retained.nbytes == 1024 * (2 if kind == "permutations" else 3) // 8
+    assert retained.similarity(other) == few.similarity(load(other.to_bytes()))
+    np.testing.assert_array_equal(retained.signature(), few.signature())
+    assert retained.error_bound() == few.error_bound() > whole.error_bound()
     with pytest.raises(ValueError, match="keys cannot be added, only 2 bits"):
-        kept.update([1])
-    assert kept == few == kept.copy()
+        retained.update([1])
+    assert retained == few == retained.copy()
 
 
 def test_copies_of_few_bits_still_take_keys():

@@ -49,28 +49,28 @@ def test_sensitivity_of_a_user_with_many_columns_is_the_sum_of_lengths():
 def test_noise_is_calibrated_to_the_sensitivity(unit, relation):
     sketch = CosineSketch(64, dimension=6)
     terms = dict(unit=unit, relation=relation, contributions=3, step=0.25)
-    told = sketch.release_rows(np.ones((2, 6)), 2, 1e-6, bound=2, **terms)
+    released = sketch.release_rows(np.ones((2, 6)), 2, 1e-6, bound=2, **terms)
     moved = sensitivity(directions(sketch).astype(np.int32), unit) * (8 * 3) ** 2
     moved *= 4 if relation == "replace" else 1
-    rho = Loss.from_dict(told.statement.loss).rho
-    assert moved / (2 * told.sigma**2) <= rho <= moved / (2 * told.sigma**2) * (1 + 1e-12)
-    assert 1.9 < told.statement.epsilon <= 2
-    assert (told.statement.delta, told.statement.unit) == (1e-6, unit)
-    assert "so many rows" in told.statement.covers
+    rho = Loss.from_dict(released.statement.loss).rho
+    assert moved / (2 * released.sigma**2) <= rho <= moved / (2 * released.sigma**2) * (1 + 1e-12)
+    assert 1.9 < released.statement.epsilon <= 2
+    assert (released.statement.delta, released.statement.unit) == (1e-6, unit)
+    assert "so many rows" in released.statement.covers
 
 
 @pytest.mark.parametrize("bits", [1, 63, 64, 130])
 def test_codes_are_signs_of_whole_projections_with_noise(bits):
     sketch = CosineSketch(bits, dimension=7, seed=2)
     rows = np.random.default_rng(1).normal(size=(9, 7)) * 3
-    told = sketch.release_rows(rows, 4, 1e-5, bound=2, step=0.5, source=InsecureSeededSource(6))
+    released = sketch.release_rows(rows, 4, 1e-5, bound=2, step=0.5, source=InsecureSeededSource(6))
     steps = np.clip(np.trunc(np.clip(rows, -2, 2) / 0.5), -4, 4).astype(np.int64)
     cells = steps @ directions(sketch)
-    noise.add_gaussian(cells, told.sigma, source=InsecureSeededSource(6))
+    noise.add_gaussian(cells, released.sigma, source=InsecureSeededSource(6))
     packed = np.zeros((9, -(-bits // 64) * 64), np.uint8)
     packed[:, :bits] = cells > 0
     want = np.packbits(packed, axis=1, bitorder="little").view(np.uint64)
-    np.testing.assert_array_equal(told.codes, want)  # spare bits are 0 by that
+    np.testing.assert_array_equal(released.codes, want)  # spare bits are 0 by that
 
 
 def test_numbers_beyond_the_bound_tell_no_more_than_the_bound():
@@ -92,15 +92,15 @@ def test_angles_are_those_of_noisy_rows_and_with_norms_of_the_rows():
     plain, freed, misses = [], [], []
     for seed in range(20):
         sketch = CosineSketch(256, dimension=900, seed=seed)
-        told = sketch.release_rows(base, 4, 1e-6, bound=1, source=InsecureSeededSource(seed))
-        left = 1 / (1 + (told.noise / 30) ** 2)
+        released = sketch.release_rows(base, 4, 1e-6, bound=1, source=InsecureSeededSource(seed))
+        left = 1 / (1 + (released.noise / 30) ** 2)
         shown = np.arccos(np.clip(cosines * left, -1, 1))
-        plain.append((told.angle(told) - shown)[pairs])
-        misses.append(np.abs(plain[-1]) > told.error_bound(0.9))
+        plain.append((released.angle(released) - shown)[pairs])
+        misses.append(np.abs(plain[-1]) > released.error_bound(0.9))
         close = (np.abs(cosines) > 0.5)[pairs]
-        freed.append((told.cosine(told, norms=(30, 30)) - cosines)[pairs][close])
-        off = told.angle(told, norms=(30, [30] * 40)) - np.arccos(np.clip(cosines, -1, 1))
-        assert (np.abs(off[pairs]) <= told.error_bound(1 - 1e-9, norms=(30, 30))[0, 0]).all()
+        freed.append((released.cosine(released, norms=(30, 30)) - cosines)[pairs][close])
+        off = released.angle(released, norms=(30, [30] * 40)) - np.arccos(np.clip(cosines, -1, 1))
+        assert (np.abs(off[pairs]) <= released.error_bound(1 - 1e-9, norms=(30, 30))[0, 0]).all()
     assert 0.3 < left < 0.9
     assert abs(np.mean(plain)) < 0.02
     assert abs(np.mean(freed)) < 0.02
@@ -168,14 +168,14 @@ def test_no_row_is_refused_or_changes_how_another_is_read():
 
 
 def test_damaged_codes_and_other_parameters_are_refused():
-    told = CosineSketch(3, dimension=2, seed=1).release_rows([[1, 2]], 1, 1e-6, bound=1)
+    released = CosineSketch(3, dimension=2, seed=1).release_rows([[1, 2]], 1, 1e-6, bound=1)
     with pytest.raises(SketchFormatError, match="more bits than it should"):
-        load(repacked(told, {"_codes": told.codes | np.uint64(8)}))
+        load(repacked(released, {"_codes": released.codes | np.uint64(8)}))
     other = CosineSketch(3, dimension=2, seed=2).release_rows([[1, 2]], 1, 1e-6, bound=1)
     with pytest.raises(ValueError, match="cannot compare, seed is 1 here and 2 there"):
-        told.angle(other)
+        released.angle(other)
     for bad in (0, -1, np.nan, [[1]]):
         with pytest.raises(ValueError, match="norms must be finite numbers above 0"):
-            told.angle(told, norms=(1, bad))
-    assert isinstance(told, ReleasedCosineSketch)
-    assert len(told) == 1
+            released.angle(released, norms=(1, bad))
+    assert isinstance(released, ReleasedCosineSketch)
+    assert len(released) == 1

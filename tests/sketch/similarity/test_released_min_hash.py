@@ -30,8 +30,8 @@ def test_no_release_tells_neighbouring_sets_apart_by_more_than_epsilon(bits, rel
     # Every set of 5 keys in 3 bins, every one of the 27 or 125 releases, in fractions.
     sets = [s for size in range(6) for s in itertools.combinations(range(5), size)]
     symbols = 2**bits + 1
-    told = sketch(3, []).release(2.0, bits=bits, relation=relation)
-    loss = Loss.from_dict(told.statement.loss)
+    released = sketch(3, []).release(2.0, bits=bits, relation=relation)
+    loss = Loss.from_dict(released.statement.loss)
     wrong = chance_of(loss, symbols)
     right = 1 - (symbols - 1) * wrong
 
@@ -46,19 +46,21 @@ def test_no_release_tells_neighbouring_sets_apart_by_more_than_epsilon(bits, rel
     for s, t in itertools.permutations(sets, 2):
         if len(set(s) ^ set(t)) == size and (size == 1 or len(s) == len(t)):
             worst = max(worst, *(a / b for a, b in zip(laws[s], laws[t], strict=True)))
-    assert told.statement.epsilon <= 2.0
-    assert below_exp(worst, told.statement.epsilon)
+    assert released.statement.epsilon <= 2.0
+    assert below_exp(worst, released.statement.epsilon)
     assert not below_exp(worst, 1.9)  # so that no noise is wasted either
 
 
 def test_codes_are_answers_about_the_bits_of_each_minimum():
     # 30,000 answers: a share 6 deviations off has p < 1e-8.
-    seen = sketch(300, range(400), seed=1)
-    told = [seen.release(3, bits=2, source=InsecureSeededSource(seed)) for seed in range(100)]
-    kept = np.mean([each._codes == seen._codes(2) for each in told])
-    wrong = float(chance_of(Loss.from_dict(told[0].statement.loss), 5))
-    assert abs(kept - (1 - 4 * wrong)) < 6 * (0.25 / 30_000) ** 0.5
-    assert {code for each in told for code in each._codes.tolist()} == set(range(5))
+    observed = sketch(300, range(400), seed=1)
+    released = [
+        observed.release(3, bits=2, source=InsecureSeededSource(seed)) for seed in range(100)
+    ]
+    retained = np.mean([each._codes == observed._codes(2) for each in released])
+    wrong = float(chance_of(Loss.from_dict(released[0].statement.loss), 5))
+    assert abs(retained - (1 - 4 * wrong)) < 6 * (0.25 / 30_000) ** 0.5
+    assert {code for each in released for code in each._codes.tolist()} == set(range(5))
 
 
 def test_codes_of_cut_sketches_are_those_of_whole_ones():
@@ -110,9 +112,9 @@ def test_size_is_right_on_average_and_within_its_bounds(keys):
     # 200 releases; at 90 %, more than 41 misses have p < 1e-5.
     sizes, misses = [], 0
     for seed in range(200):
-        told = sketch(512, range(keys), seed).release(2, source=InsecureSeededSource(seed))
-        sizes.append(told.estimate_size())
-        low, high = told.size_bounds(0.9)
+        released = sketch(512, range(keys), seed).release(2, source=InsecureSeededSource(seed))
+        sizes.append(released.estimate_size())
+        low, high = released.size_bounds(0.9)
         misses += not low <= keys <= high
     assert misses <= 41
     if keys:
@@ -120,15 +122,15 @@ def test_size_is_right_on_average_and_within_its_bounds(keys):
 
 
 def test_one_bit_is_kept_below_epsilon_two_and_two_from_there():
-    seen = sketch(64, range(100))
-    assert [seen.release(epsilon).bits for epsilon in (0.5, 1.9, 2.0, 8)] == [1, 1, 2, 2]
-    assert seen.release(3, relation="replace").bits == 1
+    observed = sketch(64, range(100))
+    assert [observed.release(epsilon).bits for epsilon in (0.5, 1.9, 2.0, 8)] == [1, 1, 2, 2]
+    assert observed.release(3, relation="replace").bits == 1
     assert sketch(64, range(9), bits=1).release(4).bits == 1
     with pytest.raises(ValueError, match="bits must be at most the 1 it keeps, not 2"):
         sketch(64, range(9), bits=1).release(4, bits=2)
     for bad in (0, 8, 1.5, "2"):
         with pytest.raises(ValueError, match="MinHash: bits must be"):
-            seen.release(1, bits=bad)
+            observed.release(1, bits=bad)
 
 
 @pytest.mark.parametrize("kind", ["permutations", "k-minimum"])
@@ -138,22 +140,22 @@ def test_other_kinds_refuse_and_say_why(kind):
 
 
 def test_cost_counts_bins_that_a_unit_touches():
-    seen = sketch(8, range(20))
-    assert Loss.from_dict(seen.release(1).statement.loss).cells == 1
-    assert Loss.from_dict(seen.release(1, relation="replace").statement.loss).cells == 2
-    user = seen.release(4, unit="user", contributions=50)
+    observed = sketch(8, range(20))
+    assert Loss.from_dict(observed.release(1).statement.loss).cells == 1
+    assert Loss.from_dict(observed.release(1, relation="replace").statement.loss).cells == 2
+    user = observed.release(4, unit="user", contributions=50)
     assert Loss.from_dict(user.statement.loss).cells == 8  # there are no more bins
     with pytest.raises(ValueError, match=r"MinHash: epsilon must be at least .*, not 1e-10;"):
-        seen.release(1e-10)
+        observed.release(1e-10)
 
 
 def test_damaged_codes_and_other_parameters_are_refused():
-    told = sketch(8, range(9), seed=1).release(1)
+    released = sketch(8, range(9), seed=1).release(1)
     with pytest.raises(SketchFormatError, match="a code is out of range"):
-        load(repacked(told, {"_codes": told._codes + np.uint8(3)}))
+        load(repacked(released, {"_codes": released._codes + np.uint8(3)}))
     with pytest.raises(ValueError, match="cannot compare, seed is 1 here and 2 there"):
-        told.similarity(sketch(8, range(9), seed=2).release(1))
+        released.similarity(sketch(8, range(9), seed=2).release(1))
     with pytest.raises(TypeError, match="cannot compare with MinHash"):
-        told.similarity(sketch(8, range(9), seed=1))
-    assert isinstance(told, ReleasedMinHash)
+        released.similarity(sketch(8, range(9), seed=1))
+    assert isinstance(released, ReleasedMinHash)
     assert sketch(1, [1]).release(1).error_bound(0.9, sketch(1, [1]).release(1)) == 1

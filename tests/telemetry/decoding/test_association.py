@@ -214,19 +214,19 @@ def test_what_cannot_be_associated_is_refused():
 
 def test_the_statement_of_a_pair_adds_epsilons():
     schemes = basic("x"), LocalHashing(1.5, metric="y")
-    told = pair_statement(*schemes)
-    assert told.epsilon >= sum(s.epsilon_permanent for s in schemes)
-    assert told.epsilon == pytest.approx(sum(s.epsilon_permanent for s in schemes))
-    assert "add up" in told.mechanism
+    result = pair_statement(*schemes)
+    assert result.epsilon >= sum(s.epsilon_permanent for s in schemes)
+    assert result.epsilon == pytest.approx(sum(s.epsilon_permanent for s in schemes))
+    assert "add up" in result.mechanism
     assert pair_statement(basic("x", 0), basic("y")).startswith("NOT PRIVATE")
 
 
 def test_results_travel_as_arrow_and_json():
     first, second, _ = drawn(np.full((3, 3), 1 / 9), 500, 1)
     found = associate(sent(basic("x"), first, 1), sent(basic("y"), second, 2), FEW[:2], FEW)
-    table, told = found.to_arrow(), json.loads(found.to_json())
+    table, document = found.to_arrow(), json.loads(found.to_json())
     assert table.num_rows == len(found) == 9
     assert table["value_first"].to_pylist()[-1] is None
-    assert told["estimate"] == found["estimate"].tolist() == table["estimate"].to_pylist()
-    assert told["independence"]["degrees"] == 4
+    assert document["estimate"] == found["estimate"].tolist() == table["estimate"].to_pylist()
+    assert document["independence"]["degrees"] == 4
     assert len(str(found).splitlines()) >= 10

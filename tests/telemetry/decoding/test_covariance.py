@@ -29,8 +29,8 @@ def law(kind, own, low, high):
     if kind == "bits":
         for marks in product((0, 1), repeat=K):
             chances = [high if i in own else low for i in range(K)]
-            kept = np.where(marks, chances, 1 - np.array(chances))
-            yield np.array(marks), kept.prod()
+            retained = np.where(marks, chances, 1 - np.array(chances))
+            yield np.array(marks), retained.prod()
         return
     taken = 1 if kind == "symbol" else 2
     for cells in combinations(range(K), taken):
@@ -41,8 +41,8 @@ def law(kind, own, low, high):
 
 @pytest.mark.parametrize("kind", ["bits", "symbol", "subset"])
 def test_weights_are_the_inverse_of_the_listed_covariance(kind):
-    asked = scheme(kind)
-    low, high = float(asked.low), float(asked.high)
+    queries = scheme(kind)
+    low, high = float(queries.low), float(queries.high)
     size = len(SETS[kind][0])
     others = list(combinations(range(K), size))
     values = [(0.5, SETS[kind][0]), (0.2, SETS[kind][1])]
@@ -53,8 +53,8 @@ def test_weights_are_the_inverse_of_the_listed_covariance(kind):
             first += share * chance * marks
             second += share * chance * np.outer(marks, marks)
     covariance = (second - np.outer(first, first)) / REPORTS / (high - low) ** 2
-    design = Design(asked, CandidateMap(["a", "b"], np.array(SETS[kind])[:, None, :]))
-    counts = SimpleNamespace(scheme=asked, cells=np.zeros((1, K)), reports=np.array([REPORTS]))
+    design = Design(queries, CandidateMap(["a", "b"], np.array(SETS[kind])[:, None, :]))
+    counts = SimpleNamespace(scheme=queries, cells=np.zeros((1, K)), reports=np.array([REPORTS]))
     cells = CellShares.counted(counts, design)
     weights = cells.weights(Blocks(design.matrix, 1), SHARES, 0.3, 0.0)[0]
     centre = np.eye(K) - 1 / K  # sums of symbols and subsets do not vary, and tell nothing
@@ -72,20 +72,20 @@ def test_the_covariance_of_estimates_is_that_of_many_collections():
     # 200 collections of 4 cohorts with little noise, where drawing of cohorts counts as well. A
     # ratio of variances has a relative error of sqrt(2 / 200) = 10 %, times 4.5: 6e-6 a value.
     rng = np.random.default_rng(1)
-    asked = SimpleNamespace(
+    queries = SimpleNamespace(
         kind="bits", cells=8, cohorts=4, high=Fraction(9, 10), low=Fraction(1, 10)
     )
     members = np.argsort(rng.random((5, 4, 8)), axis=2)[:, :, :2]
     clients = np.array([4000, 2500, 2000, 1000, 500])
-    design = Design(asked, CandidateMap(list("abcde"), members))
-    free, told = [], []
+    design = Design(queries, CandidateMap(list("abcde"), members))
+    free, result = [], []
     for _ in range(200):
-        cells = CellShares.counted(draw(asked, members, clients, rng), design)
+        cells = CellShares.counted(draw(queries, members, clients, rng), design)
         fit = LinearModel(cells, design.matrix, closed=True).fit()
         drawn = fit.shares * (1 - fit.shares) / 10_000
         free.append(fit.free)
-        told.append(fit.covariance.diagonal() - drawn)
-    ratio = np.var(free, axis=0) / np.mean(told, axis=0)
+        result.append(fit.covariance.diagonal() - drawn)
+    ratio = np.var(free, axis=0) / np.mean(result, axis=0)
     assert np.all(np.abs(ratio - 1) < 0.45)
     assert np.all(
         np.abs(np.mean(free, axis=0) * 10_000 - clients) < 5 * 10_000 * np.std(free, axis=0) / 14
@@ -95,10 +95,10 @@ def test_the_covariance_of_estimates_is_that_of_many_collections():
 def test_cells_weighed_alone_give_nearly_the_same_fit(monkeypatch):
     # As for so many cells that their covariance has no room; here of the same counts, both ways.
     rng = np.random.default_rng(2)
-    asked = Rappor(bits=64, hashes=2, cohorts=8, f=0.5)
+    queries = Rappor(bits=64, hashes=2, cohorts=8, f=0.5)
     words = [f"w{n}" for n in range(300)]
     clients = (20_000 / np.arange(1, 301)).astype(np.int64)
-    counts = draw(asked, asked.members(words), clients, rng)
+    counts = draw(queries, queries.members(words), clients, rng)
     whole = decode(counts, words[:20])
     monkeypatch.setattr(_covariance, "DENSE", 0)
     alone = decode(counts, words[:20])

@@ -38,15 +38,15 @@ def test_intervals_cover_at_their_rate_over_200_collections():
     rng = np.random.default_rng(11)
     clients = zipf(20_000, 212, 200)
     clients[[3, 7]] = 0
-    asked = [*range(10), 205, 206]
+    queries = [*range(10), 205, 206]
     hits = np.zeros(12)
     for _ in range(200):
         members = np.argsort(rng.random((212, 8, 32)), axis=2)[:, :, :2]  # of a random hash
-        table = decode(draw(ASKED, members, clients, rng), CandidateMap(asked, members[asked]))
-        hits += (table.low <= clients[asked]) & (clients[asked] <= table.high)
+        table = decode(draw(ASKED, members, clients, rng), CandidateMap(queries, members[queries]))
+        hits += (table.low <= clients[queries]) & (clients[queries] <= table.high)
         assert (table.low <= table.estimate).all()
         assert (table.estimate <= table.high).all()
-    there = clients[asked] > 0
+    there = clients[queries] > 0
     assert abs(hits[there].mean() / 200 - 0.95) < 0.03
     assert 0.95 < hits[~there].mean() / 200 <= 1
 
@@ -59,12 +59,12 @@ def test_false_discoveries_stay_at_their_level_with_an_incomplete_dictionary(can
     rng = np.random.default_rng(candidates)
     half = candidates // 2
     clients = zipf(30_000, 3000 + half, 3000)
-    asked = [*range(1, 1 + half), *range(3000, 3000 + half)]
-    truth, false, found, there = clients[asked], [], 0, 0
+    queries = [*range(1, 1 + half), *range(3000, 3000 + half)]
+    truth, false, found, there = clients[queries], [], 0, 0
     for run in range(30):
         words = [f"{run} {n}" for n in range(clients.size)]  # other cells
         counts = draw(ASKED, ASKED.members(words), clients, rng)
-        table = decode(counts, [words[n] for n in asked])
+        table = decode(counts, [words[n] for n in queries])
         assert table.identified == (candidates == 60)
         false.append((table.detected & (truth == 0)).sum() / max(table.detected.sum(), 1))
         large = truth > 5 * table.std_error
@@ -100,9 +100,11 @@ def test_every_scheme_is_decoded_from_its_own_reports(scheme):
 
 
 def test_known_domains_need_no_candidates_and_bins_are_decoded():
-    asked = Rappor(edges=[0, 1, 2, 5], f=0.25)
-    sent = ReportEncoder(asked, seed=1).encode_many(np.repeat([0.5, 1.5, 9.0], [3000, 2000, 1000]))
-    table = decode(Counts(asked).update(sent))
+    queries = Rappor(edges=[0, 1, 2, 5], f=0.25)
+    sent = ReportEncoder(queries, seed=1).encode_many(
+        np.repeat([0.5, 1.5, 9.0], [3000, 2000, 1000])
+    )
+    table = decode(Counts(queries).update(sent))
     assert table.value == [0.0, 1.0, 2.0]
     assert np.all(np.abs(table.estimate - [3000, 2000, 1000]) < 5 * table.std_error)
     assert table.other == 0
@@ -118,9 +120,12 @@ def test_no_reports_give_zeros_and_a_note(method):
     assert not table.detected.any()
     assert table.notes == ["There are no reports: nothing is estimated."]
     assert np.isnan([*table.std_error, *table.bound, table.other_std_error]).all()
-    told = json.loads(table.to_json(), parse_constant=pytest.fail)
+    document = json.loads(table.to_json(), parse_constant=pytest.fail)
     assert (
-        told["rows"][0]["std_error"] is told["rows"][0]["bound"] is told["other_std_error"] is None
+        document["rows"][0]["std_error"]
+        is document["rows"][0]["bound"]
+        is document["other_std_error"]
+        is None
     )
 
 
@@ -156,10 +161,10 @@ def test_twins_are_told_and_counted_together(method):
 
 
 def test_a_map_that_takes_every_cell_leaves_nothing_to_others():
-    asked = Rappor(bits=4, hashes=1, cohorts=1, f=0.25)
+    queries = Rappor(bits=4, hashes=1, cohorts=1, f=0.25)
     given = CandidateMap(list("abcd"), np.arange(4, dtype=np.int32).reshape(4, 1, 1))
     clients = np.array([5000, 3000, 2000, 0])
-    table = decode(draw(asked, given.members, clients, np.random.default_rng(1)), given)
+    table = decode(draw(queries, given.members, clients, np.random.default_rng(1)), given)
     assert np.all(np.abs(table.estimate - clients) < 5 * table.std_error)
     assert table.other == 0
     assert "taken as none" in table.notes[0]
@@ -177,10 +182,10 @@ def test_the_likelihood_needs_reports_and_fills_the_same_table():
 
 
 def test_the_likelihood_states_its_unbiased_count_of_what_is_no_candidate():
-    asked, candidates = Rappor(bits=16, hashes=2, cohorts=4, f=0.6), ["a", *WORDS[:30]]
+    queries, candidates = Rappor(bits=16, hashes=2, cohorts=4, f=0.6), ["a", *WORDS[:30]]
     values = ["a"] * 400 + [f"other {n}" for n in range(500)]
-    sent = ReportEncoder(asked, seed=1).encode_many(values)
-    fit = maximize(sent, Design(asked, candidates))
+    sent = ReportEncoder(queries, seed=1).encode_many(values)
+    fit = maximize(sent, Design(queries, candidates))
     table = decode(sent, candidates, method="likelihood")
     assert 0 < fit.other * 900 < fit.free_other - 100
     assert table.other == pytest.approx(min(fit.free_other, 900))
@@ -189,10 +194,10 @@ def test_the_likelihood_states_its_unbiased_count_of_what_is_no_candidate():
 
 @pytest.mark.parametrize("method", ["weighted", "lasso", "likelihood"])
 def test_reports_that_counts_refuse_or_saw_before_change_nothing(method):
-    asked = SubsetSelection(epsilon=2.0, cells=12, cohorts=4)
-    sent = ReportEncoder(asked, seed=3).encode_many(np.repeat(["w0", "w1"], [3000, 1500]))
+    queries = SubsetSelection(epsilon=2.0, cells=12, cohorts=4)
+    sent = ReportEncoder(queries, seed=3).encode_many(np.repeat(["w0", "w1"], [3000, 1500]))
     strange = Reports(  # a cell too many, a cell beyond the last, a cohort that is not there
-        asked,
+        queries,
         np.array([0, 0, 4]),
         np.array([[255, 15], [1, 16], sent.payload[0]], np.uint8),
         np.arange(48, dtype=np.uint8).reshape(3, 16),
@@ -227,11 +232,11 @@ def test_the_table_is_written_in_three_ways_and_refuses_unknown_columns():
 @pytest.mark.parametrize("other", [True, False])
 @pytest.mark.parametrize("count", [1, 2, 50])
 def test_few_reports_and_sets_that_tell_nothing_are_decoded(method, other, count):
-    asked = [
+    queries = [
         Rappor(bits=1, hashes=1, cohorts=4, f=0.5),
         Rappor(bits=13, hashes=3, cohorts=7, f=0.5),
     ]
-    for scheme in [*asked, LocalHashing(1.0, cohorts=4, cells=2)]:
+    for scheme in [*queries, LocalHashing(1.0, cohorts=4, cells=2)]:
         sent = ReportEncoder(scheme, seed=1).encode_many(WORDS[:count])
         for some in (1, 6, 40):
             table = decode(sent, WORDS[:some], method=method, other=other)

@@ -30,10 +30,10 @@ def test_the_rank_is_that_of_the_dense_matrix_and_never_above_the_most():
 
 
 def test_repeated_candidates_are_refused_by_number_and_never_named():
-    with pytest.raises(ValueError, match="2 of 4 stand twice") as told:
+    with pytest.raises(ValueError, match="2 of 4 stand twice") as result:
         Design(ASKED, ["tea", "secret", "secret", "secret"])
-    assert "tea" not in str(told.value)
-    assert "secret" not in str(told.value)
+    assert "tea" not in str(result.value)
+    assert "secret" not in str(result.value)
 
 
 @pytest.mark.parametrize(

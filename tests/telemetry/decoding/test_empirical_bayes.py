@@ -19,14 +19,14 @@ def test_estimates_have_no_bias_and_the_stated_variance(count):
     rng, z = np.random.default_rng(count), []
     clients = np.zeros(1000, np.int64)
     clients[: 1000 - count // 2] = 30_000 / np.arange(1, 1001 - count // 2)
-    asked = [*range(count // 2), *range(1000 - count // 2, 1000)]
+    queries = [*range(count // 2), *range(1000 - count // 2, 1000)]
     for run in range(20):
         words = [f"{run} {n}" for n in range(1000)]
         counts = draw(ASKED, ASKED.members(words), clients, rng)
-        design = Design(ASKED, [words[n] for n in asked])
+        design = Design(ASKED, [words[n] for n in queries])
         crowd = crowded(CellShares.counted(counts, design), design.matrix)
         assert crowd.settled
-        z.append((crowd.free - clients[asked] / clients.sum()) / np.sqrt(crowd.variance))
+        z.append((crowd.free - clients[queries] / clients.sum()) / np.sqrt(crowd.variance))
     assert abs(np.mean(z)) < 0.15
     assert abs(np.mean(np.square(z)) - 1) < 0.2
     assert 0.93 < np.mean(np.abs(z) < 1.96) < 0.97
@@ -50,11 +50,11 @@ def test_shrinking_keeps_the_sum_and_lowers_the_error():
 
 
 def test_many_cells_without_noise_are_solved():
-    asked = Rappor(bits=16, hashes=2, cohorts=8, f=0.0)
+    queries = Rappor(bits=16, hashes=2, cohorts=8, f=0.0)
     words = [f"w{n}" for n in range(140)]
     clients = np.zeros(140, np.int64)
     clients[:10] = 1000 * np.arange(10, 0, -1)
-    counts = draw(asked, asked.members(words), clients, np.random.default_rng(1))
+    counts = draw(queries, queries.members(words), clients, np.random.default_rng(1))
     table = decode(counts, words)
     assert table.detected[:10].all()
     assert table.detected[10:].sum() <= 3

@@ -47,8 +47,8 @@ def test_least_squares_on_the_chosen_is_that_of_the_books():
     spread = ((t - peer.predict(columns)) ** 2).sum() / freedom
     errors = np.sqrt(spread * np.linalg.inv(full.T @ full).diagonal())[:-1]
     assert np.allclose(found.error[found.chosen], errors)
-    told = stats.t.sf(peer.coef_ / errors, freedom)
-    assert np.allclose(found.p_value[found.chosen], told)
+    message = stats.t.sf(peer.coef_ / errors, freedom)
+    assert np.allclose(found.p_value[found.chosen], message)
 
 
 def test_decoding_by_lasso_finds_the_frequent_words_and_says_how():

@@ -31,9 +31,9 @@ def log_likelihood(scheme, reports, members):
     payload, tables = outputs(scheme)[0], []
     for j in range(scheme.cohorts):
         own = reports.payload[reports.cohorts == j]
-        seen = (own[:, None, :] == payload[None]).all(axis=2).sum(axis=0)
-        tables.append((laws(scheme, members, j), seen))
-    return lambda shares: sum(seen @ np.log(shares @ table) for table, seen in tables)
+        observed = (own[:, None, :] == payload[None]).all(axis=2).sum(axis=0)
+        tables.append((laws(scheme, members, j), observed))
+    return lambda shares: sum(observed @ np.log(shares @ table) for table, observed in tables)
 
 
 @EVERY

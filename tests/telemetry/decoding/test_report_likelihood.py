@@ -19,11 +19,11 @@ def test_likelihoods_are_proportional_to_the_chances_of_every_report(scheme):
         assert likely.weights.sum() == len(payload)
         chances = laws(scheme, members, j)
         np.testing.assert_allclose(chances.sum(axis=1), 1, rtol=1e-9)
-        told = np.array([likely.expect(np.eye(len(chances))[v])[0] for v in range(len(chances))])
+        result = np.array([likely.expect(np.eye(len(chances))[v])[0] for v in range(len(chances))])
         # Rows are sorted in the library, so reports are matched by what all values say of them.
-        order = [np.lexsort(np.round(table / table[-1], 9)) for table in (told, chances)]
-        told, chances = told[:, order[0]], chances[:, order[1]]
-        np.testing.assert_allclose(told[:-1] / told[-1], chances[:-1] / chances[-1], rtol=1e-6)
+        order = [np.lexsort(np.round(table / table[-1], 9)) for table in (result, chances)]
+        result, chances = result[:, order[0]], chances[:, order[1]]
+        np.testing.assert_allclose(result[:-1] / result[-1], chances[:-1] / chances[-1], rtol=1e-6)
 
 
 @EVERY
@@ -37,10 +37,13 @@ def test_chances_are_those_that_encoders_run(scheme):
         assert same.any(axis=1).all()
         expected = laws(scheme, member, j)[0] * len(sent)
         merged = np.append(expected[expected >= 5], expected[expected < 5].sum())
-        seen = same.sum(axis=0)
-        seen = np.append(seen[expected >= 5], seen[expected < 5].sum())
+        observed = same.sum(axis=0)
+        observed = np.append(observed[expected >= 5], observed[expected < 5].sum())
         keep = merged > 0
-        assert stats.chisquare(seen[keep], merged[keep] * seen.sum() / merged.sum()).pvalue > 1e-6
+        assert (
+            stats.chisquare(observed[keep], merged[keep] * observed.sum() / merged.sum()).pvalue
+            > 1e-6
+        )
 
 
 def test_values_of_a_known_domain_that_are_left_share_their_cells():

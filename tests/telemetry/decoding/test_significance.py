@@ -10,8 +10,8 @@ from sfumato.telemetry.decoding.significance import adjusted, normal_p, random_c
 def test_benjamini_hochberg_is_that_of_scipy():
     p_values = np.random.default_rng(1).random(200) ** 3
     p_values[10:13] = p_values[10]
-    told = stats.false_discovery_control(p_values, method="bh")
-    assert np.allclose(adjusted(p_values, "benjamini-hochberg"), told)
+    result = stats.false_discovery_control(p_values, method="bh")
+    assert np.allclose(adjusted(p_values, "benjamini-hochberg"), result)
 
 
 def test_bonferroni_multiplies_and_none_leaves():
@@ -41,8 +41,8 @@ def test_the_tail_of_random_cells_is_that_of_drawn_strings(cells, size):
         totals += row[first[:, :size]].sum(1)
     for tail in (0.05, 0.01, 0.001):
         cut = np.quantile(totals, 1 - tail)
-        told = stats.norm.sf(random_cells_z(gradient, size, np.array([cut])))[0]
-        assert 0.7 * tail < told < (1.25 if tail > 0.005 else 2.5) * tail
+        result = stats.norm.sf(random_cells_z(gradient, size, np.array([cut])))[0]
+        assert 0.7 * tail < result < (1.25 if tail > 0.005 else 2.5) * tail
 
 
 def test_no_residuals_tell_nothing():

@@ -30,34 +30,34 @@ def counted(*batches):
 @pytest.mark.parametrize("scheme", [SCHEME, Rappor(32, 2, 64, f=0.25, p=0.25, q=0.75)])
 def test_independent_clients_give_one_within_the_stated_spread(scheme):
     # Means over 25 runs: 5 standard deviations are 5 / 5 spreads; beyond them p < 1e-5.
-    told = [counted(sent(scheme, 4000, seed)) for seed in range(25)]
+    result = [counted(sent(scheme, 4000, seed)) for seed in range(25)]
     for name in ("cohorts", "marks"):
-        ratios = np.array([getattr(each, name) for each in told])
-        spread = getattr(told[0], f"{name}_spread")
+        ratios = np.array([getattr(each, name) for each in result])
+        spread = getattr(result[0], f"{name}_spread")
         assert abs(ratios.mean() - 1) < spread
         assert 0.55 < ratios.std(ddof=1) / spread < 1.55
-    assert not any(each.repeated for each in told)
+    assert not any(each.repeated for each in result)
 
 
 def test_clients_that_report_thrice_triple_it():
     once = sent(SCHEME)
-    told = counted(once, once, once)
-    assert told.cohorts == pytest.approx(3 * counted(once).cohorts)
-    assert told.marks == pytest.approx(3 * counted(once).marks)
-    assert told.repeated
-    assert "repeatedly" in str(told)
+    result = counted(once, once, once)
+    assert result.cohorts == pytest.approx(3 * counted(once).cohorts)
+    assert result.marks == pytest.approx(3 * counted(once).marks)
+    assert result.repeated
+    assert "repeatedly" in str(result)
 
 
 def test_fresh_noise_hides_repetition_from_marks_but_not_from_cohorts():
     scheme = Rappor(32, 2, 64, f=0.25, p=0.25, q=0.75)
     secrets = np.random.default_rng(0).integers(0, 256, (3000, 16), np.uint8)
     client = ReportEncoder(scheme, seed=5)
-    told = counted(*(client.encode_many(["tea"] * 3000, secrets) for _ in range(10)))
+    result = counted(*(client.encode_many(["tea"] * 3000, secrets) for _ in range(10)))
     # Ten reports of a client vary by 10 times the fresh noise and 100 times the permanent response:
     # (10 x 0.1875 + 100 x 0.0273) / (10 x 0.2148) = 2.15; each ratio has a relative spread of 0.18.
-    assert 5 < told.cohorts < 15
-    assert 1.3 < told.marks < 3.2
-    assert told.repeated
+    assert 5 < result.cohorts < 15
+    assert 1.3 < result.marks < 3.2
+    assert result.repeated
 
 
 def test_other_chances_than_the_scheme_says_are_seen():
@@ -91,11 +91,11 @@ def test_the_floor_is_where_the_standard_deviation_is_the_mean():
     ],
 )
 def test_what_a_scheme_cannot_tell_is_no_number(scheme):
-    told = counted(sent(scheme, 2000))
-    assert math.isnan(told.cohorts) == (scheme.cohorts == 1)
-    assert math.isnan(told.marks) == (not isinstance(scheme, Rappor))
-    assert not told.repeated
-    assert str(told).endswith("below the noise.")
+    result = counted(sent(scheme, 2000))
+    assert math.isnan(result.cohorts) == (scheme.cohorts == 1)
+    assert math.isnan(result.marks) == (not isinstance(scheme, Rappor))
+    assert not result.repeated
+    assert str(result).endswith("below the noise.")
 
 
 def test_floors_are_those_of_simulated_estimates():
@@ -119,15 +119,15 @@ def test_floors_are_those_of_simulated_estimates():
 
 @pytest.mark.parametrize("scheme", [Rappor(1, 1, 1, f=0.5), Rappor(3, 3, 2, f=0.7)])
 def test_values_that_share_all_cells_are_all_hidden(scheme):
-    told = counted(sent(scheme, 50))
-    assert math.isinf(told.floor)
-    assert "all values have the same cells" in str(told)
+    result = counted(sent(scheme, 50))
+    assert math.isinf(result.floor)
+    assert "all values have the same cells" in str(result)
 
 
 def test_no_reports_are_no_reason_to_fail():
-    told = Counts(SCHEME).dispersion()
-    assert math.isnan(told.cohorts)
-    assert (told.reports, told.floor, told.repeated) == (0, 0, False)
+    result = Counts(SCHEME).dispersion()
+    assert math.isnan(result.cohorts)
+    assert (result.reports, result.floor, result.repeated) == (0, 0, False)
 
 
 @pytest.mark.parametrize(
@@ -135,6 +135,6 @@ def test_no_reports_are_no_reason_to_fail():
 )
 def test_the_ratio_of_cohorts_is_that_of_the_sample_variance_to_the_mean(reports, ratio):
     counts = np.array(reports)
-    told = dispersion(Rappor(32, 2, counts.size, f=0.5), np.zeros((counts.size, 32)), counts)
-    assert told.cohorts == pytest.approx(ratio)
-    assert told.cohorts == pytest.approx(counts.var(ddof=1) / counts.mean())
+    result = dispersion(Rappor(32, 2, counts.size, f=0.5), np.zeros((counts.size, 32)), counts)
+    assert result.cohorts == pytest.approx(ratio)
+    assert result.cohorts == pytest.approx(counts.var(ddof=1) / counts.mean())

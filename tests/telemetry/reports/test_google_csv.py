@@ -51,7 +51,7 @@ def test_parameters_are_read_and_written(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "line 1: the header"),
         ("k,h,m,p,q\n32,2,64,0.5,0.75,0.6\n", "line 1: the header"),
@@ -65,8 +65,8 @@ def test_parameters_are_read_and_written(tmp_path):
         ("k,h,m,p,q,f\n128,2,64,0.5,0.75,0.6\n", "line 2: GoogleRappor: bits.*own=True"),
     ],
 )
-def test_wrong_parameters_are_told_by_line(tmp_path, text, told):
-    with pytest.raises(ValueError, match=f"file.csv, {told}"):
+def test_wrong_parameters_are_told_by_line(tmp_path, text, message):
+    with pytest.raises(ValueError, match=f"file.csv, {message}"):
         read_params_csv(put(tmp_path, text.encode()))
 
 
@@ -140,7 +140,7 @@ def test_a_wrong_report_is_counted_and_changes_no_other(tmp_path, line, reason, 
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "line 1: there must be 2 rows.*fewer"),
         ("Z", "line 2: there must be 2 rows.*fewer"),
@@ -156,9 +156,9 @@ def test_a_wrong_report_is_counted_and_changes_no_other(tmp_path, line, reason, 
         ('Z"2', "line 2: the line is no CSV"),
     ],
 )
-def test_wrong_counts_are_told_by_line(tmp_path, text, told):
+def test_wrong_counts_are_told_by_line(tmp_path, text, message):
     text = text.replace("Z", "0" + ",0" * 16 + "\r\n")
-    with pytest.raises(ValueError, match=f"file.csv, {told}"):
+    with pytest.raises(ValueError, match=f"file.csv, {message}"):
         read_counts_csv(put(tmp_path, text.encode()), TWO)
 
 
@@ -189,7 +189,7 @@ def test_places_may_stand_in_any_order_and_twice(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("a,1,2,3\n", "line 1: there must be 8 numbers after the candidate, not 3"),
         ("OK" + "b,0,1,1,1,1,1,1,1\n", "line 2: a place must be from 1 to 64"),
@@ -198,9 +198,9 @@ def test_places_may_stand_in_any_order_and_twice(tmp_path):
         ("OK\xff", "line 2: the text is not UTF-8"),
     ],
 )
-def test_wrong_maps_are_told_by_line(tmp_path, text, told):
+def test_wrong_maps_are_told_by_line(tmp_path, text, message):
     text = text.replace("OK", "a,1,1,17,17,33,33,49,50\n")
-    with pytest.raises(ValueError, match=f"file.csv, {told}"):
+    with pytest.raises(ValueError, match=f"file.csv, {message}"):
         read_map_csv(put(tmp_path, text.encode("latin-1")), FOUR)
 
 
@@ -223,10 +223,10 @@ def test_damaged_files_are_read_or_refused_in_a_sentence(tmp_path_factory, data)
     body = body[: data.draw(st.integers(0, len(body)))] if data.draw(st.booleans()) else body
     path = tmp_path_factory.mktemp("csv") / "file.csv"
     path.write_bytes(body)
-    told = "file.csv"
+    message = "file.csv"
     try:
         read(path)
     except ValueError as error:
-        told = str(error)
-    assert told.startswith("file.csv")
-    assert "secret" not in told
+        message = str(error)
+    assert message.startswith("file.csv")
+    assert "secret" not in message

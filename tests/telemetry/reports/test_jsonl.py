@@ -25,18 +25,18 @@ def judged(line, scheme=SCHEME):
     if not line.strip(b" \t\r"):
         return None
     try:
-        told = json.loads(str(line, "utf-8"))
+        document = json.loads(str(line, "utf-8"))
     except (ValueError, RecursionError):
         return "unreadable"
-    if not isinstance(told, dict) or type(told.get("v")) is not int:
+    if not isinstance(document, dict) or type(document.get("v")) is not int:
         return "unreadable"
-    if told["v"] != 1:
+    if document["v"] != 1:
         return "version"
-    if type(told.get("params")) is not str:
+    if type(document.get("params")) is not str:
         return "unreadable"
-    if told["params"] != scheme.fingerprint:
+    if document["params"] != scheme.fingerprint:
         return "parameters"
-    cohort, texts = told.get("cohort"), [told.get("bits"), told.get("id")]
+    cohort, texts = document.get("cohort"), [document.get("bits"), document.get("id")]
     if type(cohort) is not int or any(
         type(text) is not str or len(text) % 2 or not HEX.fullmatch(text) for text in texts
     ):
@@ -52,15 +52,15 @@ def judged(line, scheme=SCHEME):
 def expected(data, scheme=SCHEME):
     rows, refused = [], {}
     for line in data.split(b"\n"):
-        told = judged(line, scheme)
-        if isinstance(told, str):
-            refused[told] = refused.get(told, 0) + 1
-        elif told:
-            rows.append(told)
+        result = judged(line, scheme)
+        if isinstance(result, str):
+            refused[result] = refused.get(result, 0) + 1
+        elif result:
+            rows.append(result)
     return rows, refused
 
 
-def seen(batches):
+def observed(batches):
     rows, refused = [], {}
     for batch in batches:
         columns = zip(batch.cohorts, batch.payload, batch.ids, strict=True)
@@ -123,10 +123,10 @@ def test_every_line_is_read_or_counted_as_the_format_says(lines, rows):
     data = b"\n".join(lines)
     want = expected(data)
     batches = list(read_reports(data, SCHEME, rows=rows))
-    assert seen(batches) == want
+    assert observed(batches) == want
     assert max(map(len, batches), default=0) <= rows
-    assert seen(read_reports(lines, SCHEME)) == want
-    assert seen(read_reports(io.BytesIO(data), SCHEME)) == want
+    assert observed(read_reports(lines, SCHEME)) == want
+    assert observed(read_reports(io.BytesIO(data), SCHEME)) == want
 
 
 @settings(max_examples=400, deadline=None)
@@ -139,7 +139,7 @@ def test_damaged_bytes_are_read_as_by_json(changes, length):
     for at, byte in changes:
         data[at] = byte
     data = bytes(data[:length])
-    assert seen(read_reports(data, SCHEME)) == expected(data)
+    assert observed(read_reports(data, SCHEME)) == expected(data)
 
 
 @settings(max_examples=150, deadline=None)
@@ -151,7 +151,7 @@ def test_a_damaged_gzip_file_gives_what_is_before_the_damage(tmp_path_factory, d
     packed[at] ^= data.draw(st.integers(1, 255))
     path = tmp_path_factory.mktemp("gz") / "reports.gz"
     path.write_bytes(packed[:at] if cut else packed)
-    _, refused = seen(read_reports(path, SCHEME))
+    _, refused = observed(read_reports(path, SCHEME))
     assert set(refused) <= {"unreadable", "parameters", "cohort", "version", "length"}
     # The header's time, flags and system may change without harm; the rest is under a checksum.
     if (at >= 10 or cut) and at > 0:
@@ -178,10 +178,10 @@ def test_only_a_file_that_is_not_there_raises_and_at_once(tmp_path):
         with pytest.raises(FileNotFoundError):
             read_reports(tmp_path / name, SCHEME)
     (tmp_path / "empty.gz").write_bytes(b"")
-    assert seen(read_reports(tmp_path / "empty.gz", SCHEME)) == ([], {})
+    assert observed(read_reports(tmp_path / "empty.gz", SCHEME)) == ([], {})
     (tmp_path / "text.gz").write_bytes(GOOD)
-    assert seen(read_reports(tmp_path / "text.gz", SCHEME)) == ([], {"unreadable": 1})
-    assert seen(read_reports([7, None, "\ud800"], SCHEME)) == ([], {"unreadable": 3})
+    assert observed(read_reports(tmp_path / "text.gz", SCHEME)) == ([], {"unreadable": 1})
+    assert observed(read_reports([7, None, "\ud800"], SCHEME)) == ([], {"unreadable": 3})
 
 
 @pytest.mark.parametrize("wrong", [None, 5])
@@ -196,11 +196,11 @@ def test_what_cannot_be_reports_is_told_by_its_type(tmp_path, wrong):
 
 def test_pieces_of_any_size_give_the_same_reports(monkeypatch):
     data = to_lines(made(200, 2)).replace(b'"cohort":3', b'"cohort": 3')
-    want = seen(read_reports(data, SCHEME))
+    want = observed(read_reports(data, SCHEME))
     for size in (1, 7, 130, 1000):
         file = io.BytesIO(data)
         file.read1 = lambda n, file=file, size=size: io.BytesIO.read(file, size)
-        assert seen(read_reports(file, SCHEME)) == want
+        assert observed(read_reports(file, SCHEME)) == want
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path):

@@ -17,8 +17,8 @@ def test_the_report_of_a_secret_follows_from_hashlib_and_hmac_alone():
         report = ReportEncoder(scheme, secret=secret).encode("tea")
         at = cohort(scheme, secret)
         word = next(permanent_words(scheme, secret, "tea"))
-        told = word // scheme.wrong
-        cell = told if told < scheme.cells else hashed_cell("tea", at, scheme.cells)
+        result = word // scheme.wrong
+        cell = result if result < scheme.cells else hashed_cell("tea", at, scheme.cells)
         assert report.cohorts.tolist() == [at]
         assert report.payload.tobytes() == cell.to_bytes(4, "little")
 

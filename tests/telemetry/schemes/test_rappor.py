@@ -42,8 +42,8 @@ def unpacked(payload, cells):
 def test_the_chances_that_run_are_exactly_those_that_are_stated(f, p, q):
     # Every number is met once, so how often a cell is 1 is its chance times 65536, exactly.
     params = Rappor(3, 1, 1, f=f, p=p, q=q)
-    kept = params.respond(Counted(), np.ones((GRID, 1), np.int32))
-    assert unpacked(kept, 3).sum(0).tolist() == [params.flip, GRID - params.flip, params.flip]
+    retained = params.respond(Counted(), np.ones((GRID, 1), np.int32))
+    assert unpacked(retained, 3).sum(0).tolist() == [params.flip, GRID - params.flip, params.flip]
     ones = {}
     for bit, start in ((0, 0), (1, 7)):
         sent = params.instant(np.full((GRID, 1), start, np.uint8), Counted())
@@ -58,7 +58,7 @@ def law(params, cells):
     """The exact chance of every permanent response and of every report of a value's cells."""
     every = list(itertools.product((0, 1), repeat=params.bits))
     flip, p, q = (Fraction(n, GRID) for n in (params.flip, params.p16, params.q16))
-    kept = {
+    retained = {
         bits: math.prod(1 - flip if bit == (i in cells) else flip for i, bit in enumerate(bits))
         for bits in every
     }
@@ -66,11 +66,11 @@ def law(params, cells):
         report: sum(
             chance * math.prod((q if b else p) if r else 1 - (q if b else p)
                                for b, r in zip(bits, report, strict=True))
-            for bits, chance in kept.items()
+            for bits, chance in retained.items()
         )
         for report in every
     }  # fmt: skip
-    return kept, sent
+    return retained, sent
 
 
 @pytest.mark.parametrize(("bits", "hashes"), [(2, 1), (3, 1), (4, 2), (5, 2)])
@@ -95,9 +95,9 @@ def test_the_loss_covers_every_pair_of_values_at_every_epsilon(bits, hashes, f):
     charged = Accountant(relation="replace").compose(params.loss())
     assert charged.epsilon() >= params.epsilon_permanent * (1 - 1e-9)
     for epsilon in np.linspace(0, params.epsilon_permanent * 0.99, 7):
-        told = charged.delta(epsilon) * (1 + 1e-9)
+        result = charged.delta(epsilon) * (1 + 1e-9)
         for a, b in itertools.permutations(laws, 2):
-            assert sum(max(0.0, a[r] - math.exp(epsilon) * b[r]) for r in a) <= told
+            assert sum(max(0.0, a[r] - math.exp(epsilon) * b[r]) for r in a) <= result
 
 
 def test_epsilon_is_never_too_low_where_sets_must_overlap():
@@ -149,8 +149,8 @@ def test_for_epsilon_takes_the_quietest_instantaneous_response():
             except ValueError:
                 continue
             if other.epsilon_one <= 1:
-                told = float(other.low * (1 - other.low) / (other.high - other.low) ** 2)
-                assert told >= noise * (1 - 1e-9)
+                result = float(other.low * (1 - other.low) / (other.high - other.low) ** 2)
+                assert result >= noise * (1 - 1e-9)
 
 
 def test_no_noise_is_said_to_be_no_privacy():
@@ -161,9 +161,9 @@ def test_no_noise_is_said_to_be_no_privacy():
 
 
 def test_the_statement_says_what_adds_up_and_what_is_not_hidden():
-    told = Rappor(f=0.5, p=0.25, q=0.75, metric="a\u00a0b").statement()
-    assert isinstance(told, PrivacyStatement)
-    assert told.relation == "replace"
+    result = Rappor(f=0.5, p=0.25, q=0.75, metric="a\u00a0b").statement()
+    assert isinstance(result, PrivacyStatement)
+    assert result.relation == "replace"
     for part in (
         "per distinct value and secret",
         "a changed value, cleared storage, another metric or new parameters",
@@ -174,9 +174,9 @@ def test_the_statement_says_what_adds_up_and_what_is_not_hidden():
         "that share one",
         "Not hidden",
     ):
-        assert part in told.covers
+        assert part in result.covers
     assert Rappor(f=0.5, p=0.25, q=0.75).epsilon_one == pytest.approx(
-        float(told.covers.split("alone costs epsilon ")[1].split(". ")[0]), rel=1e-5
+        float(result.covers.split("alone costs epsilon ")[1].split(". ")[0]), rel=1e-5
     )
 
 
@@ -213,9 +213,9 @@ def test_a_known_domain_has_one_cell_each_and_refuses_others_by_position():
     assert (basic.bits, basic.hashes, basic.cohorts, basic.domain) == (3, 1, 1, ["no", "yes", "3"])
     assert basic.members(["yes", "3", "no"]).tolist() == [[[1]], [[2]], [[0]]]
     assert basic.members([3]).tolist() == [[[2]]]
-    with pytest.raises(ValueError, match=r"values: row 1 is none of the 3 categories") as told:
+    with pytest.raises(ValueError, match=r"values: row 1 is none of the 3 categories") as result:
         basic.members(["no", "secret"])
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(result.value)
 
 
 def test_bins_take_their_lower_edge_and_what_is_outside_goes_to_the_ends():
@@ -238,15 +238,15 @@ def test_bins_take_their_lower_edge_and_what_is_outside_goes_to_the_ends():
     ],
 )
 def test_json_gives_the_same_parameters_and_any_change_is_noticed(params):
-    told = json.loads(params.to_json())
+    document = json.loads(params.to_json())
     assert read_scheme(params.to_json()) == Rappor.from_json(params.to_json()) == params
-    assert told["fingerprint"] == params.fingerprint
-    other = {"metric": "other", "bits": told["bits"] + 1, "f": 0.6, "q": 0.95}
+    assert document["fingerprint"] == params.fingerprint
+    other = {"metric": "other", "bits": document["bits"] + 1, "f": 0.6, "q": 0.95}
     for name, value in other.items():
         with pytest.raises(ValueError, match=r"fingerprint must be|bits must be"):
-            read_scheme(json.dumps(told | {name: value}))
+            read_scheme(json.dumps(document | {name: value}))
     with pytest.raises(ValueError, match="take the whole text from where it was made") as said:
-        read_scheme(json.dumps(told | {"fingerprint": "0" * 16}))
+        read_scheme(json.dumps(document | {"fingerprint": "0" * 16}))
     assert params.fingerprint not in str(said.value)  # or it would be pasted in
 
 

@@ -14,10 +14,10 @@ from support.report_distributions import FixedStream
 FULL = 2**32
 
 
-def floyd(own, kept, chosen, cells, words):
+def floyd(own, retained, chosen, cells, words):
     """Floyd's algorithm in sets, going on with fresh words while one would favour some cells."""
     others = [cell for cell in range(cells) if cell != own]
-    draws = chosen - kept
+    draws = chosen - retained
     while True:
         block, found = [next(words) for _ in range(chosen)], set()
         limits = range(len(others) - draws + 1, len(others) + 1)
@@ -26,7 +26,7 @@ def floyd(own, kept, chosen, cells, words):
             continue
         for word, limit in pairs:
             found.add(limit - 1 if word % limit in found else word % limit)
-        return sorted([others[i] for i in found] + [own] * kept)
+        return sorted([others[i] for i in found] + [own] * retained)
 
 
 def cells_of(payload):
@@ -43,9 +43,9 @@ def test_the_report_of_a_secret_follows_from_hashlib_and_hmac_alone(hashed):
         at = cohort(scheme, secret)
         own = hashed_cell("word 7", at, 30) if hashed else 7
         words = permanent_words(scheme, secret, "word 7")
-        kept = next(words) < scheme.kept
+        retained = next(words) < scheme.kept
         assert report.cohorts.tolist() == [at]
-        assert cells_of(report.payload[0]) == floyd(own, kept, scheme.chosen, 30, words)
+        assert cells_of(report.payload[0]) == floyd(own, retained, scheme.chosen, 30, words)
 
 
 def test_a_row_with_a_biased_word_goes_on_with_the_next_words():
@@ -119,9 +119,11 @@ def test_values_that_are_no_category_are_one_value_with_one_response():
 
 def test_a_value_that_is_no_category_is_refused_by_its_row_and_not_shown():
     scheme = SubsetSelection(1.0, ["tea", "milk"])
-    with pytest.raises(ValueError, match="row 1 of the values is none of the 2 categories") as told:
+    with pytest.raises(
+        ValueError, match="row 1 of the values is none of the 2 categories"
+    ) as result:
         scheme.members(["tea", "secret drink", "milk"])
-    assert "secret drink" not in str(told.value)
+    assert "secret drink" not in str(result.value)
 
 
 def test_parameters_come_back_from_json_and_are_named_by_all_that_matters():
@@ -140,7 +142,7 @@ def test_parameters_come_back_from_json_and_are_named_by_all_that_matters():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ({"categories": ["a"]}, "categories must be 2 to 65536"),
         ({"categories": ["a", "a"]}, "categories must"),
@@ -153,8 +155,8 @@ def test_parameters_come_back_from_json_and_are_named_by_all_that_matters():
         ({"other": True}, "other needs categories"),
     ],
 )
-def test_bad_parameters_are_refused_with_what_would_be_right(wrong, told):
-    with pytest.raises(ValueError, match=f"SubsetSelection: .*{told}"):
+def test_bad_parameters_are_refused_with_what_would_be_right(wrong, message):
+    with pytest.raises(ValueError, match=f"SubsetSelection: .*{message}"):
         SubsetSelection(1.0, **wrong)
 
 

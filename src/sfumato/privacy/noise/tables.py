@@ -10,7 +10,7 @@ from sfumato.kernels import noise as kernels
 from sfumato.privacy.noise.exact import reference
 from sfumato.privacy.noise.exact.distributions import (
     Digit,
-    Distribution,
+    ExactDistribution,
     HalfGaussian,
     SignedDigit,
     SizeOfLaplace,
@@ -38,7 +38,7 @@ DIGIT = 10  # bits of a Laplace digit
 class SamplingTable:
     """The floors of a law, and where to start looking for each stretch of equal leading bits."""
 
-    def __init__(self, distribution: Distribution) -> None:
+    def __init__(self, distribution: ExactDistribution) -> None:
         self.distribution = distribution
         self.floors = np.array(distribution.floors(BITS), np.uint64)
         leading = min(max(self.floors.size.bit_length() + 2, 8), 16)

@@ -14,12 +14,19 @@ from itertools import count
 
 from sfumato.privacy.noise.exact.reference import Bits
 
-__all__ = ["Digit", "Distribution", "HalfGaussian", "SignedDigit", "SizeOfLaplace", "exp_bounds"]
+__all__ = [
+    "Digit",
+    "ExactDistribution",
+    "HalfGaussian",
+    "SignedDigit",
+    "SizeOfLaplace",
+    "exp_bounds",
+]
 
 Bounds = tuple[int, int]
 
 
-class Distribution:
+class ExactDistribution:
     """A law on 0, 1, 2, ...; `_masses(digits)` bounds its unnormalised masses times 2**digits."""
 
     def _masses(self, digits: int) -> Iterator[Bounds]:
@@ -79,7 +86,7 @@ class Distribution:
 
 
 @dataclass(frozen=True)
-class SizeOfLaplace(Distribution):
+class SizeOfLaplace(ExactDistribution):
     """|k| for k with mass exp(-rate |k|): every outcome but 0 counts twice."""
 
     rate: Fraction
@@ -93,7 +100,7 @@ class SizeOfLaplace(Distribution):
 
 
 @dataclass(frozen=True)
-class Digit(Distribution):
+class Digit(ExactDistribution):
     """k with mass exp(-rate k), below `base` if that is not 0: a digit of such a number.
 
     If k = base q + r has mass exp(-rate k) on 0, 1, ..., then q and r are independent.
@@ -113,7 +120,7 @@ class Digit(Distribution):
 
 
 @dataclass(frozen=True)
-class SignedDigit(Distribution):
+class SignedDigit(ExactDistribution):
     """2 r + s: the lowest digit r of a number k as in `Digit`, and a sign s.
 
     With P(s = 1) = x / (1 + x), x = exp(-rate), the number k or, where s is 1, -1 - k has mass
@@ -137,7 +144,7 @@ class SignedDigit(Distribution):
 
 
 @dataclass(frozen=True)
-class HalfGaussian(Distribution):
+class HalfGaussian(ExactDistribution):
     """k with mass exp(-k**2 / (2 variance)) on 0, 1, ...; if `both`, that of |k| on all numbers."""
 
     variance: Fraction

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sfumato.privacy.noise.exact.distributions import Bounds, Distribution, exp_bounds
+from sfumato.privacy.noise.exact.distributions import Bounds, ExactDistribution, exp_bounds
 
 __all__ = ["LEADING", "NumberOfTerms", "SizeStrips", "strip"]
 
@@ -18,7 +18,7 @@ LEADING = 8  # bits that the numbers of a strip have in common, after their high
 
 
 @dataclass(frozen=True)
-class NumberOfTerms(Distribution):
+class NumberOfTerms(ExactDistribution):
     """k with mass mu**k / k!, where mu = (2 / shares) log(1 / (1 - exp(-rate)))."""
 
     rate: Fraction
@@ -46,7 +46,7 @@ class NumberOfTerms(Distribution):
 
 
 @dataclass(frozen=True)
-class SizeStrips(Distribution):
+class SizeStrips(ExactDistribution):
     """Strips of sizes: that of outcome i begins at `strip(i)` and weighs width x**first / first.
 
     Every number of a strip thus weighs as much as its first, the heaviest; x = exp(-rate).
