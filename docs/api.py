@@ -7,12 +7,14 @@ are read from the source, so that they say `Column`, not what that stands for.
 """
 
 import ast
+import copy
 import functools
 import importlib
 import inspect
 import pkgutil
 import re
 import types
+import typing
 from pathlib import Path
 
 import sfumato
@@ -188,7 +190,14 @@ def node_of(function):
     code = getattr(function, "__code__", None)
     if code is None or not function.__module__.startswith("sfumato"):
         return None
-    return definitions(code.co_filename).get((code.co_name, code.co_firstlineno))
+    node = definitions(code.co_filename).get((code.co_name, code.co_firstlineno))
+    result = getattr(node, "returns", None)
+    variable = isinstance(result, ast.Name) and function.__globals__.get(result.id)
+    made = function.__annotations__.get("return")
+    if isinstance(variable, typing.TypeVar) and isinstance(made, type):
+        node = copy.copy(node)  # a method made for a subclass, with the result's own type
+        node.returns = ast.Name(made.__name__)
+    return node
 
 
 @functools.cache

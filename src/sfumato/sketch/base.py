@@ -8,6 +8,7 @@ weight a sketch has taken: what bounds the effect of one event on its counters, 
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from inspect import cleandoc
 from types import FunctionType
 from typing import (
     Any,
@@ -350,8 +351,9 @@ R = TypeVar("R", bound=Release)
 class WeighedRelease(Generic[R]):
     """The release of a sketch that knows its `heaviest` weight; named before the sketch's base.
 
-    A subclass says in `_calibrated_release` what noise its cells get, and there in words what that
-    guarantees, which is the documentation of its `release`.
+    A subclass calibrates the noise in `_calibrated_release`. The docstring of that method states
+    the guarantee; it becomes the Notes of the subclass's `release`, and may end in sections
+    References and Examples.
     """
 
     heaviest: int
@@ -370,25 +372,47 @@ class WeighedRelease(Generic[R]):
         noise: str | None = None,
         **options: Unpack[ReleaseOptions],
     ) -> R:
-        """A private copy with noise on every cell: what that guarantees, the subclass says.
+        """Release a differentially private copy with noise added to every cell.
 
         Parameters
         ----------
         epsilon : float, Privacy or None, default=None
-            TODO.
+            Privacy loss of the release, above 0. A `sfumato.privacy.Privacy` here, or as the
+            option `privacy`, replaces `epsilon`, `delta` and the options except `source`.
         delta : float, default=0.0
-            TODO.
+            Failure probability of the privacy guarantee, from 0 to below 1.
         weight : int, default=1
-            TODO.
+            Upper bound on the absolute weight of any one event, at least 1; the noise is
+            proportional to it. It must be public knowledge, not computed from the data.
         noise : str or None, default=None
-            TODO.
+            Noise distribution: "laplace" ("cube" in `Moments`), or "gaussian", which needs a
+            `delta` above 0. None selects the one with the smaller variance.
         **options : dict
-            TODO.
+            The other terms of the release:
+
+            - `ledger`, `dataset`: the `Ledger` or its path, and the data set in it whose budget is
+              charged. Give both or neither; without them the release is unaccounted.
+            - `unit`, `relation`: the unit of privacy (default "event") and the adjacency relation,
+              "add/remove" (default) or "replace". With a ledger, those of its data set.
+            - `contributions`: the maximum number of events of one unit in the sketch. Required
+              unless the unit is "event" or "item of a profile", for which it is 1.
+            - `release_id`: a name under which the ledger stores the release; a retry returns the
+              stored bytes at no cost.
+            - `privacy`: a `Privacy` in place of `epsilon`.
+            - `source`: a seeded noise source, for tests only; the statement then says so.
 
         Returns
         -------
         R
-            A private copy with noise on every cell: what that guarantees, the subclass says.
+            The released copy. It answers queries, does not take updates, and has the privacy
+            `statement` of the release.
+
+        Raises
+        ------
+        ParameterError
+            The sketch contains an event heavier than `weight`.
+        BudgetExceeded
+            The ledger has less budget left than the release costs. Nothing was charged.
         """
         return self._released(self._calibrated_release, epsilon, delta, weight, noise, options)
 
@@ -401,7 +425,7 @@ class WeighedRelease(Generic[R]):
         noise: str | None,
         options: ReleaseOptions,
     ) -> R:
-        """The release by this plan, charged before any noise is drawn."""
+        """Calibrate and publish; a ledger is charged before any noise is drawn."""
         owner = type(self).__name__
         self._check_releasable()
         weight = bounded_weight(owner, weight, self.heaviest)
@@ -414,22 +438,23 @@ class WeighedRelease(Generic[R]):
     def _calibrated_release(
         self, request: ReleaseRequest, weight: int, noise: str | None
     ) -> CalibratedRelease[R]:
-        """What is released under these terms where no event weighs more than `weight`."""
+        """Calibrate the noise to the request, for events of weight at most `weight`."""
         raise NotImplementedError
 
 
 def _documented(kind: type[WeighedRelease[Any]]) -> Any:
-    """`release` with the docstring and the type of what it returns of this kind's plan."""
-    shared, plan = WeighedRelease.release, kind._calibrated_release
+    """A `release` for this class, with its own return type and its guarantee as Notes."""
+    shared, calibrated = WeighedRelease.release, kind._calibrated_release
     own = FunctionType(
         shared.__code__, shared.__globals__, "release", shared.__defaults__, shared.__closure__
     )
-    own.__kwdefaults__, own.__doc__ = shared.__kwdefaults__, plan.__doc__
+    released = get_args(get_type_hints(calibrated)["return"])[0]
+    own.__kwdefaults__ = shared.__kwdefaults__
     own.__module__, own.__qualname__ = kind.__module__, f"{kind.__qualname__}.release"
-    own.__annotations__ = {
-        **shared.__annotations__,
-        "return": get_args(get_type_hints(plan)["return"])[0],
-    }
+    own.__annotations__ = {**shared.__annotations__, "return": released}
+    if shared.__doc__ and calibrated.__doc__:  # none under python -OO
+        text = cleandoc(shared.__doc__).replace("\nR\n", f"\n{released.__name__}\n")
+        own.__doc__ = f"{text}\n\nNotes\n-----\n{cleandoc(calibrated.__doc__)}\n"
     return own
 
 

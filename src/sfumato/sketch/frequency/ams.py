@@ -313,18 +313,14 @@ class AMS(WeighedRelease[ReleasedAMS], KeyedSketch):
     def _calibrated_release(
         self, request: ReleaseRequest, weight: int, noise: str | None
     ) -> CalibratedRelease[ReleasedAMS]:
-        """A private copy with noise on every cell.
+        """**Guarantee.** (epsilon, delta)-private for one unit: an event of absolute weight at most
+        w changes by at most w one cell in each row (kind "fast") or every cell (kind "tug-of-war",
+        whose noise is larger accordingly). With k changed cells the sensitivities are L1 = k w and
+        L2 = sqrt(k) w. At delta 0 the noise is discrete Laplace, otherwise discrete Laplace or
+        discrete Gaussian, whichever has the smaller variance.
 
-        Guarantee: (epsilon, delta)-private for one unit: an event of weight at most w in size
-        changes by at most w one cell in each row ("fast") or all cells ("tug-of-war", whose noise
-        is that much larger), so L1 is w times that number and L2 w times its root. At delta 0 the
-        noise is discrete Laplace, else whichever of that and discrete Gaussian has the smaller
-        variance.
-        Parameters: epsilon above 0; delta from 0 to 1; weight, the most that one event weighs in
-        size, public, refused where the sketch holds a heavier one; noise, "laplace" or "gaussian",
-        whichever is smaller unless told; options: ledger and dataset, unit, relation,
-        contributions, release_id (docs/privacy.md).
-
+        Examples
+        --------
         >>> AMS(256).update([1, 1, 1, 2]).release(epsilon=1, delta=1e-9).statement.unit
         'event'
         """

@@ -346,19 +346,21 @@ class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
     def _calibrated_release(
         self, request: ReleaseRequest, weight: int, noise: str | None
     ) -> CalibratedRelease[ReleasedCountMin]:
-        """A private copy with noise on every cell; plain cells only.
+        """**Guarantee.** (epsilon, delta)-private for one unit: an event of weight at most w
+        changes one cell in each row by at most w, so the sensitivities are L1 = depth w and
+        L2 = sqrt(depth) w [1]_. Under the relation "replace" it changes two cells per row. At delta
+        0 the noise is discrete Laplace, otherwise discrete Laplace or discrete Gaussian, whichever
+        has the smaller variance. Only `cells="plain"` can be released.
 
-        Guarantee: (epsilon, delta)-private for one unit: an event of weight at most w changes one
-        cell in each row by at most w, so L1 = depth w and L2 = sqrt(depth) w (Pagh and
-        Thorup 2022); an exchanged event changes two cells a row. At delta 0 the noise is discrete
-        Laplace, else whichever of that and discrete Gaussian has the smaller variance.
-        Parameters: epsilon above 0; delta from 0 to 1; weight, the most that one event weighs,
-        public, refused where the sketch holds a heavier one; noise, "laplace" or "gaussian",
-        whichever is smaller unless told; options: ledger and dataset, unit, relation,
-        contributions, release_id (docs/privacy.md).
+        References
+        ----------
+        .. [1] Pagh, Thorup. "Improved Utility Analysis of Private CountSketch". NeurIPS 2022,
+           https://arxiv.org/abs/2205.08397.
 
-        >>> told = CountMin(1024).update(["tea", "milk", "tea"]).release(epsilon=1)
-        >>> told.statement.epsilon, told.statement.ledger
+        Examples
+        --------
+        >>> released = CountMin(1024).update(["tea", "milk", "tea"]).release(epsilon=1)
+        >>> released.statement.epsilon, released.statement.ledger
         (1.0, 'unaccounted')
         """
         both = 2 if request.relation == "replace" else 1  # weights are not negative: none adds up

@@ -401,19 +401,23 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
     def _calibrated_release(
         self, request: ReleaseRequest, weight: int, noise: str | None
     ) -> CalibratedRelease[ReleasedCountSketch]:
-        """A private copy with noise on every cell and without tracked keys; integer cells only.
+        """**Guarantee.** (epsilon, delta)-private for one unit: an event of absolute weight at most
+        w changes one cell in each row by at most w, so the sensitivities are L1 = depth w and
+        L2 = sqrt(depth) w [1]_. Several events of one unit may all change the same cell. At delta 0
+        the noise is discrete Laplace, otherwise discrete Laplace or discrete Gaussian, whichever
+        has the smaller variance.
 
-        Guarantee: (epsilon, delta)-private for one unit: an event of weight at most w in size
-        changes one cell in each row by at most w, so L1 = depth w and L2 = sqrt(depth) w (Pagh and
-        Thorup 2022); several events may all change one cell. At delta 0 the noise is discrete
-        Laplace, else whichever of that and discrete Gaussian has the smaller variance.
-        Parameters: epsilon above 0; delta from 0 to 1; weight, the most that one event weighs in
-        size, public, refused where the sketch holds a heavier one; noise, "laplace" or "gaussian",
-        whichever is smaller unless told; options: ledger and dataset, unit, relation,
-        contributions, release_id (docs/privacy.md).
+        Only integer cells can be released. Tracked keys are not part of the release.
 
-        >>> told = CountSketch(1024).update(["tea", "milk", "tea"]).release(epsilon=1)
-        >>> told.heavy_hitters(1, candidates=["tea", "milk", "rum"])[1].size
+        References
+        ----------
+        .. [1] Pagh, Thorup. "Improved Utility Analysis of Private CountSketch". NeurIPS 2022,
+           https://arxiv.org/abs/2205.08397.
+
+        Examples
+        --------
+        >>> released = CountSketch(1024).update(["tea", "milk", "tea"]).release(epsilon=1)
+        >>> released.heavy_hitters(1, candidates=["tea", "milk", "rum"])[1].size
         1
         """
         touched = TableSensitivity(self.depth, weight, times=request.events)
