@@ -1,4 +1,4 @@
-"""Learn from personal behaviour without keeping it; each room is imported when first used.
+"""Learn from personal behaviour without keeping it; subpackages are imported on first use.
 
 >>> import sfumato
 >>> sfumato.sketch.CountMin(64).update(["tea"]).estimate(["tea"])
@@ -54,34 +54,33 @@ _moved.install()
 
 
 def load(source: str | os.PathLike[str] | bytes | bytearray | memoryview) -> Any:
-    """Whatever a file of ours holds; only the room that it comes from is imported.
+    """Load any object that Sfumato saved; only the package that it needs is imported.
 
     Parameters
     ----------
-    source : path or bytes
-        A file, or all of its bytes, that `save`, `to_bytes` or a command wrote.
+    source : path_like, bytes, bytearray or memoryview
+        Path, or complete content, of a file that `save`, `to_bytes` or a command wrote.
 
     Returns
     -------
     object
-        The sketch, release, released profiles, model, index, estimator, share, answer, privacy
-        statement, or the counts or parameters of telemetry: the same that the `load` or
-        `from_bytes` of its own room returns. An index in a file is mapped, not read, once its
-        checksums hold.
+        The sketch, release, released profiles, model, index, estimator, noise share, answer,
+        privacy statement, or telemetry counts or parameters, as `load` or `from_bytes` of its own
+        package returns it. The file of an index is memory-mapped after its checksums are verified.
 
     Raises
     ------
     sfumato.errors.FormatError
-        The content is not a whole, intact file of ours that this version can read. It is also
-        raised for what needs more than a path: a ledger, which `sfumato.privacy.Ledger` opens, and
-        reports of telemetry, which are read with their parameters.
+        The content is not a complete, intact Sfumato file that this version can read. Also raised
+        for files that need more than a path: a ledger, which `sfumato.privacy.Ledger` opens, and
+        telemetry reports, which are read together with their parameters.
     OSError
-        The path names no file, or a folder, device or pipe, of which nothing is read.
+        The path does not exist, or is a folder, device or pipe; those are never read.
 
     Notes
     -----
-    **Guarantee.** Nothing is unpickled, and no code but Sfumato's is imported or run. Files of a
-    class of your own are read once its module is imported.
+    **Guarantee.** Nothing is unpickled, and only Sfumato's own modules are imported. A file of a
+    class defined elsewhere is read only after its module was imported.
 
     Examples
     --------

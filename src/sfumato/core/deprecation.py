@@ -1,4 +1,4 @@
-"""Names of a package: imported when first used, or old ones, which warn and go with version 1.0."""
+"""Lazy imports of a package, and old names and arguments that warn until version 1.0."""
 
 from __future__ import annotations
 
@@ -9,39 +9,49 @@ from importlib import import_module
 TYPE_CHECKING = False  # typing would take most of the time of a light import
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
+    from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["on_demand", "renamed", "renamed_method"]
+    P = ParamSpec("P")
+    R = TypeVar("R")
+
+__all__ = ["keyword_only", "on_demand", "renamed", "renamed_arguments", "renamed_method"]
 
 
-_ALIAS = """Do the same as `{new}`, under an old name that goes with version 1.0.
+_ALIAS = """Call `{new}`; this old name is deprecated and will be removed in version 1.0.
 
         Parameters
         ----------
         *args, **options : object
-            Those of `{new}`.
+            Passed to `{new}`.
 
         Returns
         -------
         object
-            What `{new}` returns.
+            The result of `{new}`.
         """
 
 
 def on_demand(module: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package that imports each of its names when it is first used.
+    """Make a package's `__getattr__` that imports each public name on first use.
 
     Parameters
     ----------
     module : str
-        The package's `__name__`.
+        `__name__` of the package.
     homes : mapping of str to tuple of str
-        The names that each module below the package has.
+        For each submodule, relative to the package, the names it defines.
 
     Returns
     -------
     callable
-        Takes a name that the package lacks, and keeps what it finds in the package.
+        Takes the missing name, imports its submodule, stores the object in the package and returns
+        it. Raises AttributeError for a name that is not in `homes`.
+
+    Examples
+    --------
+    >>> fetch = on_demand("xml", {"etree.ElementTree": ("fromstring",)})
+    >>> fetch("fromstring")("<tea/>").tag
+    'tea'
     """
     known = {name: home for home, names in homes.items() for name in names}
 
@@ -58,22 +68,22 @@ def on_demand(module: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[st
 def renamed(
     module: str, names: Mapping[str, str], others: Callable[[str], Any] | None = None
 ) -> Callable[[str], Any]:
-    """The `__getattr__` of a module whose classes or functions have new names.
+    """Make a module's `__getattr__` that resolves old names with a DeprecationWarning.
 
     Parameters
     ----------
     module : str
-        The module's `__name__`.
+        `__name__` of the module.
     names : mapping of str to str
-        The new name of each old one; the new ones are attributes of the module.
-    others : callable, optional
-        What fetches names that are not old ones, in a module that imports its own when first used.
+        New name for each old name; the new names are attributes of the module.
+    others : callable or None, default=None
+        Fallback for names that are not old ones, such as the result of `on_demand`.
 
     Returns
     -------
     callable
-        Takes a name that the module lacks. For an old name it warns (DeprecationWarning) and
-        returns what has the new name; for any other it asks `others`, or raises AttributeError.
+        Takes the missing name. For an old name it warns and returns the object of the new name;
+        otherwise it calls `others`, or raises AttributeError if there is none.
 
     Examples
     --------
@@ -96,23 +106,28 @@ def renamed(
 
 
 def renamed_method(old: str, new: str) -> Callable[..., Any]:
-    """A method of the old name, to be put into a class, that warns and calls the new one.
+    """Make a method with an old name that warns and calls the new one.
 
     Parameters
     ----------
     old, new : str
-        The names of the method.
+        Old and new name of the method.
+
+    Returns
+    -------
+    callable
+        The method, to be assigned to the old name in the class body.
 
     Examples
     --------
-    >>> class Shelf:
-    ...     def place(self, item):
-    ...         return f"{item} stands"
+    >>> class Catalogue:
+    ...     def add(self, item):
+    ...         return f"{item} added"
     ...
-    ...     put = renamed_method("put", "place")
+    ...     put = renamed_method("put", "add")
     >>> with warnings.catch_warnings(action="ignore"):
-    ...     Shelf().put("tea")
-    'tea stands'
+    ...     Catalogue().put("tea")
+    'tea added'
     """
 
     message = f"{old} is now called {new}; the old name goes with version 1.0."
@@ -125,6 +140,100 @@ def renamed_method(old: str, new: str) -> Callable[..., Any]:
     method.__doc__ = _ALIAS.format(new=new)
     method.__deprecated__ = message  # type: ignore[attr-defined]
     return method
+
+
+def renamed_arguments(**renamed: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Accept arguments by their old names too, with a DeprecationWarning.
+
+    Parameters
+    ----------
+    **renamed : str
+        New name for each old name. Giving both in one call raises TypeError.
+
+    Returns
+    -------
+    callable
+        The decorator.
+
+    Examples
+    --------
+    >>> @renamed_arguments(k="n")
+    ... def largest(values, n=1):
+    ...     return sorted(values)[-n:]
+    >>> largest([3, 1, 2], n=2)
+    [2, 3]
+    """
+
+    import functools
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        name = function.__qualname__.removesuffix(".__init__")
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            for old in renamed.keys() & kwargs.keys():
+                new = renamed[old]
+                if new in kwargs:
+                    raise TypeError(f"{name}: {old} is the old name of {new}; give {new} alone.")
+                warnings.warn(
+                    f"{name}: {old} is now called {new}; the old name goes with version 1.0.",
+                    DeprecationWarning,
+                    stacklevel=2,
+                )
+                kwargs[new] = kwargs.pop(old)
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+def keyword_only(*names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Accept keyword-only arguments by position too, with a DeprecationWarning.
+
+    Parameters
+    ----------
+    *names : str
+        Arguments that used to follow the positional ones, in their former order.
+
+    Returns
+    -------
+    callable
+        The decorator.
+
+    Examples
+    --------
+    >>> @keyword_only("n")
+    ... def largest(values, *, n=1):
+    ...     return sorted(values)[-n:]
+    >>> largest([3, 1, 2], n=2)
+    [2, 3]
+    """
+
+    import functools
+    import inspect
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        kinds = (each.kind for each in inspect.signature(function).parameters.values())
+        count = sum(kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for kind in kinds)
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            more: Any = dict(zip(names, args[count:], strict=False))
+            if not more or len(args) > count + len(names) or more.keys() & kwargs.keys():
+                return function(*args, **kwargs)
+            given = ", ".join(more)
+            warnings.warn(
+                f"{function.__qualname__}: give {given} by name; positions go with version 1.0.",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+            found: Any = function
+            return found(*args[:count], **kwargs, **more)  # type: ignore[no-any-return]
+
+        return call
+
+    return decorate
 
 
 def _moved_sentence(old: str, new: str) -> str:

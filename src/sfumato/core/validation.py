@@ -1,18 +1,15 @@
-"""What a parameter may be, declared once: the check, its sentence, and values that must fail it.
+"""Limits of parameters, declared once: the check, its error message, and values that must fail it.
 
-Also the one meaning of `random_state`, and old names of arguments that still work.
+Also the one interpretation of `random_state`.
 """
 
-import functools
-import inspect
 import math
 import operator
 import re
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -30,7 +27,6 @@ __all__ = [
     "flag",
     "fraction",
     "integer",
-    "keyword_only",
     "number",
     "one_of",
     "optional",
@@ -38,11 +34,8 @@ __all__ = [
     "power_of_two",
     "random_seed",
     "rational",
-    "renamed_arguments",
 ]
 
-P = ParamSpec("P")
-R = TypeVar("R")
 RandomState: TypeAlias = "int | np.random.Generator | np.random.RandomState | None"
 
 _NO_NUMBER = (bool, np.bool_, str, bytes)  # though float() takes them
@@ -57,7 +50,7 @@ class Limit(Protocol):
 
 
 def checked(record: Any, limits: Mapping[str, Limit]) -> None:
-    """Check fields of a frozen dataclass that is being built, and keep each in its plain type."""
+    """Check a frozen dataclass's fields in `__post_init__`; store each in its plain type."""
     for name, limit in limits.items():
         value = limit.check(type(record).__name__, name, getattr(record, name))
         object.__setattr__(record, name, value)
@@ -66,7 +59,7 @@ def checked(record: Any, limits: Mapping[str, Limit]) -> None:
 def checked_values(
     owner: str, limits: Mapping[str, Limit], values: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Each limited value in its plain type; ValueError where one is outside its limit."""
+    """Check each value against its limit; return them in their plain types."""
     return {name: limit.check(owner, name, values[name]) for name, limit in limits.items()}
 
 
@@ -76,7 +69,7 @@ def _refuse(owner: str, name: str, wanted: str, value: Any) -> ParameterError:
 
 @dataclass(frozen=True)
 class integer:
-    """An integer from low to high, both included."""
+    """An integer from `low` to `high`, both included."""
 
     low: int
     high: int = 2**63 - 1
@@ -100,7 +93,7 @@ class integer:
 
 @dataclass(frozen=True)
 class between:
-    """A number from low to high: high is excluded, and so is low where `above` says so."""
+    """A number from `low` to below `high`; `above=True` excludes `low` too."""
 
     low: float
     high: float
@@ -137,7 +130,7 @@ DELTA = between(0, 1)
 
 
 def _exactly(value: Any) -> Fraction | None:
-    """The number that was given, in Python's integers (those of NumPy would wrap), or None."""
+    """The exact value in Python integers (NumPy's would wrap), or None if it is not a number."""
     if isinstance(value, bool | np.bool_):
         return None
     if isinstance(value, str) and re.search(r"[eE][+-]?[0-9_]{4}", value):
@@ -193,7 +186,7 @@ power_of_two = _PowerOfTwo()  # 1, 2, 4 or 1/2, 1/4 and so on
 
 @dataclass(frozen=True)
 class one_of:
-    """One of the named choices."""
+    """A string among `choices`."""
 
     choices: tuple[str, ...]
 
@@ -208,7 +201,7 @@ class one_of:
 
 @dataclass(frozen=True)
 class optional:
-    """What another limit lets through, or None."""
+    """None, or a value that satisfies another limit."""
 
     limit: Limit
 
@@ -233,14 +226,14 @@ flag = _Flag()
 
 
 class _RandomState:
-    """An integer, a generator of NumPy, or None."""
+    """An integer, a NumPy generator, or None."""
 
     def check(self, owner: str, name: str, value: Any) -> Any:
         if value is None:
             return None
         try:
             return integer(0, 2**64 - 1).check(owner, name, value)
-        except ValueError:  # asked last: numpy.random is loaded when it is first named
+        except ValueError:  # tested last: naming numpy.random imports it
             if isinstance(value, np.random.Generator | np.random.RandomState):
                 return value
             wanted = "an integer from 0 to 2**64 - 1, a numpy.random.Generator or None"
@@ -254,20 +247,20 @@ RANDOM_STATE = _RandomState()
 
 
 def check_random_state(owner: str, random_state: RandomState) -> np.random.Generator:
-    """The generator that `random_state` stands for, as in scikit-learn.
+    """Return the generator that a `random_state` parameter specifies, as in scikit-learn.
 
     Parameters
     ----------
     owner : str
-        Who is named in errors.
+        Name of the class or function for error messages.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
-        An integer from 0 up gives the same numbers every time; a generator is used, and moved
-        on; None gives fresh numbers.
+        A non-negative integer gives the same stream on every call. A generator is used itself, so
+        its state advances. None gives a fresh stream.
 
     Returns
     -------
     numpy.random.Generator
-        `numpy.random.default_rng(random_state)` for an integer.
+        For an integer, `numpy.random.default_rng(random_state)`.
 
     Examples
     --------
@@ -281,17 +274,19 @@ def check_random_state(owner: str, random_state: RandomState) -> np.random.Gener
 
 
 def random_seed(owner: str, random_state: RandomState) -> int:
-    """One integer from which all streams of a call follow.
+    """Return one integer seed from which all random streams of a call are derived.
 
     Parameters
     ----------
-    owner, random_state
-        As of `check_random_state`.
+    owner : str
+        Name of the class or function for error messages.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        As in `check_random_state`.
 
     Returns
     -------
     int
-        The integer that was given, or one below 2**32 that the generator draws.
+        The given integer, or one below 2**32 drawn from the generator.
 
     Examples
     --------
@@ -302,83 +297,3 @@ def random_seed(owner: str, random_state: RandomState) -> int:
     return (
         state if isinstance(state, int) else int(check_random_state(owner, state).integers(2**32))
     )
-
-
-def renamed_arguments(**renamed: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Let a function take arguments by their old names too, with a DeprecationWarning.
-
-    Parameters
-    ----------
-    **renamed : str
-        The new name of each old one. Both at once raise TypeError. Old names go with version 1.0.
-
-    Examples
-    --------
-    >>> @renamed_arguments(k="n")
-    ... def largest(values, n=1):
-    ...     return sorted(values)[-n:]
-    >>> largest([3, 1, 2], n=2)
-    [2, 3]
-    """
-
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        name = function.__qualname__.removesuffix(".__init__")
-
-        @functools.wraps(function)
-        def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            for old in renamed.keys() & kwargs.keys():
-                new = renamed[old]
-                if new in kwargs:
-                    raise TypeError(f"{name}: {old} is the old name of {new}; give {new} alone.")
-                warnings.warn(
-                    f"{name}: {old} is now called {new}; the old name goes with version 1.0.",
-                    DeprecationWarning,
-                    stacklevel=2,
-                )
-                kwargs[new] = kwargs.pop(old)
-            return function(*args, **kwargs)
-
-        return call
-
-    return decorate
-
-
-def keyword_only(*names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Let arguments that became keyword-only still be given by position, with a DeprecationWarning.
-
-    Parameters
-    ----------
-    *names : str
-        Those that once followed the positional arguments, in their order. Positions go with
-        version 1.0.
-
-    Examples
-    --------
-    >>> @keyword_only("n")
-    ... def largest(values, *, n=1):
-    ...     return sorted(values)[-n:]
-    >>> largest([3, 1, 2], n=2)
-    [2, 3]
-    """
-
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        kinds = (each.kind for each in inspect.signature(function).parameters.values())
-        count = sum(kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for kind in kinds)
-
-        @functools.wraps(function)
-        def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            more: Any = dict(zip(names, args[count:], strict=False))
-            if not more or len(args) > count + len(names) or more.keys() & kwargs.keys():
-                return function(*args, **kwargs)
-            given = ", ".join(more)
-            warnings.warn(
-                f"{function.__qualname__}: give {given} by name; positions go with version 1.0.",
-                DeprecationWarning,
-                stacklevel=2,
-            )
-            found: Any = function
-            return found(*args[:count], **kwargs, **more)  # type: ignore[no-any-return]
-
-        return call
-
-    return decorate

@@ -1,7 +1,9 @@
-"""What comes in: files, frames and streams become Arrow batches, ratings and generated worlds."""
+"""Input data: readers of files, data frames and streams, interactions, splits, synthetic data."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from sfumato.core.deprecation import on_demand
 
 if TYPE_CHECKING:
     from sfumato.core.ids import as_ids
@@ -31,20 +33,20 @@ __all__ = [
     "without_rare",
 ]
 
-# Names are fetched when first used, so that who has columns already does not load DuckDB.
-_HOMES = {
-    "sfumato.data.readers.batches": ("Batches", "Piece", "Reading", "read_batches"),
-    "sfumato.data.interactions": ("Coded", "Interactions", "as_ids", "item_seed"),
-    "sfumato.data.readers.ratings": ("ReadingReport", "read_interactions"),
-    "sfumato.data.splits": ("folds", "split_by_time", "split_by_user", "without_rare"),
-    "sfumato.data.synthetic": ("World", "generate_world"),
-}
+# Names are imported on first use, so that callers who have columns already do not load DuckDB.
+_imported = on_demand(
+    __name__,
+    {
+        "readers.batches": ("Batches", "Piece", "Reading", "read_batches"),
+        "interactions": ("Coded", "Interactions", "as_ids", "item_seed"),
+        "readers.ratings": ("ReadingReport", "read_interactions"),
+        "splits": ("folds", "split_by_time", "split_by_user", "without_rare"),
+        "synthetic": ("World", "generate_world"),
+    },
+)
 
 
 def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(home), name)
     if name == "DampedMeans":  # a model, which moved to the room of models
         import_module("warnings").warn(
             "sfumato.data.DampedMeans has moved to sfumato.recommend.",
@@ -52,7 +54,7 @@ def __getattr__(name: str) -> Any:
             stacklevel=2,
         )
         return import_module("sfumato.recommend").DampedMeans
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _imported(name)
 
 
 def __dir__() -> list[str]:

@@ -7,12 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.core.deprecation import renamed_arguments
 from sfumato.core.hashing import hash_column
 from sfumato.core.ids import as_ids, coded_integers, numbers
 from sfumato.core.row_values import ids_by_row, numbers_by_row, settled_ids
 from sfumato.core.tables import Page, Table, described
 from sfumato.core.typing import Column, Ids
-from sfumato.core.validation import RandomState, one_of, renamed_arguments
+from sfumato.core.validation import RandomState, one_of
 from sfumato.data import splits
 from sfumato.data.readers.base import ReadingReport
 

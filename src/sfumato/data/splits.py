@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.core.deprecation import renamed_arguments
 from sfumato.core.validation import (
     RandomState,
     between,
@@ -13,7 +14,6 @@ from sfumato.core.validation import (
     fraction,
     integer,
     number,
-    renamed_arguments,
 )
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.core.deprecation import renamed_arguments
 from sfumato.core.validation import (
     RANDOM_STATE,
     Limit,
@@ -22,7 +23,6 @@ from sfumato.core.validation import (
     optional,
     positive,
     random_seed,
-    renamed_arguments,
 )
 from sfumato.data.interactions import Interactions
 from sfumato.kernels import synthetic as kernels

@@ -6,14 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.core.validation import (
-    RandomState,
-    between,
-    check_random_state,
-    integer,
-    optional,
-    renamed_arguments,
-)
+from sfumato.core.deprecation import renamed_arguments
+from sfumato.core.validation import RandomState, between, check_random_state, integer, optional
 from sfumato.density.evaluation_grid import Field, field_of
 from sfumato.density.sampling import by_population
 

@@ -5,10 +5,11 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from sfumato.core.deprecation import renamed_arguments
 from sfumato.core.ids import NO_ID, id_layout, ids_from, ids_of, positions
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
-from sfumato.core.validation import integer, one_of, renamed_arguments
+from sfumato.core.validation import integer, one_of
 from sfumato.privacy.release import Release
 from sfumato.profile.item_sets import hashed_items
 from sfumato.sketch.base import SEED

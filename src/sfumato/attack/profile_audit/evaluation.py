@@ -18,8 +18,9 @@ from sfumato.attack.profile_audit.ground_truth import (
     size_prior,
     truth_matrix,
 )
+from sfumato.core.deprecation import renamed_arguments
 from sfumato.core.typing import Matrix
-from sfumato.core.validation import integer, one_of, renamed_arguments
+from sfumato.core.validation import integer, one_of
 from sfumato.data.interactions import Interactions
 
 __all__ = [

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.core.deprecation import renamed_method
+from sfumato.core.deprecation import keyword_only, renamed_method
 from sfumato.core.typing import Ids
 from sfumato.core.validation import optional, positive
 from sfumato.recommend.ranking import ExcludedItems
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     pass
 
 from sfumato.core.ids import distinct, ids_of, is_one, kind_of
-from sfumato.core.validation import integer, keyword_only, one_of
+from sfumato.core.validation import integer, one_of
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.recommend import sgd_dense as pairs
 from sfumato.recommend.base import BOUNDS, OPTIONAL_BOUNDS, Estimator, NotFittedError

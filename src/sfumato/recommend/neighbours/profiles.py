@@ -5,9 +5,10 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from sfumato.core.deprecation import renamed_arguments
 from sfumato.core.ids import ids_of, unique
 from sfumato.core.typing import Ids
-from sfumato.core.validation import integer, one_of, renamed_arguments
+from sfumato.core.validation import integer, one_of
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.recommend import cooccurrence as overlaps
 from sfumato.recommend.catalogue import SortedCatalogue

@@ -7,20 +7,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sfumato.core.deprecation import renamed_method
+from sfumato.core.deprecation import keyword_only, renamed_arguments, renamed_method
 from sfumato.core.ids import distinct, is_one, kind_of
 from sfumato.core.typing import Ids
-from sfumato.core.validation import (
-    Limit,
-    between,
-    flag,
-    integer,
-    keyword_only,
-    number,
-    one_of,
-    optional,
-    renamed_arguments,
-)
+from sfumato.core.validation import Limit, between, flag, integer, number, one_of, optional
 from sfumato.data.interactions import Interactions
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.recommend.base import Label, NotFittedError, Parameters, label_of

@@ -9,19 +9,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sfumato.core.deprecation import renamed_method
+from sfumato.core.deprecation import keyword_only, renamed_arguments, renamed_method
 from sfumato.core.ids import positions_by_text, texts
 from sfumato.core.typing import Ids
-from sfumato.core.validation import (
-    DELTA,
-    Limit,
-    integer,
-    keyword_only,
-    one_of,
-    optional,
-    positive,
-    renamed_arguments,
-)
+from sfumato.core.validation import DELTA, Limit, integer, one_of, optional, positive
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.recommend import cooccurrence as kernels
 from sfumato.privacy.accounting.calibration import gaussian_sigma_l2

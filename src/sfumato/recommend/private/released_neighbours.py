@@ -13,13 +13,13 @@ from typing import Annotated, Any, Self
 import numpy as np
 
 from sfumato.core.arrays import top_n
-from sfumato.core.deprecation import renamed_method
+from sfumato.core.deprecation import keyword_only, renamed_arguments, renamed_method
 from sfumato.core.file_format import packed_file
 from sfumato.core.hashing import hash_column
 from sfumato.core.ids import ids_of, is_one
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
-from sfumato.core.validation import flag, integer, keyword_only, one_of, positive, renamed_arguments
+from sfumato.core.validation import flag, integer, one_of, positive
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.sketch import counters
 from sfumato.privacy.noise import discrete as noise

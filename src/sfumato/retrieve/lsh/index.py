@@ -6,18 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from sfumato.core.deprecation import renamed_arguments
 from sfumato.core.tables import described
 from sfumato.core.typing import Ids, Matrix
-from sfumato.core.validation import (
-    flag,
-    fraction,
-    integer,
-    number,
-    one_of,
-    optional,
-    positive,
-    renamed_arguments,
-)
+from sfumato.core.validation import flag, fraction, integer, number, one_of, optional, positive
 from sfumato.retrieve.binary import store as known
 from sfumato.retrieve.binary.search import check_answers, padding
 from sfumato.retrieve.file_format import Source

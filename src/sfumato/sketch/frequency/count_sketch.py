@@ -9,10 +9,11 @@ from typing import Annotated, Any, Self
 import numpy as np
 
 from sfumato.core.arrays import integer_weights, real_weights
+from sfumato.core.deprecation import renamed_arguments
 from sfumato.core.hashing import BLOCK, KeyColumn, hash_column
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Column, Ids
-from sfumato.core.validation import fraction, integer, one_of, renamed_arguments
+from sfumato.core.validation import fraction, integer, one_of
 from sfumato.errors import ParameterError
 from sfumato.kernels.sketch import counters
 from sfumato.privacy.release import CalibratedRelease, ReleaseRequest

@@ -11,9 +11,10 @@ import numpy as np
 
 from sfumato.core.arrays import integer_weights
 from sfumato.core.bounds import weighed_points
+from sfumato.core.deprecation import renamed_arguments
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Column, Matrix
-from sfumato.core.validation import between, fraction, integer, positive, renamed_arguments
+from sfumato.core.validation import between, fraction, integer, positive
 from sfumato.privacy.parameters import Privacy
 from sfumato.privacy.release import CalibratedRelease, ReleaseOptions, ReleaseRequest
 from sfumato.sketch.base import Sketch, WeighedRelease, check_heaviest, heaviest

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from sfumato.core.bounds import Box
+from sfumato.core.deprecation import renamed_arguments
 from sfumato.core.storage import Cells
-from sfumato.core.validation import DELTA, fraction, integer, positive, renamed_arguments
+from sfumato.core.validation import DELTA, fraction, integer, positive
 from sfumato.kernels.sketch import kernel_sums as slices
 from sfumato.privacy.release import CalibratedRelease, ReleaseRequest
 from sfumato.sketch.base import WeighedRelease
