@@ -213,7 +213,7 @@ def agrees(text: str, annotation: ast.expr) -> bool:
 def narrows(given: str, expected: str) -> bool:
     """Whether a type is the expected one, or choices of it, or tells more of its parts."""
     if given.startswith("{"):
-        return expected in ("str", "int", "float", "bool")
+        return expected in ("str", "int", "float", "bool", given)
     plain, wanted = (re.split(r" of | with |\[|\(", each)[0].strip() for each in (given, expected))
     return plain.rpartition(".")[2] == wanted
 

@@ -1,7 +1,7 @@
-"""The errors that Sfumato raises on purpose: one family, each also the built-in it is a case of.
+"""The errors that Sfumato raises on purpose: one family, each also a built-in exception.
 
-Nothing is imported here, so that any code may name an error without loading a room. Every class
-can be pickled, and arrives as it was on the other side of a process.
+Nothing of Sfumato is imported here, so that any code may name an error cheaply. Every class can be
+pickled without loss, and so passed between processes.
 """
 
 from typing import Any, Self
@@ -24,11 +24,21 @@ __all__ = [
 
 
 class SfumatoError(Exception):
-    """The base of all errors of this module."""
+    """Base class of all errors that Sfumato raises on purpose.
+
+    Examples
+    --------
+    >>> from sfumato.sketch import CountMin
+    >>> try:
+    ...     CountMin(width=1)
+    ... except SfumatoError as error:
+    ...     print(error)
+    CountMin: width must be an integer from 2 to 4294967296, not 1.
+    """
 
 
 class _AnyParameterError(SfumatoError):
-    """What errors of a parameter share: whose it is, and its name."""
+    """Base of the errors of one parameter: its owner and its name."""
 
     owner: str = ""
     parameter: str = ""
@@ -39,38 +49,38 @@ class _AnyParameterError(SfumatoError):
 
     @classmethod
     def of(cls, owner: str, parameter: str, problem: str) -> Self:
-        """The error whose sentence is ``owner: parameter problem``.
+        """Build the error with the message ``owner: parameter problem``.
 
         Parameters
         ----------
         owner : str
-            TODO.
+            Class or function that has the parameter.
         parameter : str
-            TODO.
+            Name of the parameter.
         problem : str
-            TODO.
+            The rest of the message: what is invalid, and what would be valid.
 
         Returns
         -------
         Self
-            The error whose sentence is ``owner: parameter problem``.
+            The error, to be raised.
         """
         return cls(f"{owner}: {parameter} {problem}", owner=owner, parameter=parameter)
 
     def renamed(self, owner: str, parameter: str | None = None) -> Self:
-        """The same error as one of another owner, and under another name of the parameter.
+        """Copy the error for another owner, as when a class passes its parameters on.
 
         Parameters
         ----------
         owner : str
-            TODO.
+            Class or function that the caller knows.
         parameter : str or None, default=None
-            TODO.
+            Name of the parameter there; None if it is the same.
 
         Returns
         -------
         Self
-            The same error as one of another owner, and under another name of the parameter.
+            The error with the new names, also in its message where that begins with the old ones.
         """
         named = self.parameter if parameter is None else parameter
         lead = f"{self.owner}: {self.parameter} "
@@ -80,21 +90,22 @@ class _AnyParameterError(SfumatoError):
 
 
 class ParameterError(_AnyParameterError, ValueError):
-    """A parameter has a value that it cannot take, or is needed and was not given.
+    """A parameter has an invalid value, or is required and was not given.
 
     Parameters
     ----------
-    sentence : str
-        What is wrong, and what would be right. It may hold the value of the parameter, never data.
+    sentence : str, default=""
+        The message: what is invalid, and what would be valid. It may contain the value of the
+        parameter, never data.
     owner : str, default=""
-        The class or function that has the parameter.
+        Class or function that has the parameter.
     parameter : str, default=""
-        The name of the parameter to give or to change.
+        Name of the parameter to give or to change.
 
     Attributes
     ----------
     owner, parameter : str
-        As given, so that no caller has to search the sentence.
+        As given, so that callers need not parse the message.
 
     Examples
     --------
@@ -105,68 +116,203 @@ class ParameterError(_AnyParameterError, ValueError):
 
 
 class ParameterTypeError(_AnyParameterError, TypeError):
-    """A parameter is of a type that it cannot have; see `ParameterError` for the attributes.
+    """A parameter has a value of an invalid type.
 
     Parameters
     ----------
     sentence : str, default=""
-        TODO.
+        The message: what is invalid, and what would be valid.
     owner : str, default=""
-        TODO.
+        Class or function that has the parameter.
     parameter : str, default=""
-        TODO.
+        Name of the parameter to change.
+
+    Attributes
+    ----------
+    owner, parameter : str
+        As given, so that callers need not parse the message.
+
+    Examples
+    --------
+    >>> from sfumato.sketch import CountMin
+    >>> try:
+    ...     CountMin(64).update(["tea"], weights=[1.5])
+    ... except ParameterTypeError as error:
+    ...     print(error.owner, error.parameter)
+    CountMin weights
     """
 
 
 class NullValueError(SfumatoError, ValueError):
-    """A column holds a null where every row must have a value."""
+    """A column contains a null where every row needs a value.
+
+    Examples
+    --------
+    >>> from sfumato.data import Interactions
+    >>> try:
+    ...     Interactions(["ann", None], [7, 8], [5, 4])
+    ... except NullValueError as error:
+    ...     print(error)
+    users: row 1 is null (type string); drop or fill nulls first.
+    """
 
 
 class FormatError(SfumatoError, ValueError):
-    """A file, or bytes, are not a whole, intact one of ours that this version can read."""
+    """A file, or its bytes, is not a complete, intact Sfumato file that this version can read.
+
+    Examples
+    --------
+    >>> import sfumato
+    >>> try:
+    ...     sfumato.load(b"something else")
+    ... except FormatError as error:
+    ...     print(error)
+    load: not a file of ours: the magic bytes are missing or cut off.
+    """
 
 
 class SketchFormatError(FormatError):
-    """The bytes are not a whole, intact sketch that this version can read."""
+    """The bytes are not a complete, intact sketch or release that this version can read.
+
+    Examples
+    --------
+    >>> from sfumato.sketch import CountMin
+    >>> data = CountMin(64).to_bytes()
+    >>> try:
+    ...     CountMin.from_bytes(data[:-1])
+    ... except SketchFormatError as error:
+    ...     print(error)
+    the sketch is cut off or damaged: its checksum does not hold.
+    """
 
 
 class IndexFormatError(SketchFormatError):
-    """The file is not a whole, intact index that this version can read."""
+    """The file is not a complete, intact index that this version can read.
+
+    Examples
+    --------
+    >>> from sfumato import retrieve, sketch
+    >>> try:
+    ...     retrieve.load(sketch.CountMin(64).to_bytes())
+    ... except IndexFormatError as error:
+    ...     print(error)
+    not an index: the file holds a sketch, a model or a release.
+    """
 
 
 class ModelFormatError(FormatError):
-    """The bytes are not a whole, intact model that this version can read."""
+    """The bytes are not a complete, intact model that this version can read.
+
+    Examples
+    --------
+    >>> from sfumato import recommend, sketch
+    >>> try:
+    ...     recommend.load(sketch.CountMin(64).to_bytes())
+    ... except ModelFormatError as error:
+    ...     print(error)
+    Estimator: the bytes hold a 'CountMin'.
+    """
 
 
 class NotFittedError(SfumatoError, ValueError, AttributeError):
-    """A model was asked before it learned anything.
+    """A model was used before it was fitted.
 
-    Estimators of `sfumato.density` raise a subclass that is scikit-learn's error of this name too.
+    Estimators of `sfumato.density` raise a subclass that is also scikit-learn's `NotFittedError`.
+
+    Examples
+    --------
+    >>> from sfumato.recommend import DenseFactorization
+    >>> try:
+    ...     DenseFactorization().predict([1], [2])
+    ... except NotFittedError as error:
+    ...     print(error)
+    DenseFactorization: not fitted yet; call fit first.
     """
 
 
 class StaleIndexError(SfumatoError, ValueError):
-    """The model has learned since the index was made, so their answers would not agree."""
+    """The model was trained further after the index was built, so their results would differ.
+
+    Examples
+    --------
+    >>> from sfumato.data import Interactions
+    >>> from sfumato.recommend import DenseFactorization
+    >>> ratings = Interactions([1, 1, 2], [7, 8, 7], [5, 4, 3])
+    >>> model = DenseFactorization(factors=2, epochs=1).fit(ratings)
+    >>> index = model.index()
+    >>> _ = model.partial_fit(ratings)
+    >>> try:
+    ...     index.recommend([1])
+    ... except StaleIndexError as error:
+    ...     print(error)
+    ItemIndex: the model has learned since the index was made; call index again.
+    """
 
 
 class DuplicateReportsError(SfumatoError, ValueError):
-    """The same reports are in both of two counts, which cannot be told apart any more."""
+    """Two counts to be merged both contain some of the same reports.
+
+    Counts are sums, so the duplicates cannot be taken out again.
+
+    Examples
+    --------
+    >>> from sfumato.telemetry import Counts, Rappor, ReportEncoder
+    >>> reports = ReportEncoder(Rappor(8, 2, 4, f=0.5)).encode_many(["tea", "milk"])
+    >>> try:
+    ...     Counts(reports.scheme).update(reports).merge(Counts(reports.scheme).update(reports))
+    ... except DuplicateReportsError as error:
+    ...     print(str(error)[:43])
+    Counts: cannot merge, 2 reports are in both
+    """
 
 
 class LedgerDamaged(SfumatoError, ValueError):  # noqa: N818 - what a caller reads is that it is
-    """A ledger's file, or a blob beside it, is not what was written; nothing is granted from it."""
+    """A ledger's file, or a file beside it, is not what was written; it grants no more budget.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from sfumato.privacy import Ledger
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "shop.ledger")
+    ...     _ = path.write_bytes(b"not a ledger")
+    ...     try:
+    ...         Ledger(path).datasets()
+    ...     except LedgerDamaged:
+    ...         print("restore the ledger from a backup")
+    restore the ledger from a backup
+    """
 
 
 class BudgetExceeded(SfumatoError, ValueError):  # noqa: N818 - a caller reads that it is exceeded
-    """A release costs more than is left; nothing was charged and nothing released.
+    """A release costs more than the remaining budget; nothing was charged or released.
+
+    Parameters
+    ----------
+    dataset : str
+        Name of the data set whose budget it is.
+    remaining : Cost
+        What is left of the budget.
+    budget : Cost
+        The total budget.
+    cost : Cost
+        What the release costs by itself.
 
     Attributes
     ----------
     dataset : str
-        Whose budget it is.
+        As given.
     remaining, budget, cost : Cost
-        What is left of the budget, all of it, and what the release costs by itself; each has an
-        ``epsilon`` and a ``delta``.
+        As given; each has an ``epsilon`` and a ``delta``.
+
+    Examples
+    --------
+    >>> from collections import namedtuple
+    >>> Cost = namedtuple("Cost", "epsilon delta")
+    >>> error = BudgetExceeded("views", Cost(0.5, 0), Cost(2, 0), Cost(1, 0))
+    >>> print(str(error)[:40], error.cost.epsilon)
+    Ledger: 'views' has epsilon 0.5 left of  1
     """
 
     def __init__(self, dataset: str, remaining: Any, budget: Any, cost: Any) -> None:

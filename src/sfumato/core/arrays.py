@@ -1,9 +1,7 @@
-"""Rows of real numbers from any container, checked whole before a sketch changes.
+"""Matrices of real numbers and columns of weights from any container, and the top n of rows.
 
-`rows` refuses what is no number; `private_points` reads every row by itself and refuses none.
-
-Columns that go with the keys: weights, checked whole before a sketch changes. `top_n` selects the
-largest of each row, for all rooms by the same rule.
+`rows` refuses values that are not numbers; `private_points` reads every row on its own and refuses
+none. Inputs are checked completely before a sketch changes.
 """
 
 from collections.abc import Mapping, Set
@@ -38,11 +36,25 @@ PLAIN = {float, int, bool, np.float64}  # cells of lists that NumPy reads as `nu
 
 
 def rows(owner: str, values: Any, dimension: int | None = None) -> np.ndarray:
-    """A float64 matrix, one row of numbers for each vector.
+    """Convert vectors to a float64 matrix, one per row.
 
-    Parameters: owner, whom errors name; values, a matrix as NumPy array, Arrow list array or table,
-    pandas or polars frame, or list of lists, of numbers up to 1e150 in size; dimension, how many
-    columns there must be (None: any).
+    Parameters
+    ----------
+    owner : str
+        Name of the class or function for error messages.
+    values : array_like of shape (n, dimension)
+        Numbers up to 1e150 in size: NumPy array, Arrow list array or table, pandas or polars frame,
+        or list of lists.
+    dimension : int or None, default=None
+        Required number of columns; None accepts any.
+
+    Returns
+    -------
+    ndarray of shape (n, dimension)
+        The matrix.
+
+    Examples
+    --------
 
     >>> rows("example", [[1, 2], [3, 4]], 2)
     array([[1., 2.],
@@ -60,7 +72,7 @@ def rows(owner: str, values: Any, dimension: int | None = None) -> np.ndarray:
 
 
 def matrix_of(owner: str, values: Any, dimension: int | None = None) -> np.ndarray:
-    """A float64 matrix of these columns, whatever its numbers are; `rows` says from what."""
+    """Convert the inputs that `rows` accepts to a float64 matrix of any numbers, NaN included."""
     matrix = _matrix(owner, values)
     if matrix.size == 0 and matrix.ndim in (1, 2) and len(matrix) == 0:
         return np.zeros((0, matrix.shape[-1] if dimension is None else dimension))
@@ -133,10 +145,9 @@ def _ragged(values: Any) -> str:
 
 
 def column_of(owner: str, y: Any) -> Any:
-    """What stands beside the rows, as a column that `numbers_of` and `cells_of` read.
+    """Convert a target `y` to a column that `numbers_of` and `cells_of` read.
 
-    Parameters: owner, whom errors name; y, a column, a table of one column, or a list, of which
-    cells may be lists of one cell.
+    It may be a column, a table of one column, or a list, whose cells may be lists of one cell.
     """
     if y is None:
         raise ValueError(f"{owner}: requires y to be passed, but the target y is None.")
@@ -163,17 +174,33 @@ def _alone(cell: Any) -> Any:
 
 
 def private_points(owner: str, data: Any, columns: int | None) -> np.ndarray:
-    """A float64 matrix with one row for each of the data's, each read by itself; none is refused.
+    """Convert private rows to a float64 matrix, each row on its own; no row is refused.
 
-    Guarantee: a row of the result depends on that row alone, cell by cell (`number_of`), so that
-    no row changes how others are read, and no content of a row raises or warns. A cell that is no
-    number is NaN; so is a whole row of a list that is no row of `columns` cells. Whoever calls
-    drops rows with NaN and clips the others to public bounds.
-    What is wrong with the container as a whole, which is public, is refused.
-    Parameters: owner, whom errors name; data, a matrix, an Arrow table, a pandas or polars frame,
-    or a list of rows; columns, how many a row of a list has, None where that was not told.
+    Parameters
+    ----------
+    owner : str
+        Name of the class or function for error messages.
+    data : array_like of shape (n, columns)
+        Matrix, Arrow table, pandas or polars frame, or list of rows.
+    columns : int or None
+        Number of cells per row, required if `data` is a list; None if it is not known.
 
-    >>> private_points("example", [[1, "2.5"], ["guest", 3], [4]], 2)
+    Returns
+    -------
+    ndarray of shape (n, columns)
+        One row per input row. A cell that is not a number is NaN, and so is every cell of a list's
+        row that does not have `columns` cells. Callers drop rows with NaN and clip the others to
+        public bounds.
+
+    Notes
+    -----
+    **Guarantee.** A row of the result depends only on that input row, cell by cell (`number_of`),
+    and no content of a row raises or warns. Only the container itself, which is public, can be
+    refused.
+
+    Examples
+    --------
+    >>> private_points("example", [[1, "2.5"], ["visitor", 3], [4]], 2)
     array([[1. , 2.5],
            [nan, 3. ],
            [nan, nan]])
@@ -181,8 +208,8 @@ def private_points(owner: str, data: Any, columns: int | None) -> np.ndarray:
     parts = _columns_of(data)
     if parts is not None:
         out = np.empty((len(data), len(parts)))
-        for place, part in enumerate(parts):
-            out[:, place] = numbers_of(part)
+        for column, part in enumerate(parts):
+            out[:, column] = numbers_of(part)
         return out
     if hasattr(data, "toarray"):
         raise TypeError(f"{owner}: X must be a dense table; Sparse data was passed. Use toarray().")
@@ -201,13 +228,13 @@ def private_points(owner: str, data: Any, columns: int | None) -> np.ndarray:
 
 
 def _columns_of(table: Any) -> list[Any] | None:
-    """The columns of a table of Arrow, polars or pandas; None where it is none."""
+    """The columns of an Arrow, polars or pandas table; None for other inputs."""
     if isinstance(table, pa.Table | pa.RecordBatch):
         return list(table.columns)
     if hasattr(table, "get_columns"):
         return list(table.get_columns())
     if hasattr(table, "iloc") and hasattr(table, "columns"):
-        return [table.iloc[:, place] for place in range(table.shape[1])]
+        return [table.iloc[:, column] for column in range(table.shape[1])]
     return None
 
 
@@ -225,15 +252,15 @@ def _from_rows(owner: str, data: Any, columns: int | None) -> np.ndarray:
         if matrix.dtype.kind in "biuf":
             return np.ascontiguousarray(matrix, np.float64)
     out = np.full((len(rows), columns), np.nan)
-    for place, row in enumerate(rows):
+    for at, row in enumerate(rows):
         found = _row(row)
         if found.shape == (columns,):
-            out[place] = found
+            out[at] = found
     return out
 
 
 def _listed(column: Any) -> list[Any]:
-    """The lists of an Arrow column of lists; of another one, as many rows that are none."""
+    """The lists of an Arrow list column; for other columns, as many None."""
     kind = getattr(column.type, "value_type", pa.null())
     if any(is_text(kind) for is_text in TEXTS):
         column = column.cast(pa.large_list(pa.large_binary()))  # even if it is not UTF-8
@@ -243,7 +270,7 @@ def _listed(column: Any) -> list[Any]:
 
 
 def _are_plain(rows: list[Any], columns: int) -> bool:
-    """Whether all are lists of so many plain numbers, which NumPy reads at once."""
+    """Whether all rows are lists of `columns` plain numbers, which NumPy converts at once."""
     return (
         {type(row) for row in rows} <= {list, tuple}
         and {len(row) for row in rows} == {columns}
@@ -252,7 +279,7 @@ def _are_plain(rows: list[Any], columns: int) -> bool:
 
 
 def _row(row: Any) -> np.ndarray:
-    """The numbers of one row; none where it is no row."""
+    """The numbers of one row; empty if it is not a row."""
     if isinstance(row, str | bytes | Mapping | Set) or not hasattr(row, "__len__"):
         return np.empty(0)
     try:
@@ -268,10 +295,10 @@ WEIGHT = integer(1, 2**31 - 1)
 def integer_weights(
     owner: str, weights: Any, size: int, *, low: int = 0, clip: int | None = None
 ) -> np.ndarray | None:
-    """Whole weights from low to 2**31 - 1, as many as keys; None stands for all ones.
+    """Check integer weights from `low` to 2**31 - 1, one per key; None stands for all ones.
 
-    With `clip`, a public bound, each is read by itself and clipped to that size, and what is no
-    number is 0: no weight is refused, and none changes another.
+    With `clip`, a public bound, each weight is read on its own and clipped to that size, and a
+    non-number becomes 0: no weight is refused, and none changes another.
     """
     if clip is not None and weights is not None:
         most = WEIGHT.check(owner, "clip", clip)
@@ -292,7 +319,7 @@ def integer_weights(
 
 
 def real_weights(owner: str, weights: Any, size: int) -> np.ndarray | None:
-    """Real weights within 1e200, so that no sum overflows, as many as keys; None: all ones."""
+    """Check real weights within 1e200, so that no sum overflows, one per key; None: all ones."""
     column = _column(owner, weights, size)
     if column is None:
         return None
@@ -345,21 +372,21 @@ def _check_length(owner: str, column: np.ndarray, size: int) -> None:
 
 
 def top_n(scores: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Positions and scores of the n largest of each row, largest first.
+    """Select the n largest scores of each row, largest first.
 
     Parameters
     ----------
     scores : ndarray of shape (rows, columns)
         Floats. -inf and NaN are never selected.
     n : int
-        How many to select, 0 or more.
+        Number to select per row, at least 0.
 
     Returns
     -------
     positions : ndarray of int64, shape (rows, n)
-        Of equal scores the lower position comes first; -1 where fewer than n are left.
+        Column indices; of equal scores the lower index comes first. Padded with -1.
     scores : ndarray of shape (rows, n)
-        In the type of the input; -inf where fewer are left.
+        The selected scores, in the dtype of the input. Padded with -inf.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Points of a space with public bounds, clipped to a box: queries read whole, data row by row."""
+"""Points with public bounds: a box to clip them to, and readers of queries and of private rows."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -17,10 +17,25 @@ SHOWN = 8  # columns whose bounds an error repeats
 
 
 def points(owner: str, data: Any, dimension: int) -> np.ndarray:
-    """A float64 matrix, a point in each row; infinite coordinates are let through, NaN are not.
+    """Convert query points to a float64 matrix; infinite coordinates are allowed, NaN is not.
 
-    Parameters: owner, whom errors name; data, rows of numbers as NumPy array, Arrow table or list
-    array, pandas or polars frame, or list of lists; dimension, how many columns there must be.
+    Parameters
+    ----------
+    owner : str
+        Name of the class or function for error messages.
+    data : array_like of shape (n, dimension)
+        Rows of numbers: NumPy array, Arrow table or list array, pandas or polars frame, or list of
+        lists.
+    dimension : int
+        Required number of columns.
+
+    Returns
+    -------
+    ndarray of shape (n, dimension)
+        One point per row.
+
+    Examples
+    --------
 
     >>> points("example", [[1, 2], [3, float("inf")]], 2)
     array([[ 1.,  2.],
@@ -39,22 +54,23 @@ def points(owner: str, data: Any, dimension: int) -> np.ndarray:
 def weighed_points(
     owner: str, data: Any, dimension: int, weights: Any, clip: int | None
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Points and whole weights to add, None for all ones, without the rows that are no points.
+    """Convert private rows to points and integer weights (None: all ones); drop invalid rows.
 
-    Each row is read by itself, so that none is refused or changes another; numbers end at 1e150.
+    Each row is read on its own, so none is refused or changes another. Coordinates are clipped to
+    1e150 in size.
     """
     matrix = private_points(owner, data, dimension)
     if matrix.shape[1] != dimension:
         raise ValueError(f"{owner}: rows must have {dimension} columns, not {matrix.shape[1]}.")
     weighted = integer_weights(owner, weights, len(matrix), low=-WEIGHT.high, clip=clip)
     if np.isnan(matrix.min(initial=0.0)):
-        kept = ~np.isnan(matrix).any(axis=1)
-        matrix, weighted = matrix[kept], None if weighted is None else weighted[kept]
+        valid = ~np.isnan(matrix).any(axis=1)
+        matrix, weighted = matrix[valid], None if weighted is None else weighted[valid]
     return np.clip(matrix, -LARGEST, LARGEST), weighted
 
 
 class _BoundsLimit:
-    """The limit of a `bounds` parameter; kept as a pair of equally long tuples of floats."""
+    """The limit of a `bounds` parameter; stored as a pair of equally long tuples of floats."""
 
     def check(self, owner: str, name: str, value: Any) -> Pair:
         _refuse_pairs(owner, name, value)
@@ -83,10 +99,15 @@ BOUNDS = _BoundsLimit()
 
 @dataclass(frozen=True)
 class Box:
-    """Where points may be: the public bounds of every coordinate.
+    """Public bounds of every coordinate of a point.
 
-    Parameters: low and high, a finite number for each column, low below high.
+    Parameters
+    ----------
+    low, high : tuple of float
+        One finite number per column, low below high.
 
+    Examples
+    --------
     >>> box = Box.of("example", (0, [1, 10]), 2)
     >>> box
     Box(low=(0.0, 0.0), high=(1.0, 10.0))
@@ -100,7 +121,7 @@ class Box:
 
     @classmethod
     def of(cls, owner: str, bounds: Any, dimension: int | None = None) -> Self:
-        """The box of a pair (low, high); a single number counts for all `dimension` columns."""
+        """Build the box of a pair (low, high); one number applies to all `dimension` columns."""
         low, high = BOUNDS.check(owner, "bounds", bounds)
         if dimension is not None and len(low) == 1:
             low, high = low * dimension, high * dimension
@@ -112,34 +133,34 @@ class Box:
 
     @property
     def bounds(self) -> Pair:
-        """As parameters and files keep it."""
+        """The pair (low, high), as parameters and files store it."""
         return self.low, self.high
 
     @property
     def dimension(self) -> int:
-        """How many coordinates a point has."""
+        """Number of coordinates of a point."""
         return len(self.low)
 
     @property
     def widths(self) -> np.ndarray:
-        """The length of every side."""
+        """Length of every side."""
         return np.asarray(np.array(self.high) - np.array(self.low))
 
     @property
     def centre(self) -> np.ndarray:
-        """The point in the middle."""
+        """Centre of the box."""
         return np.asarray(np.array(self.low) + self.widths / 2)
 
     def clip(self, points: np.ndarray) -> tuple[np.ndarray, int]:
-        """The points, each moved to the nearest of the box, and how many had to be moved."""
+        """Clip points to the box; return them and the number of points that changed."""
         inside = np.clip(points, self.low, self.high)
         return inside, int((inside != points).any(axis=1).sum())
 
     def steps(self, points: np.ndarray, bits: int) -> np.ndarray:
-        """Coordinates of clipped points as integers from 0 (low) to 2**bits - 1 (high).
+        """Quantize clipped points to integers from 0 (low) to 2**bits - 1 (high).
 
-        Each comes from one subtraction, one product and one rounding, none of which depends on the
-        machine or on the other points.
+        Each coordinate takes one subtraction, one product and one rounding, none of which depends
+        on the machine or on other points.
         """
         scaled = points - np.array(self.low)
         scaled *= self._rates(bits)
@@ -147,7 +168,7 @@ class Box:
         return np.asarray(np.minimum(scaled, 2.0**bits - 1))
 
     def values(self, steps: np.ndarray, bits: int) -> np.ndarray:
-        """The coordinates that stand at these steps."""
+        """The coordinates of quantized points, the inverse of `steps` up to rounding."""
         return np.asarray(np.array(self.low) + steps * (self.widths / (2.0**bits - 1)))
 
     def _rates(self, bits: int) -> np.ndarray:
@@ -155,7 +176,7 @@ class Box:
 
 
 def _numbers(side: Any) -> np.ndarray:
-    # One long text among many numbers would make NumPy give all of them its length.
+    # One long text among many numbers would make NumPy pad all of them to its length.
     if isinstance(side, list | tuple) and not all(np.isscalar(each) for each in side):
         raise TypeError
     if isinstance(side, list | tuple | str) and any(isinstance(each, str) for each in side):
@@ -167,7 +188,7 @@ def _numbers(side: Any) -> np.ndarray:
 
 
 def _refuse_pairs(owner: str, name: str, value: Any) -> None:
-    """Refuse a (low, high) for each column: tuples in a list, or other than two of them."""
+    """Refuse one (low, high) per column: tuples in a list, or not two of them."""
     sides = value.tolist() if isinstance(value, np.ndarray) else value
     if not isinstance(sides, list | tuple) or not sides or not all(map(_is_pair, sides)):
         return

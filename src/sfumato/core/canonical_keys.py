@@ -1,4 +1,4 @@
-"""The text that stands for a key, whatever its type: what two keys that are one key share."""
+"""The canonical text of a key of any type: equal keys have equal texts."""
 
 import datetime
 import decimal
@@ -12,21 +12,22 @@ import pyarrow.compute as pc
 
 __all__ = ["canonical_key", "digits", "plain_rows", "without_point"]
 
-WHOLE_FLOAT = re.compile(rb"(0|-?[1-9][0-9]{0,19})\.0")
+INTEGRAL_FLOAT = re.compile(rb"(0|-?[1-9][0-9]{0,19})\.0")
 
 
 def canonical_key(value: Any) -> bytes | None:
-    """The text that stands for one key of any type; None where the key is missing.
+    """Return the canonical text of one key of any type.
 
     Parameters
     ----------
     value : object
-        TODO.
+        Integer, text, bytes, float, decimal, Boolean, complex number, date or time.
 
     Returns
     -------
     bytes or None
-        The text that stands for one key of any type; None where the key is missing.
+        The text, the same for equal keys: 7, "7", 7.0 and "7.0" all give ``b"7"``. None for a
+        missing key: None, NaN, NaT, or a value of any other type.
 
     Examples
     --------
@@ -44,7 +45,7 @@ def _canonical(value: Any) -> bytes | None:
         value = value.item() if value.dtype.kind not in "mM" else _plain_date(value)
     if isinstance(value, str | bytes):
         text = value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
-        return text[:-2] if text[-2:] == b".0" and _is_whole_float(text) else text
+        return text[:-2] if text[-2:] == b".0" and _is_integral_float(text) else text
     if isinstance(value, bool):
         return b"true" if value else b"false"
     if isinstance(value, complex) and not value.imag:
@@ -61,17 +62,24 @@ def _canonical(value: Any) -> bytes | None:
 
 
 def plain_rows(chunk: pa.Array) -> list[Any]:
-    """Dates, times, truth values and decimals as Python has them.
+    """Convert an Arrow array of dates, times, Booleans or decimals to Python values.
 
     Parameters
     ----------
     chunk : Array
-        TODO.
+        The Arrow array.
 
     Returns
     -------
     list
-        TODO.
+        One value per row: timestamps in microseconds and UTC, times and durations as text, None
+        for a null or a date that Python's calendar does not have.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> plain_rows(pa.array([True, None]))
+    [True, None]
     """
     if pa.types.is_timestamp(chunk.type):
         unit = "us" if chunk.type.unit == "ns" else chunk.type.unit
@@ -91,20 +99,20 @@ def _plain_row(value: pa.Scalar) -> Any:
         return None
 
 
-def _is_whole_float(text: bytes) -> bool:
-    found = WHOLE_FLOAT.fullmatch(text)
+def _is_integral_float(text: bytes) -> bool:
+    found = INTEGRAL_FLOAT.fullmatch(text)
     return found is not None and -(2**63) <= int(found[1]) < 2**64
 
 
 def digits(names: pa.Array) -> pa.Array:
-    """Integers as their decimal text; texts as they are."""
+    """Convert integers to their decimal text; leave texts unchanged."""
     if not pa.types.is_integer(names.type):
         return names
     return names.cast(pa.large_string()).cast(pa.large_binary())
 
 
 def without_point(texts: pa.Array) -> pa.Array:
-    """Texts such as "7.0" as "7"; only those few are touched."""
+    """Convert texts such as "7.0" to "7"; leave all others unchanged."""
     ends = pc.ends_with(texts, b".0")
     if not pc.any(ends).as_py():
         return texts
@@ -113,7 +121,7 @@ def without_point(texts: pa.Array) -> pa.Array:
 
 
 def _number(value: Any) -> bytes:
-    """An integer as an integer, another as the shortest decimal text that is read back."""
+    """The digits of an integral number; for others the shortest decimal text that parses back."""
     if not math.isfinite(value):
         return b"inf" if value > 0 else b"-inf"
     if abs(value) < 2**64 and value == int(value):
@@ -122,7 +130,7 @@ def _number(value: Any) -> bytes:
 
 
 def _date(value: Any) -> bytes:
-    """A date or time as ISO text, in universal time, without zeros at the end of its seconds."""
+    """A date or time as ISO text, in UTC, without trailing zeros of its seconds."""
     if isinstance(value, datetime.datetime):
         if value.tzinfo is not None:
             value = value.astimezone(datetime.UTC).replace(tzinfo=None)
@@ -132,7 +140,7 @@ def _date(value: Any) -> bytes:
 
 
 def _plain_date(value: np.generic) -> Any:
-    """NumPy's dates as Python's; None for NaT."""
+    """Convert a NumPy date to a Python one; None for NaT."""
     if np.isnat(value):
         return None
     return value.astype("datetime64[us]" if value.dtype.kind == "M" else "timedelta64[us]").item()

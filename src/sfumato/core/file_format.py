@@ -1,4 +1,4 @@
-"""The bytes of a sketch: magic, format, header, cells, checksum; damage is found before use.
+"""The file format of sketches and models: magic, header, arrays, checksum; and atomic writes.
 
 0   4  magic "SFUM"
 4   4  format number, little-endian as all that follows
@@ -7,8 +7,8 @@
        zeros up to a multiple of 64, then each array, each padded likewise
 end-8  XXH64 of everything before it
 
-A reader believes nothing: only regular files are read, and the header is bounded and declares as
-many bytes of arrays as are there, before any array is made.
+A reader trusts nothing: only regular files are read, and the header must be of bounded length and
+declare exactly the bytes of arrays that are present, before any array is allocated.
 """
 
 import contextlib
@@ -67,14 +67,14 @@ NUMBERS = re.compile(r"[<|][biuf][1248]")  # dtypes of the arrays of our files
 DEPTH = 32  # of lists and objects in a header
 DAMAGED = "the {} is cut off or damaged: its checksum does not hold."
 PART = re.compile(r"\.sfumato-([0-9a-f]{8})-([0-9]{1,10})-[0-9a-f]{8}\.part")
-STALE = 86_400.0  # seconds after which nobody, on whatever machine, still writes a temporary file
+STALE = 86_400.0  # seconds after which no machine still writes a temporary file
 _SWEPT: set[Path] = set()
 
 
 class Wording(NamedTuple):
-    """How errors speak of bytes that cannot be read: their class, what was wanted, who wanted it.
+    """Wording of the errors for unreadable bytes: their class, the expected content, a prefix.
 
-    Sketches and models share one format, and a reader is told of what is in hand.
+    Sketches and models share one format; the error names the one that was expected.
     """
 
     error: type[FormatError]
@@ -82,7 +82,7 @@ class Wording(NamedTuple):
     lead: str = ""
 
     def flaw(self, sentence: str) -> FormatError:
-        """The error of a sentence in which {} stands for the content."""
+        """Build the error of a sentence in which {} stands for the content."""
         return self.error(self.lead + sentence.format(self.content))
 
 
@@ -91,7 +91,7 @@ MODEL = Wording(ModelFormatError, "model", "model: ")
 
 
 def pack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
-    """The header and arrays as one byte string with a checksum."""
+    """Encode the header and the arrays as bytes with a checksum."""
     listed = [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()]
     text = json.dumps({**header, "arrays": listed}, allow_nan=False).encode()
     if len(text) > HEADER_LIMIT:
@@ -109,19 +109,21 @@ def pack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
 
 @contextlib.contextmanager
 def damaged(owner: str, error: type[ValueError] = SketchFormatError) -> Iterator[None]:
-    """Whatever is raised inside by content that was read, Ctrl-C aside, becomes a format error."""
+    """Context in which any exception, except Ctrl-C, becomes a format error."""
     try:
         with np.errstate(all="ignore"):
             yield
     except Exception as found:
-        told = "it asks for more memory than there is" if isinstance(found, MemoryError) else found
-        if isinstance(found, RecursionError):
-            told = "it is nested too deep"
-        raise error(f"{owner}: damaged content: {told!s:.500}") from None
+        reason: object = found
+        if isinstance(found, MemoryError):
+            reason = "it needs more memory than there is"
+        elif isinstance(found, RecursionError):
+            reason = "it is nested too deep"
+        raise error(f"{owner}: damaged content: {reason!s:.500}") from None
 
 
 def json_object(text: bytes | str) -> dict[str, Any]:
-    """The object that a JSON text writes, all of its numbers finite; ValueError for any other."""
+    """Parse a JSON object whose numbers are all finite; ValueError for anything else."""
     try:
         found = json.loads(text, parse_constant=_not_finite, parse_float=_finite)
     except RecursionError:
@@ -132,13 +134,13 @@ def json_object(text: bytes | str) -> dict[str, Any]:
     return found
 
 
-def _check_depth(value: Any, left: int) -> None:
-    """Raise where lists and objects are nested deeper: NumPy takes seconds for a few hundred."""
-    if left == 0:
+def _check_depth(value: Any, levels: int) -> None:
+    """Raise if nested deeper than `levels`: NumPy takes seconds for a few hundred."""
+    if levels == 0:
         raise ValueError("the JSON is nested too deep.")
     for part in value.values() if isinstance(value, dict) else value:
         if isinstance(part, dict | list):
-            _check_depth(part, left - 1)
+            _check_depth(part, levels - 1)
 
 
 def _finite(text: str) -> float:
@@ -151,7 +153,7 @@ def _not_finite(text: str) -> float:
 
 
 class Packed:
-    """Bytes whose magic, length, checksum and header hold together; arrays are read on demand."""
+    """Bytes with verified magic, length, checksum and header; arrays are read on demand."""
 
     kind: str
     version: int
@@ -175,7 +177,7 @@ class Packed:
         self.parameters, self.state = header["parameters"], header["state"]
 
     def arrays(self, layout: dict[str, Any]) -> dict[str, np.ndarray]:
-        """The arrays, once each has the declared dtype and shape; all of them fill the bytes."""
+        """Copy the arrays out, after checking each against the declared dtype and shape."""
         if [name for name, _, _ in self._listed] != list(layout):
             raise ValueError("the arrays are not those of this kind.")
         found, at = {}, self._start
@@ -194,7 +196,7 @@ class Packed:
 
 
 def _header_length(lead: Any, size: int, wording: Wording) -> int:
-    """How long the header is, once the first bytes can be those of a file of this size."""
+    """Length of the header, after checking the first 16 bytes of a file of this size."""
     if size < 24 or len(lead) < 16 or lead[:4] != MAGIC:
         raise wording.flaw("not a {}: the magic bytes are missing or cut off.")
     form = int.from_bytes(lead[4:8], "little")
@@ -207,20 +209,20 @@ def _header_length(lead: Any, size: int, wording: Wording) -> int:
 
 
 def _header(text: Any, wording: Wording) -> dict[str, Any]:
-    """The fields of a header, each of its own type."""
+    """Parse a header and check the types of its fields."""
     try:
         header = json_object(bytes(text))
         header["version"] = VERSION.check("file", "version", header["version"])
         for name, kind in (("kind", str), ("parameters", dict), ("state", dict), ("arrays", list)):
             if not isinstance(header[name], kind) or (kind is str and len(header[name]) > 100):
-                raise ValueError(f"{name} is wrong.")
+                raise ValueError(f"{name} is invalid.")
     except (ValueError, KeyError):
         raise wording.flaw("the header is damaged.") from None
     return header
 
 
 def _listed(header: dict[str, Any], wording: Wording) -> list[tuple[str, str, list[int]]]:
-    """Name, dtype and shape of each array; plain numbers only, and of a size that can be."""
+    """Name, dtype and shape of each array; numeric dtypes and possible sizes only."""
     listed = []
     try:
         for name, dtype, shape in header["arrays"]:
@@ -238,7 +240,7 @@ def _listed(header: dict[str, Any], wording: Wording) -> list[tuple[str, str, li
 
 
 def _end(listed: list[tuple[str, str, list[int]]], at: int) -> int:
-    """Where the last of the arrays ends that begin after the header."""
+    """Offset of the end of the last array, for arrays that begin at `at`."""
     for _, dtype, shape in listed:
         at += -at % EDGE + math.prod(shape) * np.dtype(dtype).itemsize
     return at
@@ -246,10 +248,10 @@ def _end(listed: list[tuple[str, str, list[int]]], at: int) -> int:
 
 @contextlib.contextmanager
 def regular(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
-    """A file to read and its size in bytes; a folder, device or pipe is refused at once."""
+    """Open a regular file; yield it and its size. A folder, device or pipe is refused at once."""
     with _naming(Path(path)):
         _refuse_irregular(os.stat(path).st_mode)
-        # Not to wait for somebody who writes, should a pipe have taken the name by now.
+        # Do not block on a writer, should a pipe have taken the name by now.
         opened = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     with open(opened, "rb") as file:
         found = os.fstat(file.fileno())
@@ -266,7 +268,7 @@ def _refuse_irregular(mode: int) -> None:
 
 
 def kind_of_file(path: str | os.PathLike[str]) -> str:
-    """What kind of thing a file holds by its header; "" where it is none of ours, or not whole."""
+    """The kind in the header of a file; "" if it is not a complete file of this format."""
     try:
         with regular(path) as (file, size):
             return str(_fitting_header(file, size, SKETCH)[1]["kind"])
@@ -275,7 +277,7 @@ def kind_of_file(path: str | os.PathLike[str]) -> str:
 
 
 def kind_in(data: Any) -> str:
-    """What kind of thing bytes hold by their header; "" where they are none of ours, or cut."""
+    """The kind in the header of bytes; "" if they are not complete or not of this format."""
     try:
         view = memoryview(data).cast("B")
         begin = BytesIO(view[: 16 + HEADER_LIMIT])
@@ -285,7 +287,7 @@ def kind_in(data: Any) -> str:
 
 
 def _fitting_header(file: BinaryIO, size: int, wording: Wording) -> tuple[bytes, dict[str, Any]]:
-    """The first bytes of a file, header included, once they declare as many as there are."""
+    """The first bytes and the parsed header, checked against the size of the file."""
     lead = file.read(16)
     text = file.read(_header_length(lead, size, wording))
     header = _header(text, wording)
@@ -295,10 +297,9 @@ def _fitting_header(file: BinaryIO, size: int, wording: Wording) -> tuple[bytes,
 
 
 def packed_file(path: str | os.PathLike[str], wording: Wording = SKETCH) -> memoryview:
-    """The bytes of a file, once its first ones declare as many as there are.
+    """Read a file whose header declares the size that it has.
 
-    Raises the format error of the wording for anything else, of which no more than a header is
-    read.
+    For any other file, only the header is read and the format error of `wording` is raised.
     """
     with regular(path) as (file, size):
         begin = _fitting_header(file, size, wording)[0]
@@ -308,14 +309,14 @@ def packed_file(path: str | os.PathLike[str], wording: Wording = SKETCH) -> memo
 
 
 def packed_source(source: Any, wording: Wording = SKETCH) -> Any:
-    """The bytes of a file where a path is given, else what is given."""
+    """The content of a file if a path is given; anything else is returned unchanged."""
     if isinstance(source, str | os.PathLike):
         return packed_file(source, wording)
     return source
 
 
 def unreadable_version(kind: str, found: Any, known: int, remedy: str) -> str:
-    """The sentence on a file of another version; remedy: how to make the file anew."""
+    """The error message for a file of another version; `remedy` says how to make it anew."""
     return (
         f"{kind}: version {found} of the format cannot be read, only {known}; use the sfumato that "
         f"wrote it, or {remedy}."
@@ -323,7 +324,7 @@ def unreadable_version(kind: str, found: Any, known: int, remedy: str) -> str:
 
 
 def read_small(path: str | os.PathLike[str], limit: int, what: str) -> bytes:
-    """The bytes of a regular file of at most so many, which errors call `what`."""
+    """Read a regular file of at most `limit` bytes; `what` names its content in errors."""
     with regular(path) as (file, size):
         if size > limit:
             raise SketchFormatError(
@@ -333,17 +334,17 @@ def read_small(path: str | os.PathLike[str], limit: int, what: str) -> bytes:
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Write a file so that a reader sees the old content or the new, never a part."""
+    """Write a file atomically: a reader sees the old content or the new, never a part."""
     with written_whole(path) as file:
         file.write(data)
 
 
 @contextlib.contextmanager
 def written_whole(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to, which takes the name `path` at the end, and only if nothing was raised.
+    """Open a temporary file for writing; it is renamed to `path` at the end unless an error occurs.
 
-    A link is followed; a device, pipe or folder is left alone and refused. Errors of the file name
-    `path`; those of anything else that is done inside, as of a file that is read, stay as they are.
+    A link is followed; a device, pipe or folder is refused. Errors of writing name `path`; other
+    errors raised in the context, such as those of a file that is read, are passed on unchanged.
     """
     path = path.resolve()
     if path.exists() and not path.is_file():
@@ -365,10 +366,10 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
 
 
 def remove_stale(folder: Path) -> None:
-    """Remove what killed writers left in a folder, once in the life of this process.
+    """Remove temporary files of killed writers from a folder, once per process.
 
-    Such a file is ours by its name, and its writer gone: no process of its number runs on this
-    machine. Those of another machine, which shares the folder, are left alone for a day.
+    Such a file has our name pattern, and no process with its number runs on this machine. Files of
+    another machine that shares the folder are left for a day.
     """
     if folder in _SWEPT:
         return
@@ -387,7 +388,7 @@ def remove_stale(folder: Path) -> None:
 
 @functools.cache
 def _machine() -> str:
-    """Eight digits that tell machines, and containers, whose processes have their own numbers."""
+    """Eight hexadecimal digits that identify this machine, or container with its own processes."""
     space = ""
     with contextlib.suppress(OSError):
         space = os.readlink("/proc/self/ns/pid")
@@ -395,7 +396,7 @@ def _machine() -> str:
 
 
 def _alive(process: int) -> bool:
-    """Whether a process of this number runs here; one of somebody else's does too."""
+    """Whether a process with this number runs here, under any user."""
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
@@ -406,7 +407,7 @@ def _alive(process: int) -> bool:
 
 
 class _PartFile(FileIO):
-    """A new file whose failed writes name another, whose name it will take."""
+    """A new file whose write errors name the path that it will be renamed to."""
 
     def __init__(self, part: Path, path: Path) -> None:
         super().__init__(part, "x")
@@ -419,7 +420,7 @@ class _PartFile(FileIO):
 
 @contextlib.contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Errors of the system name this path."""
+    """Context in which operating system errors name this path."""
     try:
         yield
     except OSError as error:

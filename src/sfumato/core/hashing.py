@@ -1,11 +1,11 @@
-"""One keyed, stable 64-bit hash for whole columns of keys, whatever their type.
+"""One seeded, stable 64-bit hash for columns of keys of any type.
 
-A key is hashed by its value, row by row: integer 7, text "7", float 7.0 and text "7.0" are one key,
-in every container, so that no row changes how another one is read. What has no value (None, NaN,
-NaT, masked, or no number, text or date at all) is the one reserved key `MISSING`. The hash never
+A key is hashed by its value, row by row: integer 7, text "7", float 7.0 and text "7.0" are the same
+key, in every container, so no row changes how another is read. A missing value (None, NaN, NaT,
+masked, or neither number nor text nor date) is the one reserved key `MISSING`. The hash never
 changes between versions, machines or runs (kernels/hash.py states the formulas). It is not
-cryptographic: who chooses long texts to collide succeeds for most seeds, so the probabilities that
-sketches state hold for keys that were not chosen against the hash.
+cryptographic: an adversary can construct long texts that collide for most seeds, so the
+probabilities stated by sketches hold for keys that were not chosen against the hash.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -37,21 +37,22 @@ def hash_column(column: Any, seed: int = 0, *, name: str = "keys") -> np.ndarray
 
     Parameters
     ----------
-    column : array-like
-        Keys as NumPy, Arrow, pandas, polars or a list; any mixture of types.
+    column : array_like of shape (n,)
+        Keys as a NumPy array, Arrow array, pandas or polars column, or list; types may be mixed.
     seed : int, default=0
-        Seed of the hash.
+        Seed of the hash, from 0 to 2**64 - 1.
     name : str, default="keys"
-        What error messages call the column.
+        Name of the column in error messages.
 
     Returns
     -------
-    numpy.ndarray of uint64
+    ndarray of shape (n,)
+        Hashes, uint64.
 
     Notes
     -----
-    **Guarantee.** The hash of a row depends on that row and the seed alone, and no content of a row
-    raises an error. Only what is no column at all (a table, a mapping, one text) is refused.
+    **Guarantee.** The hash of a row depends only on that row and the seed, and no value raises an
+    error. Only inputs that are not a column (a table, a mapping, a single text) are refused.
 
     Examples
     --------
@@ -72,19 +73,27 @@ class KeyColumn:
 
     Parameters
     ----------
-    column : array-like
-        Keys, as for `hash_column`.
+    column : array_like of shape (n,)
+        Keys, as in `hash_column`.
     name : str, default="keys"
-        What error messages call the column.
+        Name of the column in error messages.
     strict : bool, default=False
-        Take integers or text of one type only. Nulls, floats and mixed types then raise TypeError
-        or ValueError that names the column, the type and the first offending position, never a
-        value: for columns that are no private data, or whose reader needs one type.
+        Accept only integers or only text. Nulls, floats and mixed types then raise TypeError or
+        ValueError with the column, the type and the first offending row, never a value. Use it for
+        columns that are not private, or that must be of one type.
 
     Attributes
     ----------
+    size : int
+        Number of keys.
     kind : str
-        "integers" or "text", how the keys are held; "" when there are none.
+        How the keys are stored: "integers" or "text"; "" if there are none.
+
+    Examples
+    --------
+    >>> keys = KeyColumn([7, "tea", None])
+    >>> keys.size, keys.kind
+    (3, 'text')
     """
 
     def __init__(self, column: Any, *, name: str = "keys", strict: bool = False) -> None:
@@ -99,19 +108,20 @@ class KeyColumn:
         return described(self, size=self.size, kind=self.kind)
 
     def blocks(self, seed: int, rows: int = BLOCK) -> Iterator[tuple[int, np.ndarray]]:
-        """Pairs of a start row and the hashes from there on; the array is reused by the next.
+        """Hash the column in blocks.
 
         Parameters
         ----------
         seed : int
-            TODO.
+            Seed of the hash, from 0 to 2**64 - 1.
         rows : int, default=65536
-            TODO.
+            Maximum number of rows per block.
 
         Yields
         ------
         tuple[int, np.ndarray]
-            TODO.
+            First row of the block, and the uint64 hashes of its rows. The array is overwritten by
+            the next block.
         """
         seed = SEED.check("hash", "seed", seed)
         buffer = np.empty(min(rows, self.size), np.uint64)
@@ -124,27 +134,28 @@ class KeyColumn:
             begin += piece.size
 
     def take(self, rows: np.ndarray) -> list[Any]:
-        """The keys at these rows: plain integers, the bytes of texts, None where missing.
+        """Return the keys at some rows.
 
         Parameters
         ----------
         rows : ndarray
-            TODO.
+            Row numbers, from 0.
 
         Returns
         -------
         list
-            The keys at these rows: plain integers, the bytes of texts, None where missing.
+            The keys as Python values: integers, the bytes of texts, None for a missing key.
         """
         return [self._at(int(row)) for row in rows]
 
     def names(self) -> pa.Array:
-        """Something for every key that is equal where keys are, and null where one is missing.
+        """Return one canonical value per key, equal for equal keys.
 
         Returns
         -------
         Array
-            TODO.
+            Integers if all keys are integers below 2**63, else binary texts; null for a missing
+            key.
         """
         if not self.pieces:
             return pa.array([], pa.int64())
@@ -161,7 +172,7 @@ class KeyColumn:
 
 
 class _Piece:
-    """One contiguous run of keys: NumPy integers or Arrow text, and which rows are missing."""
+    """A contiguous run of keys: NumPy integers or Arrow text, and a mask of missing rows."""
 
     def __init__(
         self, values: np.ndarray | pa.Array, name: str, missing: np.ndarray | None = None
@@ -178,7 +189,7 @@ class _Piece:
 
     @property
     def simple(self) -> bool:
-        """Whether these are integers below 2**63, all of them there."""
+        """Whether all keys are integers below 2**63 and none is missing."""
         if not isinstance(self.values, np.ndarray) or self.missing is not None:
             return False
         return self.values.dtype != np.uint64 or int(self.values.max()) < 2**63
@@ -204,7 +215,7 @@ class _Piece:
         return int(value.as_py() if isinstance(value, pa.Scalar) else value)
 
     def names(self) -> pa.Array:
-        """The canonical texts of the keys, null where one is missing."""
+        """The canonical texts of the keys; null for a missing key."""
         if isinstance(self.values, pa.DictionaryArray):
             found = digits(self.words.names()).take(pa.array(self.indices))
         elif isinstance(self.values, np.ndarray):
@@ -216,7 +227,7 @@ class _Piece:
         return pc.if_else(pa.array(self.missing), pa.scalar(None, pa.large_binary()), found)
 
     def _words(self, seed: int) -> np.ndarray:
-        known = self.dictionary  # one reading: another thread may ask with another seed
+        known = self.dictionary  # read once: another thread may set it for another seed
         if known is None or known[1] != seed:
             known = self.dictionary = hash_column(self.words, seed), seed
         return known[0]
@@ -251,7 +262,7 @@ def _missing_hash(seed: int) -> np.uint64:
 
 
 def _pieces(column: Any, name: str, strict: bool) -> list[_Piece]:
-    """The column as runs of NumPy integers or Arrow text."""
+    """Split the column into runs of NumPy integers or Arrow text."""
     if isinstance(column, range):
         dtype: Any = np.uint64 if max(column.start, column.stop) > 2**63 else np.int64
         column = np.arange(column.start, column.stop, column.step, dtype=dtype)
@@ -278,7 +289,7 @@ def _pieces(column: Any, name: str, strict: bool) -> list[_Piece]:
 
 
 def _of_floats(values: np.ndarray, name: str, mask: np.ndarray | None = None) -> _Piece:
-    """Floats: integers as the integers they are, others as their shortest text."""
+    """A piece of floats: all integral ones as integers, otherwise each as its shortest text."""
     wide = np.asarray(values, np.float64)
     missing = np.isnan(wide) if mask is None else np.isnan(wide) | mask
     with np.errstate(invalid="ignore"):
@@ -289,7 +300,7 @@ def _of_floats(values: np.ndarray, name: str, mask: np.ndarray | None = None) ->
 
 
 def _of_rows(values: Iterable[Any], name: str) -> _Piece:
-    """Values of any types, one by one."""
+    """A piece of values of any types, converted one by one."""
     texts = [canonical_key(value) for value in values]
     missing = np.array([text is None for text in texts], np.bool_)
     return _Piece(pa.array([text or b"" for text in texts], pa.large_binary()), name, missing)
@@ -317,7 +328,7 @@ def _of_arrow(chunk: pa.Array, name: str) -> _Piece:
 
 
 def _any_arrow(column: Any, name: str, mask: np.ndarray | None) -> Any:
-    """The column as Arrow has it where that changes no value; else each row by itself."""
+    """The column as Arrow reads it if that changes no value; else each row on its own."""
     if isinstance(column, Iterator):
         column = list(column)
     found = None
@@ -350,7 +361,7 @@ def _any_arrow(column: Any, name: str, mask: np.ndarray | None) -> Any:
 
 
 def _is_untyped(column: Any) -> bool:
-    """Whether a row may be anything: lists, and arrays or series of objects."""
+    """Whether rows may be of any type: lists, and arrays or series of objects."""
     return isinstance(column, list | tuple) or getattr(column, "dtype", None) == np.dtype(object)
 
 
@@ -361,7 +372,7 @@ def _keeps_values(kind: pa.DataType) -> bool:
 
 
 def _refuse_others(column: Any, name: str) -> None:
-    """Raise where something could be taken for a column that is none."""
+    """Raise for inputs that look like a column but are not."""
     if isinstance(column, np.ma.MaskedArray):
         raise TypeError(f"{name}: a masked array is not a column; drop or fill what is masked.")
     if isinstance(column, Mapping):
@@ -396,7 +407,7 @@ def _from_python(column: Any) -> pa.Array:
     except (OverflowError, pa.ArrowInvalid):
         pass
     if not all(isinstance(value, int | np.integer) for value in column):
-        raise TypeError("Arrow would cut floats that stand beside large integers.")
+        raise TypeError("Arrow would truncate floats next to large integers.")
     try:
         return pa.array(column, pa.uint64())  # integers of 2**63 and more
     except OverflowError as error:

@@ -1,7 +1,7 @@
-"""Ids of users and items: columns of integers or texts, found again by value, kept in files.
+"""Columns of ids (integers or texts) and of finite numbers, from any library.
 
-Columns of any library as what ratings are made of: ids of one type, and finite numbers. Whole
-numbers as places in a list of those that occur, in the order of first appearance.
+Ids are looked up by value, encoded as positions in the list of distinct ids in order of first
+appearance, and stored in files.
 """
 
 import math
@@ -38,26 +38,33 @@ __all__ = [
 
 
 def as_ids(values: Any, name: str) -> np.ndarray | pa.ChunkedArray:
-    """A column of ids, or one id, as int64 or as Arrow texts; both are what `hash_column` takes.
-
-    Raises TypeError or ValueError that names the column and the place, never the value.
+    """Convert a column of ids, or a single id, to int64 or to Arrow texts.
 
     Parameters
     ----------
     values : object
-        TODO.
+        Integers below 2**63 or texts, as a NumPy array, Arrow array, pandas or polars column, or
+        list; or one integer or text.
     name : str
-        TODO.
+        Name of the column in error messages.
 
     Returns
     -------
     ndarray or ChunkedArray
-        A column of ids, or one id, as int64 or as Arrow texts; both are what `hash_column` takes.
+        Integers as int64, texts as an Arrow array of strings. `hash_column` accepts both.
+
+    Raises
+    ------
+    TypeError, ValueError
+        The column has nulls, mixed or other types, or integers that are too large. The message
+        has the name of the column and the row, never the value.
 
     Examples
     --------
     >>> as_ids(7, "users")
     array([7])
+    >>> as_ids(["ann", "bob"], "users").to_pylist()
+    ['ann', 'bob']
     """
     if isinstance(values, str | bytes | int | np.integer) and not isinstance(values, bool):
         values = [values]
@@ -83,10 +90,10 @@ def _text(array: Any, name: str) -> pa.Array:
 
 
 def plain_numbers(values: Any) -> np.ndarray:
-    """Numbers of any container as a plain array, in which whatever is missing is NaN.
+    """Convert numbers from any container to a plain array, with NaN for missing values.
 
     Missing are None, pandas' NA and NaT, Arrow's nulls and masked cells. A column of dates stays
-    one, NaT included, and what is no number stays what it is, for the caller to refuse.
+    one, NaT included. Values that are not numbers are left unchanged, for the caller to refuse.
 
     Parameters
     ----------
@@ -97,7 +104,7 @@ def plain_numbers(values: Any) -> np.ndarray:
     Returns
     -------
     numpy.ndarray
-        Of the dtype of the numbers, or float64 where one was missing.
+        In the dtype of the numbers, or float64 if a value was missing.
 
     Examples
     --------
@@ -119,14 +126,14 @@ def plain_numbers(values: Any) -> np.ndarray:
         if isinstance(values, pa.Array | pa.ChunkedArray):
             if pa.types.is_decimal(values.type):
                 values = values.cast(pa.float64())
-            whole = isinstance(values, pa.ChunkedArray)
-            values = values.to_numpy() if whole else values.to_numpy(zero_copy_only=False)
+            chunked = isinstance(values, pa.ChunkedArray)
+            values = values.to_numpy() if chunked else values.to_numpy(zero_copy_only=False)
         array = np.asarray(values)
     return _filled(array) if array.dtype == object else array
 
 
 def _of_pandas(values: Any) -> np.ndarray:
-    """A column or frame of pandas; nullable numbers keep their type where nothing is missing."""
+    """A pandas column or frame as an array; nullable numbers keep their type if none is missing."""
     columns = [values] if values.ndim == 1 else [values.iloc[:, j] for j in range(values.shape[1])]
     nullable = [getattr(each.dtype, "numpy_dtype", None) for each in columns]
     if all(kind is None or kind.kind not in "biuf" for kind in nullable):
@@ -143,7 +150,7 @@ def _of_pandas(values: Any) -> np.ndarray:
 
 
 def _filled(objects: np.ndarray) -> np.ndarray:
-    """Objects that are all numbers or missing as numbers; any others as they are."""
+    """Convert objects that are all numbers or missing to numbers; leave others unchanged."""
     flat = [math.nan if _is_missing(each) else each for each in objects.ravel().tolist()]
     if not all(isinstance(each, Real | np.bool_) for each in flat):
         return objects
@@ -160,7 +167,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def numbers(values: Any, name: str) -> np.ndarray:
-    """A column as finite float64, or int64 where it is integers."""
+    """Convert a column to finite float64, or to int64 if it has an integer type."""
     if isinstance(values, pa.Array | pa.ChunkedArray) or hasattr(values, "__arrow_c_stream__"):
         values = _without_nulls(values, name)
     array = plain_numbers(values)
@@ -186,8 +193,8 @@ def _without_nulls(values: Any, name: str) -> np.ndarray:
         raise NullValueError(f"{name}: row {row} is null; drop or fill nulls first.")
     if pa.types.is_decimal(arrow.type):
         arrow = arrow.cast(pa.float64())
-    whole = arrow.combine_chunks() if isinstance(arrow, pa.ChunkedArray) else arrow
-    return np.asarray(whole.to_numpy(zero_copy_only=False))
+    combined = arrow.combine_chunks() if isinstance(arrow, pa.ChunkedArray) else arrow
+    return np.asarray(combined.to_numpy(zero_copy_only=False))
 
 
 def _seconds(dates: np.ndarray, name: str) -> np.ndarray:
@@ -198,20 +205,20 @@ def _seconds(dates: np.ndarray, name: str) -> np.ndarray:
     return micros // 10**6 if not (micros % 10**6).any() else micros / 1e6
 
 
-# What fills the places of a list that is too short: -1 as in every index of `retrieve`, None among
-# texts. -1 is told from an id of the same value by its score, which is -inf.
+# Padding of a result list that is too short: -1 as in every index of `retrieve`, None among texts.
+# Its score of -inf distinguishes it from an id of value -1.
 NO_ID: dict[str, Any] = {"integers": -1, "text": None}
 
 
 def is_one(ids: Any) -> bool:
-    """True for one single id, False for a column of them."""
+    """Whether this is a single id, not a column."""
     return isinstance(ids, str | bytes | int | np.integer) and not isinstance(ids, bool)
 
 
 def ids_of(ids: Any, name: str) -> np.ndarray:
-    """A column of ids, or one id, as int64 or as an object array of texts.
+    """Convert a column of ids, or one id, to int64 or to an object array of texts.
 
-    Errors name the column, the type and the position, never a value.
+    Errors name the column, the type and the row, never a value.
 
     >>> ids_of([3, 1], "users"), ids_of("ann", "users")
     (array([3, 1]), array(['ann'], dtype=object))
@@ -223,12 +230,12 @@ def ids_of(ids: Any, name: str) -> np.ndarray:
 
 
 def kind_of(ids: np.ndarray) -> str:
-    """What a column of ids is made of: "integers" or "text"."""
+    """The kind of ids in a column: "integers" or "text"."""
     return "integers" if ids.dtype == np.int64 else "text"
 
 
 def positions(ids: np.ndarray, among: np.ndarray) -> np.ndarray:
-    """Where each id stands in another column of distinct ids, -1 for one that is not there."""
+    """Position of each id in a column of distinct ids; -1 if it is not there."""
     if ids.dtype != among.dtype or not among.size:
         return np.full(ids.size, -1, np.int64)
     found = pc.index_in(_arrow(ids), value_set=_arrow(among))
@@ -236,9 +243,9 @@ def positions(ids: np.ndarray, among: np.ndarray) -> np.ndarray:
 
 
 def texts(ids: np.ndarray, at: np.ndarray | None = None) -> pa.Array:
-    """Ids as Arrow texts, all of them or those at these places; integers as they are written.
+    """Convert ids to Arrow texts, all of them or those at the positions `at`.
 
-    The text does not change when another row makes a column of integers one of floats or texts.
+    The text of an id does not depend on other rows, which may turn integers into floats or texts.
 
     >>> texts(np.array([7, -3])).to_pylist(), texts(np.array(["7.0", "tea"], object)).to_pylist()
     (['7', '-3'], ['7', 'tea'])
@@ -251,7 +258,9 @@ def texts(ids: np.ndarray, at: np.ndarray | None = None) -> pa.Array:
 
 
 def positions_by_text(ids: np.ndarray, among: np.ndarray) -> np.ndarray:
-    """As `places`, but integer 7 and text "7" are one id, so that no row moves another's place.
+    """Position of each id as in `positions`, where integer 7 and text "7" are the same id.
+
+    So the type that one row gives to its column does not change the positions of the others.
 
     >>> positions_by_text(np.array(["7", "007", "tea"], object), np.array([5, 7]))
     array([ 1, -1, -1])
@@ -263,18 +272,18 @@ def positions_by_text(ids: np.ndarray, among: np.ndarray) -> np.ndarray:
 
 
 def unique(ids: np.ndarray) -> np.ndarray:
-    """The ids that occur, each once, in order of first appearance."""
+    """The distinct ids in order of first appearance."""
     return _plain(pc.unique(_arrow(ids)))
 
 
 def distinct(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The ids that occur, in order of first appearance, and where each row's id stands there."""
+    """The distinct ids in order of first appearance, and each row's position among them."""
     coded = _arrow(ids).dictionary_encode()
     return _plain(coded.dictionary), np.asarray(coded.indices, np.int64)
 
 
 def id_arrays(name: str, ids: np.ndarray) -> dict[str, np.ndarray]:
-    """Ids as arrays of a file: integers, or the bytes of the texts and where each ends."""
+    """Encode ids as arrays of a file: integers, or the bytes of the texts and their offsets."""
     if kind_of(ids) == "integers":
         return {name: ids}
     words = _arrow(ids)
@@ -284,7 +293,7 @@ def id_arrays(name: str, ids: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def id_layout(name: str, kind: str) -> dict[str, Cells]:
-    """The arrays that a file must have for distinct ids of this kind."""
+    """Layout of the arrays that `id_arrays` writes for ids of this kind."""
     if kind == "integers":
         return {name: Cells(np.int64, (-1,))}
     if kind != "text":
@@ -293,7 +302,7 @@ def id_layout(name: str, kind: str) -> dict[str, Cells]:
 
 
 def ids_from(name: str, arrays: dict[str, np.ndarray]) -> np.ndarray:
-    """The ids in the arrays of a file; ValueError where they are damaged or one occurs twice."""
+    """Decode the ids in the arrays of a file; ValueError if damaged or if an id occurs twice."""
     ids = arrays[name]
     if f"{name}_ends" in arrays:
         ids = _plain(_texts(name, ids, arrays[f"{name}_ends"]))
@@ -307,8 +316,8 @@ def _arrow(column: np.ndarray) -> pa.Array:
 
 
 def _plain(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return np.array(whole.to_numpy(zero_copy_only=False))
+    combined = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return np.array(combined.to_numpy(zero_copy_only=False))
 
 
 def _texts(name: str, letters: np.ndarray, ends: np.ndarray) -> pa.Array:
@@ -325,9 +334,9 @@ FIRST = 1 << 10  # slots of the table at the start
 
 
 def coded_integers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The place of each value, as int32, and the values that occur.
+    """Encode integers: each value's position (int32) among the distinct values, and those.
 
-    Parameters: values, one column of integers, fewer than 2**31 different ones.
+    There may be fewer than 2**31 distinct values; they are in order of first appearance.
 
     >>> coded_integers(np.array([30, 10, 30]))
     (array([0, 1, 0], dtype=int32), array([30, 10]))

@@ -1,9 +1,9 @@
-"""Private numbers: read cell by cell by a public rule, so that no row raises or changes another.
+"""Columns of private integers and reals, read cell by cell so that no row affects another.
 
-What cannot be a number is left out, or counts as 0 where the length of a column is public; what is
-beyond the limits is clipped to them. Clipping moves no two values further apart, so sensitivities
-stand. Only what is wrong with a value as a whole (its shape, its type), which the query decides and
-not a row, is refused.
+A cell that is not a number is dropped, or counts as 0 where the length of the column is public. A
+number beyond the limits is clipped to them; clipping moves no two values further apart, so
+sensitivities do not grow. Only the container itself (its shape, its type), which depends on the
+query and not on a row, is refused.
 """
 
 import math
@@ -31,7 +31,7 @@ MOST = 2**63 - 1
 
 
 def plain(owner: str, name: str, value: Any) -> Any:
-    """The value, unless it is a masked array, whose mask would be lost without a word."""
+    """Return the value; refuse a masked array, whose mask would be lost silently."""
     if isinstance(value, np.ma.MaskedArray):
         wanted = "must not be a masked array; drop or fill what is masked"
         raise ValueError(f"{owner}: {name} {wanted}.")
@@ -39,7 +39,7 @@ def plain(owner: str, name: str, value: Any) -> Any:
 
 
 def one_column(owner: str, name: str, column: Any) -> Any:
-    """The column, unless it is none: one value, a table, or an array of more dimensions."""
+    """Return the column; refuse a scalar, a table or an array of more than one dimension."""
     several = hasattr(column, "columns") or getattr(column, "ndim", 1) != 1
     if several or isinstance(column, str | bytes | dict) or not hasattr(column, "__len__"):
         kind = type(column).__name__
@@ -48,28 +48,28 @@ def one_column(owner: str, name: str, column: Any) -> Any:
 
 
 def integer_column(owner: str, name: str, column: Any) -> np.ndarray:
-    """Integers as int64: cut toward zero, clipped to 64 bits, without what is no number."""
-    return _whole(one_column(owner, name, column), None)
+    """Convert a column to int64: truncated toward zero, clipped to 64 bits, non-numbers dropped."""
+    return _integers(one_column(owner, name, column), None)
 
 
 def count_column(owner: str, name: str, column: Any) -> np.ndarray:
-    """Counts as int64, from 0 to 2**31 - 1, so that no sum of a column wraps; 0 for no number."""
+    """Convert counts to int64, clipped to 0..2**31 - 1 so that no sum wraps; 0 if not a number."""
     return clipped_column(owner, name, column, 0, 2**31 - 1)
 
 
 def clipped_column(owner: str, name: str, column: Any, low: int, high: int) -> np.ndarray:
-    """Integers as int64, cut toward zero and clipped to the limits; 0 for no number."""
-    return np.asarray(np.clip(_whole(one_column(owner, name, column), 0), low, high))
+    """Convert a column to int64, truncated toward zero and clipped; 0 for a non-number."""
+    return np.asarray(np.clip(_integers(one_column(owner, name, column), 0), low, high))
 
 
 def real_column(owner: str, name: str, column: Any) -> np.ndarray:
-    """Real numbers as float64, infinite ones among them, without what is no number."""
+    """Convert a column to float64, with infinities but without non-numbers."""
     values = numbers_of(one_column(owner, name, column))
     return np.asarray(values[~np.isnan(values)])
 
 
 def integer_values(owner: str, value: Any, low: int = -LARGEST, high: int = LARGEST) -> np.ndarray:
-    """The value as a fresh int64 array, clipped to low and high; its type must be integers."""
+    """Copy a value of integer type to an int64 array, clipped to `low` and `high`."""
     wanted = f"{owner}: value must be integers from {low} to {high}"
     plain(owner, "value", value)
     try:
@@ -87,7 +87,7 @@ def integer_values(owner: str, value: Any, low: int = -LARGEST, high: int = LARG
 
 
 def entries(owner: str, value: Any, high: int) -> np.ndarray:
-    """Integers from 0 to high, in the shape of the value; what is no number is 0."""
+    """Convert an array to integers from 0 to `high`, of the same shape; 0 for a non-number."""
     try:
         array = np.asanyarray(value)
     except (TypeError, ValueError, OverflowError):
@@ -95,12 +95,12 @@ def entries(owner: str, value: Any, high: int) -> np.ndarray:
         array[:] = value
     if array.dtype.kind == "V":
         raise ValueError(f"{owner}: value must be an array of integers from 0 to {high}.")
-    whole = _whole(array.reshape(-1), 0).reshape(array.shape)
-    return np.clip(whole, 0, high)
+    integers = _integers(array.reshape(-1), 0).reshape(array.shape)
+    return np.clip(integers, 0, high)
 
 
 def _signed(values: np.ndarray) -> np.ndarray:
-    """Integers as int64; of all their types only uint64 has numbers beyond, which are clipped."""
+    """Convert integers to int64; uint64 values beyond it are clipped."""
     if values.dtype.kind == "u" and values.dtype.itemsize == 8:
         values = np.minimum(values, np.uint64(MOST))
     return values.astype(np.int64)
@@ -111,10 +111,10 @@ def _is_integer(number: Any) -> bool:
     return isinstance(number, int | np.integer) and not isinstance(number, spans)
 
 
-def _whole(column: Any, absent: int | None) -> np.ndarray:
-    """Integers of a column; what is no number is `absent`, or left out where that is None."""
+def _integers(column: Any, absent: int | None) -> np.ndarray:
+    """Convert a column to int64; a non-number becomes `absent`, or is dropped if that is None."""
     if isinstance(column, pa.ChunkedArray):
-        parts = [_whole(chunk, absent) for chunk in column.chunks]
+        parts = [_integers(chunk, absent) for chunk in column.chunks]
         return np.concatenate([np.empty(0, np.int64), *parts])
     if isinstance(column, pa.Array) and pa.types.is_integer(column.type) and not column.null_count:
         column = column.to_numpy(zero_copy_only=False)
@@ -125,15 +125,15 @@ def _whole(column: Any, absent: int | None) -> np.ndarray:
         missing = np.isnan(column)
         # 2**63 itself is no int64, and as a float has no neighbour below it that matters.
         edge = np.clip(np.where(missing, 0, np.trunc(column)), -(2.0**63), 2.0**63)
-        whole = np.where(edge >= 2.0**63, MOST, np.where(edge < 2.0**63, edge, 0).astype(np.int64))
-        return whole[~missing] if absent is None else np.where(missing, absent, whole)
-    cells = [_whole_cell(cell) for cell in cells_of(column)]
-    kept = [absent if cell is None else cell for cell in cells]
-    return np.array([cell for cell in kept if cell is not None], np.int64)
+        found = np.where(edge >= 2.0**63, MOST, np.where(edge < 2.0**63, edge, 0).astype(np.int64))
+        return found[~missing] if absent is None else np.where(missing, absent, found)
+    cells = [_integer_cell(cell) for cell in cells_of(column)]
+    filled = [absent if cell is None else cell for cell in cells]
+    return np.array([cell for cell in filled if cell is not None], np.int64)
 
 
-def _whole_cell(cell: Any) -> int | None:
-    """One cell as an integer within 64 bits, or None: integers stay exact, unlike floats."""
+def _integer_cell(cell: Any) -> int | None:
+    """One cell as an integer clipped to 64 bits, or None; integers stay exact, unlike floats."""
     if isinstance(cell, int | np.integer) and not isinstance(cell, np.timedelta64):
         return min(max(int(cell), -MOST - 1), MOST)
     if isinstance(cell, str | bytes) and len(cell) < 40:

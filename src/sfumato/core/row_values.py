@@ -1,7 +1,7 @@
-"""Columns read row by row, each cell by a rule of its own: no row changes how others are read.
+"""Columns read cell by cell, so that no row changes how the others are read.
 
-One odd row turns a whole column of integers into text, floats or objects. Private paths read
-through here, so that the others keep their values, and nothing that a row holds raises or warns.
+One unusual row turns a column of integers into text, floats or objects. Code on private data reads
+its columns here: the other rows keep their values, and no content of a row raises or warns.
 """
 
 import math
@@ -49,7 +49,7 @@ LEADING_ZERO = r"^-?0[0-9]"
 
 
 def kind_of(sample: pa.ChunkedArray) -> pa.DataType:
-    """The type of which all these texts are: integers, else numbers, else text."""
+    """The narrowest type that fits all these texts: integer, float or text."""
     values = sample.drop_null()
     if not len(values):
         return pa.string()
@@ -65,7 +65,7 @@ def kind_of(sample: pa.ChunkedArray) -> pa.DataType:
 def typed(
     batches: Iterable[pa.RecordBatch], kinds: dict[str, pa.DataType], name: str
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of texts as batches of these types, of a source of this name; nulls stay nulls."""
+    """Convert batches of texts to these types; errors name the source. Nulls stay nulls."""
     row = 0
     for batch in batches:
         for column, kind in kinds.items():
@@ -84,7 +84,7 @@ def typed(
 
 
 def strict(texts: Any, kind: pa.DataType) -> Any:
-    """The values that the texts write, or None if one is not, or not so, of this type."""
+    """Parse texts as this type; None if one does not parse, or is not written canonically."""
     if pa.types.is_boolean(kind):
         true = pc.equal(texts, "true")
         known = pc.all(pc.or_(true, pc.equal(texts, "false"))).as_py()
@@ -97,25 +97,25 @@ def strict(texts: Any, kind: pa.DataType) -> Any:
 
 
 def _padded(texts: Any) -> bool:
-    """Whether one of these integers is 007, -0 or 0x1f: Arrow takes those, and loses how it was."""
+    """Whether an integer is written as 007, -0 or 0x1f, which Arrow would parse and so alter."""
     zeros = texts.filter(pc.or_(pc.starts_with(texts, "0"), pc.starts_with(texts, "-0")))
     return pc.all(pc.equal(zeros, "0")).as_py() is False
 
 
 def _first_misfit(texts: pa.Array, kind: pa.DataType) -> int:
-    """The first row, from 1, that is not of the type; halving finds it in a few casts."""
+    """The first row, counted from 1, that does not parse, found by bisection."""
     rows = range(1, len(texts) + 1)
     return 1 + bisect_left(rows, True, key=lambda row: strict(texts.slice(0, row), kind) is None)
 
 
 def number_of(cell: Any) -> float:
-    """One cell as a float, NaN where it is no number: a rule of this cell alone.
+    """Convert one cell to a float; NaN if it is not a number.
 
-    Numbers of any type count, and texts that write one; so the value is the same whatever type a
-    container gives to all its cells because of one of them. A complex number counts where it is
-    real; None, NaT, dates, lists, masked cells and other texts do not.
+    Numbers of any type count, and texts that write one, so the value does not depend on the type
+    that another cell gives to the container. A complex number counts if it is real; None, NaT,
+    dates, lists, masked cells and other texts do not.
 
-    >>> [number_of(cell) for cell in (7, "7.50", 10**400, 2 + 0j, "guest", None)]
+    >>> [number_of(cell) for cell in (7, "7.50", 10**400, 2 + 0j, "visitor", None)]
     [7.0, 7.5, inf, 2.0, nan, nan]
     """
     if type(cell) is float:
@@ -139,10 +139,10 @@ def number_of(cell: Any) -> float:
 
 
 def numbers_of(column: Any) -> np.ndarray:
-    """Every cell of a column or array by `number_of`, as float64 of its shape.
+    """Apply `number_of` to every cell of a column or array; float64 of the same shape.
 
-    Parameters: column, a NumPy array (masked cells are no numbers), an Arrow, pandas or polars
-    column, or a list.
+    The column may be a NumPy array (masked cells become NaN), an Arrow, pandas or polars column, or
+    a list.
     """
     if isinstance(column, pa.ChunkedArray):
         return np.concatenate([np.empty(0), *map(numbers_of, column.chunks)])
@@ -158,7 +158,7 @@ def numbers_of(column: Any) -> np.ndarray:
 
 
 def cells_of(column: Any) -> list[Any]:
-    """The cells of a column as Python values; those that can be neither number nor text as None."""
+    """The cells of a column as Python values; None for those that are neither number nor text."""
     if isinstance(column, pa.ChunkedArray):
         return [cell for chunk in column.chunks for cell in cells_of(chunk)]
     if isinstance(column, pa.DictionaryArray):
@@ -182,7 +182,7 @@ def cells_of(column: Any) -> list[Any]:
 
 
 def _numeric(column: Any) -> np.ndarray | None:
-    """A column whose type is numeric as the array that it is, or None."""
+    """The array of a column of numeric type; None for other types."""
     if isinstance(column, np.ma.MaskedArray):
         if column.dtype.kind not in "biuf":
             return None
@@ -203,10 +203,11 @@ def _numeric(column: Any) -> np.ndarray | None:
 
 
 def ids_by_row(values: Any, name: str) -> pa.Array:
-    """A column of ids, each read by itself: int64, or texts in which an integer is as written.
+    """Convert a column of ids to int64 or texts, each row on its own.
 
-    Each id is its `canonical_key`: 7, "7", 7.0 and "7.0" are one. So no row changes how another is
-    read, and none raises; null where a row has no id, or a blank one, or one that is no text.
+    Each id is its `canonical_key`: 7, "7", 7.0 and "7.0" are the same. So no row changes how
+    another is read, and none raises. A row without an id, with a blank one, or one that is not text
+    becomes null.
 
     >>> ids_by_row([7, "7", 7.0, "7.0", "tea", None], "users").to_pylist()
     ['7', '7', '7', '7', 'tea', None]
@@ -223,21 +224,21 @@ def ids_by_row(values: Any, name: str) -> pa.Array:
 
 
 def numbers_by_row(values: Any, name: str) -> np.ndarray:
-    """A column of numbers as float64, each read by itself; NaN where a row has no finite one."""
+    """Convert a column to float64, each row on its own; NaN for rows without a finite number."""
     found = numbers_of(plain_column(values, name))
     return np.where(np.isfinite(found), found, np.nan)
 
 
 def settled_ids(ids: pa.Array | pa.ChunkedArray) -> np.ndarray | pa.ChunkedArray:
-    """Ids by row, none of them null, as integers where all are, else as texts."""
-    whole = ids if pa.types.is_integer(ids.type) else strict(ids, pa.int64())
-    if whole is not None:
-        return np.asarray(whole, np.int64)
+    """Convert the non-null ids of `ids_by_row` to integers if all are, else to texts."""
+    integers = ids if pa.types.is_integer(ids.type) else strict(ids, pa.int64())
+    if integers is not None:
+        return np.asarray(integers, np.int64)
     return pa.chunked_array([ids.cast(pa.string())])
 
 
 def plain_column(values: Any, name: str) -> pa.Array | list[Any]:
-    """One column as Arrow of one type where it has one, else as a list of Python's values."""
+    """A column as an Arrow array if it has one type, else as a list of Python values."""
     if isinstance(values, str | bytes | Mapping) or hasattr(values, "columns"):
         raise TypeError(f"{name}: a whole column is expected, not one {type(values).__name__}.")
     if getattr(values, "ndim", 1) != 1:
@@ -256,14 +257,14 @@ def plain_column(values: Any, name: str) -> pa.Array | list[Any]:
         except TypeError:
             kind = type(values).__name__
             raise TypeError(f"{name}: a column is expected, not {kind}.") from None
-    whole = arrow.combine_chunks() if isinstance(arrow, pa.ChunkedArray) else arrow
-    if isinstance(whole, pa.DictionaryArray):
-        return _readable(_narrowed(whole.dictionary).take(whole.indices))
-    return _readable(_narrowed(whole))
+    combined = arrow.combine_chunks() if isinstance(arrow, pa.ChunkedArray) else arrow
+    if isinstance(combined, pa.DictionaryArray):
+        return _readable(_narrowed(combined.dictionary).take(combined.indices))
+    return _readable(_narrowed(combined))
 
 
 def _readable(column: pa.Array) -> pa.Array | list[Any]:
-    """The column, as a list where Python could not have every row: dates, texts not in UTF-8."""
+    """The column, or a list where not every row converts to Python: dates, texts not in UTF-8."""
     if pa.types.is_temporal(column.type):
         return plain_rows(column)
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
@@ -282,20 +283,20 @@ def _text_of(cell: bytes | None) -> str | bytes | None:
 
 
 def _narrowed(column: pa.Array) -> pa.Array:
-    """Views, of which Arrow can take no rows, as plain texts."""
+    """Cast string views, on which Arrow's `take` fails, to plain texts."""
     plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
     return column.cast(plain.get(column.type, column.type))
 
 
 def _machine(values: np.ndarray) -> np.ndarray:
-    """Numbers in an order of bytes and a width that Arrow takes."""
+    """Convert numbers to a byte order and a width that Arrow accepts."""
     if values.dtype.kind == "f":
         return np.ascontiguousarray(values, np.float64)
     return np.ascontiguousarray(values, values.dtype.newbyteorder("="))
 
 
 def _exported(values: Any) -> pa.Array | pa.ChunkedArray | None:
-    """A column of Arrow, pandas or polars as Arrow's, None where it is none or has no one type."""
+    """An Arrow, pandas or polars column as Arrow; None for other inputs or mixed types."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
     try:
@@ -309,7 +310,7 @@ def _exported(values: Any) -> pa.Array | pa.ChunkedArray | None:
 
 
 def _typed_ids(column: pa.Array) -> pa.Array | None:
-    """Ids of a column of one type; None where its rows must be looked at one by one."""
+    """Ids of a typed column; None if its rows must be converted one by one."""
     kind = column.type
     if pa.types.is_integer(kind):
         fits = not pa.types.is_uint64(kind) or (pc.max(column).as_py() or 0) < 2**63
@@ -321,16 +322,16 @@ def _typed_ids(column: pa.Array) -> pa.Array | None:
         return pc.if_else(blank, None, column).cast(pa.large_string())
     if pa.types.is_floating(kind):
         plain = np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
-        whole = (np.trunc(plain) == plain) & (np.abs(plain) < 2**63)
-        if (whole | np.isnan(plain)).all():
-            return pa.array(np.where(whole, plain, 0).astype(np.int64), mask=~whole)
+        integral = (np.trunc(plain) == plain) & (np.abs(plain) < 2**63)
+        if (integral | np.isnan(plain)).all():
+            return pa.array(np.where(integral, plain, 0).astype(np.int64), mask=~integral)
     return None
 
 
 def _id_of(value: Any) -> str | None:
-    """The text of one id, None for what is none."""
+    """The canonical text of one id; None if it is missing or blank."""
     try:
         text = (canonical_key(value) or b"").decode()
-    except UnicodeDecodeError:  # half of a pair, bytes of another encoding
+    except UnicodeDecodeError:  # a lone surrogate, or bytes of another encoding
         return None
     return text if text.strip() else None

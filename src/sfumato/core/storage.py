@@ -1,4 +1,4 @@
-"""What is kept in files: declared parameters, declared cells, and bytes, == and repr from those."""
+"""Base class of stored objects: bytes, == and repr from declared parameters and arrays; loading."""
 
 import importlib
 import os
@@ -25,9 +25,9 @@ TOTAL = integer(-(2**63), 2**63 - 1)
 
 @dataclass(frozen=True)
 class Cells:
-    """One array: its dtype and shape, how two of them join, and what it starts as.
+    """Declaration of one array: dtype, shape, merge operation and initial value.
 
-    A length of -1 means "as many as were kept". A join of "" leaves the array to `_join`.
+    A length of -1 means "as many as are stored". A join of "" leaves the merge to `_join`.
     """
 
     dtype: Any
@@ -37,10 +37,11 @@ class Cells:
 
 
 class Stored:
-    """The base of all that is saved: sketches, and releases of them.
+    """Base class of everything that is saved: sketches and their releases.
 
-    A subclass annotates its parameters with their limits, names its scalar state in `_scalars` and
-    its arrays in `_layout`. Files may hold it, unless `in_files=False` says that it is only a base.
+    A subclass annotates its parameters with their limits, and declares its scalar state in
+    `_scalars` and its arrays in `_layout`. It can be read from files, unless `in_files=False` marks
+    it as a mere base class.
     """
 
     KINDS: ClassVar[dict[str, type["Stored"]]] = {}
@@ -68,21 +69,22 @@ class Stored:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The parameters the sketch was built with."""
+        """Parameters that the object was built with, by name; they cannot be changed."""
         return {name: getattr(self, name) for name in self._limits}
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all cells."""
+        """Memory of all cells, in bytes."""
         return sum(int(array.nbytes) for array in self._arrays().values())
 
     def to_bytes(self) -> bytes:
-        """The sketch as bytes with magic, version, parameters, cells and checksum.
+        """Serialize the object.
 
         Returns
         -------
         bytes
-            The sketch as bytes with magic, version, parameters, cells and checksum.
+            Header with kind, version, parameters and state, then the cells, then a checksum: a
+            little more than `nbytes`. Read them with `from_bytes` or `sfumato.load`.
         """
         header = {
             "kind": type(self).__name__,
@@ -94,32 +96,43 @@ class Stored:
 
     @classmethod
     def from_bytes(cls, data: Bytes) -> Self:
-        """The sketch in these bytes; SketchFormatError when they are not a whole, intact one.
+        """Restore an object from the bytes of `to_bytes`.
 
         Parameters
         ----------
         data : bytes_like
-            TODO.
+            Complete output of `to_bytes`, or content of a file of `save`.
 
         Returns
         -------
         Self
-            The sketch in these bytes; SketchFormatError when they are not a whole, intact one.
+            The object, equal to the one that was serialized.
+
+        Raises
+        ------
+        SketchFormatError
+            The bytes are incomplete, damaged, of another class, or of a version that cannot be
+            read.
+
+        Notes
+        -----
+        **Guarantee.** Nothing is unpickled or executed, so untrusted bytes are safe to read.
         """
         return read(data, cls, Stored.KINDS.get, _restored, "make it anew from its data")
 
     @classmethod
     def _reads(cls, packed: Packed) -> bool:
-        """Whether a file of another version is read; a subclass may bring it up to date here."""
+        """Whether a file of another version can be read; a subclass may convert it here."""
         return False
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the sketch to a file that is either complete or not there.
+        """Write the bytes of `to_bytes` to a file, atomically.
 
         Parameters
         ----------
         path : path_like
-            TODO.
+            Path of the file. An existing file is replaced at the end, in one step, so that readers
+            never see a partial file.
         """
         file_format.write_atomic(Path(path), self.to_bytes())
 
@@ -152,10 +165,10 @@ class Stored:
         self._check_parameters()
 
     def _check_parameters(self) -> None:
-        """Raise ValueError where parameters that are fine alone do not go together."""
+        """Raise ValueError if parameters that are valid alone are not valid together."""
 
     def _check_same(self, other: Any, verb: Literal["merge", "compare"]) -> None:
-        """Raise, saying what cannot be done, where the kind or a parameter is not the same."""
+        """Raise if the class or a parameter differs; `verb` is what cannot be done."""
         name = type(self).__name__
         if type(other) is not type(self):
             raise TypeError(f"{name}: cannot {verb} with {type(other).__name__}.")
@@ -167,14 +180,14 @@ class Stored:
                 )
 
     def _to_agree(self, other: Self) -> Iterable[str]:
-        """The parameters that must be the same for a merge or comparison with the other."""
+        """Names of the parameters that must be equal for a merge or comparison with `other`."""
         return self._limits
 
     def _state(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self._scalars}
 
     def _layout(self) -> dict[str, Cells]:
-        """The arrays, from parameters and scalar state alone; nothing is allocated here."""
+        """Declare the arrays from parameters and scalar state alone, without allocating them."""
         raise NotImplementedError
 
     def _arrays(self) -> dict[str, np.ndarray]:
@@ -185,14 +198,14 @@ class Stored:
         for name, start in self._scalars.items():
             value = packed.state[name]
             if type(value) is not type(start) or value != value:
-                raise ValueError(f"{name} has the wrong type.")
+                raise ValueError(f"{name} has an invalid type.")
             plain = TOTAL.check("state", name, value) if type(value) is int else value
             vars(self)[name] = plain
         vars(self).update(packed.arrays(self._layout()))
         self._check_state()
 
     def _check_state(self) -> None:
-        """Raise ValueError where cells read from a file break what the kernels rely on."""
+        """Raise ValueError if cells from a file violate what the kernels rely on."""
 
 
 def read(
@@ -203,22 +216,27 @@ def read(
     remedy: str,
     wording: Wording = SKETCH,
 ) -> T:
-    """What bytes hold, once they are whole and of a wanted class and a version that can be read.
+    """Restore the object in bytes, after checking that they are complete, and class and version.
 
     Parameters
     ----------
     data : bytes-like
-        The whole file.
+        The complete file.
     wanted : type
-        The class, or a base of all that will do.
+        The expected class, or a base class of all that are accepted.
     find : callable
-        The class of a kind, None for one that is not known.
+        Returns the class of a kind, None for an unknown one.
     restore : callable
-        Makes the object, of its class and the bytes; whatever it raises is damage.
+        Makes the object from its class and the bytes; any error in it is reported as damage.
     remedy : str
-        How a file of another version can be made anew, for the sentence.
+        How to make a file of another version anew, for the message.
     wording : Wording, default=SKETCH
-        The format error, and what its sentences call the content.
+        The format error, and the name of the content in its messages.
+
+    Returns
+    -------
+    object
+        The restored object, an instance of `wanted`.
     """
     packed = Packed(data, wording)
     kind: Any = find(packed.kind)
@@ -242,17 +260,22 @@ def _restored(kind: type[Any], packed: Packed) -> Any:
 
 
 def load(source: Any) -> Any:
-    """Any sketch or release, from its bytes or from a file's path.
+    """Load any sketch or release.
 
     Parameters
     ----------
     source : object
-        TODO.
+        Path of a file of `save`, or the bytes of `to_bytes`.
 
     Returns
     -------
     object
-        TODO.
+        The sketch or release, of its own class.
+
+    Raises
+    ------
+    SketchFormatError
+        The content is incomplete, damaged, not a sketch, or of a version that cannot be read.
 
     Examples
     --------
@@ -263,9 +286,9 @@ def load(source: Any) -> Any:
     return Stored.from_bytes(file_format.packed_source(source))
 
 
-# The classes whose files have our magic, by kind: every room adds its own when it is imported.
+# Classes by the kind in their files; every package adds its own registry when it is imported.
 REGISTRIES: list[Mapping[str, type[Any]]] = [Stored.KINDS]
-# What registers a kind, imported when a file of it is met; sfumato.sketch for all others.
+# Module that registers a kind, imported for the first file of it; sfumato.sketch for all others.
 HOMES = {
     kind: f"sfumato.{module}"
     for module, kinds in {
@@ -289,7 +312,7 @@ JSON_LIMIT = 1 << 26  # bytes of an answer, a statement or parameters
 
 
 def class_of(kind: str) -> type[Any] | None:
-    """The class that reads files of a kind, imported now if it was not before; None: unknown."""
+    """The class that reads files of a kind, imported if needed; None if unknown."""
     found = next((each[kind] for each in REGISTRIES if kind in each), None)
     if found is None:
         importlib.import_module(HOMES.get(kind, "sfumato.sketch"))
@@ -298,7 +321,7 @@ def class_of(kind: str) -> type[Any] | None:
 
 
 def content_of(source: Any) -> str:
-    """What a path or bytes hold by their first bytes; "" where they are nothing of ours.
+    """The content type of a path or bytes by their first bytes; "" if it is none of ours.
 
     One of ``"packed"`` (sketches, releases, models, counts: all of our magic), ``"index"``,
     ``"ledger"``, ``"reports"``, ``"parameters"`` and ``"json"`` (perhaps an answer or statement).
@@ -328,7 +351,7 @@ def _beginning(source: Any) -> bytes:
 
 
 def load_any(source: Any) -> Any:
-    """What `sfumato.load` returns, which documents it."""
+    """Load any saved object; documented at `sfumato.load`."""
     content = content_of(source)
     if content == "packed":
         return _load_packed(source)
@@ -362,18 +385,18 @@ def _load_packed(source: Any) -> Any:
 
 
 def _load_json(source: Any, content: str) -> Any:
-    """Parameters of telemetry, an answer or a statement; FormatError for any other JSON."""
+    """Load telemetry parameters, an answer or a statement; FormatError for any other JSON."""
     if isinstance(source, str | os.PathLike):
         source = file_format.read_small(source, JSON_LIMIT, "answers or parameters")
     data = bytes(source)
     try:
-        told = file_format.json_object(data)
+        fields = file_format.json_object(data)
         if content == "parameters":
             return importlib.import_module("sfumato.telemetry").read_scheme(data)
-        if "value" in told:
+        if "value" in fields:
             answers = importlib.import_module("sfumato.privacy.mechanisms.base")
             return answers.Answer.from_bytes(data)
-        if "mechanism" in told:
+        if "mechanism" in fields:
             statements = importlib.import_module("sfumato.privacy.statement")
             return statements.PrivacyStatement.from_json(data)
     except FormatError:

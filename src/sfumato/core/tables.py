@@ -1,7 +1,7 @@
-"""What a user sees of an object: one line, a page in a notebook, and columns for other libraries.
+"""Display of objects: a one-line repr, a page in a notebook, and export to data frames.
 
-`described` writes the line, `Page` and `Table` are mixins: a class says its facts or columns once.
-None of them shows rows of raw data or a secret: they are given only what may be printed.
+`described` writes the line; `Page` and `Table` are mixins, for which a class defines its facts or
+columns once. None of them shows raw data or secrets: they receive only what may be printed.
 """
 
 import html
@@ -25,21 +25,21 @@ ROWS_SHOWN = 20  # of a table in a notebook
 
 
 def described(owner: object, after: str = "", /, **facts: Any) -> str:
-    """An object in one line: its class and some facts, long ones shortened.
+    """Describe an object in one line: its class and some facts, abbreviated if long.
 
     Parameters
     ----------
     owner : object
-        Whose class gives the name.
+        The object; its class gives the name.
     after : str, default=""
-        What to say behind the facts, as it is.
-    **facts
-        Names and values, in the order to show them: parameters and sizes, never data.
+        Text appended verbatim after the facts.
+    **facts : object
+        Names and values in display order: parameters and sizes, never data.
 
     Returns
     -------
     str
-        At most `LONGEST` characters without a line break.
+        At most `LONGEST` characters, without line breaks.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def described(owner: object, after: str = "", /, **facts: Any) -> str:
 
 
 class _Shorter(reprlib.Repr):
-    """Values in at most so many characters, or four of their parts."""
+    """Reprs of at most `most` characters, or of four parts of a collection."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -65,17 +65,17 @@ class _Shorter(reprlib.Repr):
         self.maxstring = self.maxother = self.maxlong = most
 
     def repr_instance(self, value: Any, level: int) -> str:
-        """A function by its name, without its address."""
+        """Show a function by its name, without its address."""
         name = getattr(value, "__qualname__", None)
         return name if callable(value) and name else super().repr_instance(value, level)
 
     def repr_ndarray(self, array: np.ndarray, level: int) -> str:
-        """An array by its size alone: what is in it may be data."""
+        """Show only the shape and dtype of an array: its content may be data."""
         return f"<{' x '.join(map(str, array.shape))} {array.dtype}>"
 
 
 class Page:
-    """Mixin: an object that notebooks show as a table of facts, from `_facts`."""
+    """Mixin for objects that notebooks show as a table of facts, from `_facts`."""
 
     def _facts(self) -> Mapping[str, Any]:
         raise NotImplementedError
@@ -90,7 +90,7 @@ class Page:
 
 
 class Table:
-    """Mixin: a result of columns, which other libraries take and notebooks show, from `_columns`.
+    """Mixin for results with columns, from `_columns`: export to data frames, and notebooks.
 
     Examples
     --------
@@ -106,31 +106,34 @@ class Table:
         raise NotImplementedError
 
     def to_arrow(self) -> "pa.Table":
-        """The columns as an Arrow table; None is null.
+        """Convert the result to an Arrow table.
 
         Returns
         -------
         pyarrow.Table
+            One column per field of the result; None becomes null.
         """
         pa: Any = importlib.import_module("pyarrow")
         return pa.table({name: pa.array(column) for name, column in self._columns().items()})
 
     def to_pandas(self) -> "pd.DataFrame":
-        """The columns as a data frame of pandas, which must be installed.
+        """Convert the result to a pandas data frame; pandas must be installed.
 
         Returns
         -------
         pandas.DataFrame
+            One column per field of the result.
         """
         self._needs("pandas")
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> "pl.DataFrame":
-        """The columns as a data frame of polars, which must be installed.
+        """Convert the result to a polars data frame; polars must be installed.
 
         Returns
         -------
         polars.DataFrame
+            One column per field of the result.
         """
         frame: pl.DataFrame = self._needs("polars").from_arrow(self.to_arrow())
         return frame
@@ -167,7 +170,7 @@ def _cell(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """A value as text that no browser takes for marks, at most 1000 characters of it."""
+    """A value as HTML-escaped text, cut to 1000 characters."""
     if isinstance(value, float):
         return f"{value:.6g}"
     return html.escape("" if value is None else str(value)[:1000])

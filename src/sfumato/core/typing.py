@@ -1,4 +1,4 @@
-"""Types of columns and tables in signatures; the libraries that make them are not imported."""
+"""Type aliases of columns and tables for signatures, without importing their libraries."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
@@ -9,25 +9,25 @@ __all__ = ["Bytes", "Column", "Ids", "Matrix", "SupportsArray", "SupportsArrow"]
 
 
 class SupportsArray(Protocol):
-    """What NumPy can read: its arrays, series and frames of pandas and polars, Arrow arrays."""
+    """Objects that NumPy can read: NumPy and Arrow arrays, pandas and polars series and frames."""
 
     def __array__(self) -> np.ndarray: ...
 
 
 class SupportsArrow(Protocol):
-    """What Arrow can read by its C interface: its arrays, tables and streams, and frames."""
+    """Objects that Arrow can read by its C interface: arrays, tables, streams and data frames."""
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
 
 
 Column: TypeAlias = SupportsArray | SupportsArrow | Sequence[Any]
-"""One value a row: NumPy, Arrow, pandas, polars, or a list."""
+"""One value per row: NumPy, Arrow, pandas, polars, or a list."""
 
 Ids: TypeAlias = Column | int | str
-"""A column of ids, integers or texts, or a single one where one makes sense."""
+"""A column of ids, integers or texts, or a single id."""
 
 Matrix: TypeAlias = SupportsArray | SupportsArrow | Sequence[Sequence[Any]]
-"""Rows of numbers, all of one length: an array of two dimensions, a frame or lists."""
+"""Rows of numbers of equal length: a two-dimensional array, a data frame or lists."""
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 """The bytes of a file."""

@@ -1,4 +1,4 @@
-"""Where work runs: one interface, `map_merge`, and the local threads that keep it."""
+"""Engines that build sketches from large sources: one interface, `map_merge`, on local threads."""
 
 from sfumato.engine.local import Engine, Progress, map_merge
 

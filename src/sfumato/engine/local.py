@@ -1,7 +1,7 @@
-"""Threads of this machine: each fills its own sketch, then the sketches merge into one.
+"""Sketches from large sources by local threads: each fills its own sketch, then all are merged.
 
-What every engine offers: the same call, and a sentence for each option that it lacks. Threads that
-share out a source: a piece each, and a hand with another's when none is left.
+Also the `Engine` protocol that every engine follows, and `Crew`, the threads that take a piece of
+the source each and help with another's when no unread piece is left.
 """
 
 import inspect
@@ -26,18 +26,25 @@ Progress = Callable[[int, int | None], None]
 
 
 class Engine(Protocol):
-    """A module that runs work; `lacks` maps an option of `map_merge` to why it is not there.
+    """Protocol of the modules that can run `map_merge`.
 
     Parameters
     ----------
-    *args : object
-        TODO.
-    **kwargs : object
-        TODO.
+    *args, **kwargs : object
+        Not used: modules follow this protocol, and it is never instantiated.
+
+    Examples
+    --------
+    >>> import sfumato.engine.local
+    >>> engine: Engine = sfumato.engine.local
+    >>> engine.lacks
+    {}
     """
 
     @property
-    def lacks(self) -> Mapping[str, str]: ...
+    def lacks(self) -> Mapping[str, str]:
+        """Options of `map_merge` that the engine does not support, each with the reason."""
+        ...
 
     def map_merge(
         self,
@@ -52,33 +59,33 @@ class Engine(Protocol):
         progress: Progress | None = None,
         update: Callable[[S, pa.RecordBatch], Any] | None = None,
     ) -> S:
-        """The sketch of all rows of the source; see `sfumato.engine.local.map_merge`.
+        """Build the sketch of all rows of a source; see `sfumato.engine.local.map_merge`.
 
         Parameters
         ----------
         source : object
-            TODO.
+            Anything that `sfumato.data.read_batches` accepts, or its result.
         make_sketch : callable
-            TODO.
+            Returns a new, empty sketch; always with the same parameters.
         column : str or None, default=None
-            TODO.
+            Name of the column of keys.
         weights : str or None, default=None
-            TODO.
+            Name of the column of weights; None counts every row once.
         threads : int or None, default=None
-            TODO.
+            Number of threads; None uses all available cores.
         memory_limit : int or None, default=None
-            TODO.
+            Upper bound in bytes on the memory of sketches, batches and readers.
         batch_rows : int or None, default=None
-            TODO.
+            Maximum number of rows per batch.
         progress : callable or None, default=None
-            TODO.
+            Called with the number of rows done and the total number, or None if unknown.
         update : callable or None, default=None
-            TODO.
+            Called as ``update(sketch, batch)`` in place of ``sketch.update``.
 
         Returns
         -------
         S
-            The sketch of all rows of the source; see `sfumato.engine.local.map_merge`.
+            The sketch of all rows.
         """
         ...
 
@@ -88,12 +95,21 @@ PATIENCE = 10.0  # seconds to wait for a thread that a source keeps blocked afte
 
 
 class Crew:
-    """Workers over the pieces of a source, each with its own sketch.
+    """Worker threads over the pieces of a source, each with its own sketch.
 
-    A worker pulls a batch, updates its sketch, lets the batch go and pulls the next: that is all
-    the queue there is, so a fast source waits for the sketches and not the other way round.
-    Parameters: batches, the source; reading, threads and rows of a batch; step, what is done with a
-    sketch and a batch; progress, as for `map_merge`.
+    A worker pulls a batch, updates its sketch, drops the batch and pulls the next. There is no
+    other queue, so a fast source waits for the sketches and memory stays bounded.
+
+    Parameters
+    ----------
+    batches : Batches
+        The source.
+    reading : Reading
+        Number of threads and rows per batch.
+    step : callable
+        Called as ``step(sketch, batch)`` for every batch.
+    progress : callable or None
+        As in `map_merge`.
     """
 
     def __init__(
@@ -114,7 +130,7 @@ class Crew:
         self._failures: list[tuple[int, int, BaseException]] = []
 
     def run(self, sketches: list[Any]) -> None:
-        """Feed every batch to one of the sketches; raise what the earliest failing batch raised."""
+        """Feed every batch to one of the sketches; raise the error of the first failing batch."""
         self._done = [0] * len(sketches)
         # Events, because Python 3.11 takes a thread for ended whose join Ctrl-C interrupts.
         ends = [threading.Event() for _ in sketches]
@@ -123,7 +139,7 @@ class Crew:
         try:
             for end in ends:
                 while not end.wait(PAUSE):
-                    self._tell()
+                    self._report_progress()
         finally:
             self._stop.set()
             deadline = time.monotonic() + PATIENCE
@@ -133,9 +149,9 @@ class Crew:
                 piece.close()
         if self._failures:
             raise min(self._failures, key=lambda failure: failure[:2])[2]
-        self._tell()
+        self._report_progress()
 
-    def _tell(self) -> None:
+    def _report_progress(self) -> None:
         if self._progress is not None:
             self._progress(sum(self._done), self._batches.rows)
 
@@ -148,7 +164,7 @@ class Crew:
             end.set()
 
     def _drain(self, piece: "_Open", at: int, sketch: Any) -> None:
-        """Pull batches of a piece, alone or beside others, until it has no more."""
+        """Pull batches of a piece, alone or together with other workers, until it is exhausted."""
         row = piece.row
         try:
             while (pulled := piece.pull(self._stop)) is not None:
@@ -164,17 +180,17 @@ class Crew:
         try:
             self._step(sketch, batch)
         except ValueError as error:
-            # A sketch knows the row only within its batch; a step may also take nulls. Arrow, and a
-            # step of the caller's own, say only in words that a null was in the way.
+            # A sketch knows the row only within its batch; a step may also accept nulls. Arrow, and
+            # a step of the caller, mention the null only in the message.
             missing = isinstance(error, NullValueError) or "null" in str(error)
             null = _first_null(batch) if missing else None
             if null is None:
                 raise
-            told = f"{name}: row {row + 1 + null[0]}: column {null[1]!r} is null"
-            raise NullValueError(f"{told}; skip nulls or fill them first.") from error
+            problem = f"{name}: row {row + 1 + null[0]}: column {null[1]!r} is null"
+            raise NullValueError(f"{problem}; skip nulls or fill them first.") from error
 
     def _next_piece(self) -> "_Open | None":
-        """A piece that nobody reads yet, else one that somebody reads and has not finished."""
+        """A piece that no worker reads yet, else one that is being read and is not finished."""
         with self._lock:
             if self._stop.is_set():
                 return None
@@ -193,7 +209,7 @@ class Crew:
 
 
 def _first_null(batch: pa.RecordBatch) -> tuple[int, str] | None:
-    """The first row of a batch with a null, and its column."""
+    """Row and column of the first null in a batch, or None."""
     columns = zip(batch.schema.names, batch.columns, strict=True)
     return min(
         ((each.is_null().index(True).as_py(), name) for name, each in columns if each.null_count),
@@ -202,7 +218,7 @@ def _first_null(batch: pa.RecordBatch) -> tuple[int, str] | None:
 
 
 class _Open:
-    """A piece being read by one worker or several, one batch at a time."""
+    """A piece that one or more workers read, one batch at a time."""
 
     def __init__(self, at: int, piece: Piece, reading: Reading) -> None:
         self.at, self.name, self.row = at, piece.name, piece.first_row
@@ -211,7 +227,7 @@ class _Open:
         self._batches: Iterator[pa.RecordBatch] | None = None
 
     def pull(self, stop: threading.Event) -> tuple[int, pa.RecordBatch] | None:
-        """The next batch and the row that it begins at; None at the end or when all must stop."""
+        """The first row of the next batch, and the batch; None at the end or when all must stop."""
         with self._lock:
             if self.finished or stop.is_set():
                 return None
@@ -228,17 +244,17 @@ class _Open:
             return row, batch
 
     def close(self) -> None:
-        """Let go of the file, unless a thread is still held up in it."""
+        """Release the file, unless a thread is still blocked reading it."""
         if self._lock.acquire(blocking=False):
             self._batches = None
             self._lock.release()
 
 
-lacks: Mapping[str, str] = {}  # this engine has every option
+lacks: Mapping[str, str] = {}  # this engine supports every option
 
 LEAST_ROWS = 1 << 10  # of a batch: below it the calls cost more than the work
-HELD = 3  # a batch is held decoded, while its pages are decoded, and as checked weights
-WORKER_BYTES = 4 << 20  # of a thread beside its sketch and batch: pages, hashes, the stack
+COPIES = 3  # of a batch in memory: decoded, while its pages are decoded, as checked weights
+WORKER_BYTES = 4 << 20  # of a thread besides its sketch and batch: pages, hashes, the stack
 
 
 def map_merge(
@@ -253,44 +269,51 @@ def map_merge(
     progress: Progress | None = None,
     update: Callable[[S, pa.RecordBatch], Any] | None = None,
 ) -> S:
-    """The sketch of all rows of a source, made by threads that each fill a sketch of their own.
+    """Build the sketch of all rows of a source, in parallel threads.
+
+    Each thread fills a sketch of its own; at the end they are merged into one.
 
     Parameters
     ----------
     source : object
-        Whatever `read_batches` takes, or its result.
+        Anything that `sfumato.data.read_batches` accepts, such as a path, a data frame or an
+        iterable of batches, or its result.
     make_sketch : callable
-        Makes an empty sketch, always with the same parameters.
+        Returns a new, empty sketch; always with the same parameters.
     column : str or None, default=None
-        The keys.
+        Name of the column of keys. It may be omitted if `source` is the result of `read_batches`
+        with a single column.
     weights : str or None, default=None
-        Their weights.
+        Name of the column of weights; None counts every row once.
     threads : int or None, default=None
-        Up to all cores.
+        Number of threads, from 1 to 1024; None uses all available cores.
     memory_limit : int or None, default=None
-        Bytes for sketches (at the size they have when empty), batches (of rows of average size, and
-        in Parquet the largest page beside them) and readers, to which threads and batch_rows are
-        lowered, else it is refused.
+        Upper bound in bytes on the memory of the sketches (at their size when empty), of the
+        batches (for rows of average size; for Parquet also the largest page) and of the readers.
+        `threads` and `batch_rows` are lowered to fit; ValueError if one thread does not fit.
     batch_rows : int or None, default=None
-        Most rows of a batch.
+        Maximum number of rows per batch; None keeps the default of the source.
     progress : callable or None, default=None
-        Called here with rows done and rows of all or None, about ten times a second.
+        Called in the calling thread, about ten times a second, with the number of rows done and
+        the total number of rows, or None if that is unknown.
     update : callable or None, default=None
-        Called with a sketch and a batch instead of `sketch.update(column, weights)`, for sketches
-        that need other columns (which `read_batches` then names).
+        Called as ``update(sketch, batch)`` in place of ``sketch.update(column, weights)``, for
+        sketches that need other columns. Select those with `read_batches`.
 
     Returns
     -------
     S
-        The sketch of all rows of a source, made by threads that each fill a sketch of their own.
+        The sketch of all rows.
 
     Notes
     -----
-    **Guarantee.** An exactly merging sketch is the same bit for bit whatever the threads and the
-    batch size; a rounding one up to its stated tolerance. A sketch that refuses to merge is made on
-    one thread, in order. No thread is more than one batch ahead, so memory does not grow with the
-    source. An error in a thread stops all and is raised with a note that says where; Ctrl-C stops
-    them after the batch at hand.
+    **Guarantee.** The result does not depend on the number of threads or the batch size: bit for
+    bit if the sketch merges exactly, up to its stated tolerance if it merges with rounding (see
+    `sfumato.sketch.Merging`). A sketch that refuses to merge is filled by one thread, in order.
+
+    Each thread has at most one batch in memory, so memory does not grow with the source. An error
+    in one thread stops all of them and is raised with a note on where it occurred. Ctrl-C stops the
+    threads after their current batch.
 
     Examples
     --------
@@ -362,15 +385,15 @@ def _threads(threads: int | None) -> int:
 
 
 def _fit(batches: Batches, sketch: int, threads: int, rows: int, limit: int | None) -> Reading:
-    """As many threads and rows a batch, of those wanted, as fit the memory limit."""
+    """The largest number of threads, and of rows per batch, that fit the memory limit."""
     if limit is None:
         return Reading(rows, threads)
     limit = integer(1).check("map_merge", "memory_limit", limit)
     found, least = batches.found, min(rows, LEAST_ROWS)
-    # A page of Parquet is read whole: as stored, decoded, and then as the rows of a batch.
-    pages = (2 + HELD) * found.largest()
+    # A page of Parquet is read at once: as stored, decoded, and then as the rows of a batch.
+    pages = (2 + COPIES) * found.largest()
     fixed = sketch + WORKER_BYTES + found.reader_bytes + pages
-    row = HELD * found.row_bytes
+    row = COPIES * found.row_bytes
     threads = min(threads, limit // (fixed + row * least))
     if threads == 0:
         raise ValueError(
@@ -383,9 +406,9 @@ def _fit(batches: Batches, sketch: int, threads: int, rows: int, limit: int | No
 
 
 def _merged(sketches: list[S]) -> S:
-    """All sketches merged into the first, neighbours first, so that rounding stays small."""
+    """Merge all sketches into the first, pairwise, so that rounding errors stay small."""
     while len(sketches) > 1:
         pairs = zip(sketches[::2], sketches[1::2], strict=False)
-        odd = sketches[-1:] if len(sketches) % 2 else []
-        sketches = [left.merge(right) for left, right in pairs] + odd
+        unpaired = sketches[-1:] if len(sketches) % 2 else []
+        sketches = [left.merge(right) for left, right in pairs] + unpaired
     return sketches[0]

@@ -1,8 +1,8 @@
-"""What every sketch is: how it starts, copies and merges, from the cells it declares.
+"""Base classes of sketches: start, copy and merge, from the cells that a sketch declares.
 
-What sketches of keys share: hashed columns, and the memory whether there were any. What sketches
-of one vector share whose float64 cells are linear in it: sums, products, norms. The heaviest
-weight a sketch has taken: what bounds the effect of one event on its counters, and their release.
+`KeyedSketch` is for sketches of keys, which it hashes; `LinearSketch` for sketches of one vector
+with float64 cells that are linear in it; `WeighedRelease` for the private release of a sketch that
+records its heaviest weight, which bounds the effect of one event on its counters.
 """
 
 import math
@@ -59,19 +59,26 @@ JOINS = {"add": np.add, "or": np.bitwise_or, "max": np.maximum, "min": np.minimu
 
 @dataclass(frozen=True)
 class Merging:
-    """How a sketch merges: bit for bit, up to rounding, or not at all, and why.
-
-    tolerance: the most that a cell of a rounding merge may differ from that of one stream, as a
-    share of the sum of the sizes of all that was added.
+    """How the merge of a sketch compares with one sketch of both streams.
 
     Parameters
     ----------
     kind : {"exact", "rounding", "refused"}
-        TODO.
+        "exact": the merged sketch is equal bit for bit to one of both streams. "rounding": its
+        cells differ by rounding errors. "refused": it cannot merge.
     reason : str, default=""
-        TODO.
+        Why the merge is not exact.
     tolerance : float, default=0.0
-        TODO.
+        For "rounding", the maximum difference of a cell, as a fraction of the sum of the absolute
+        values of everything that was added.
+
+    Examples
+    --------
+    >>> from sfumato.sketch import CountMin, FeatureHasher
+    >>> CountMin(64).merging.kind
+    'exact'
+    >>> FeatureHasher(64).merging.kind
+    'rounding'
     """
 
     kind: Literal["exact", "rounding", "refused"]
@@ -91,47 +98,74 @@ def refused(reason: str) -> Merging:
 
 
 class Sketch(Stored):
-    """The base of all sketches.
+    """Base class of all sketches: summaries of a stream in fixed memory.
 
-    Several threads may read one sketch at a time; a thread that updates or merges needs the sketch
-    to itself (give each thread its own and merge them, as the engine does). A call that raises
-    leaves the sketch as it was; Ctrl-C may leave a part of the column counted, but what bounds the
-    effect of one event (`heaviest`, `mass`) is written before any cell, so that no release of the
-    rest claims less than is true.
+    Sketches of the same parameters can be merged, compared with ``==``, copied and saved. Use a
+    subclass, such as `CountMin`.
+
+    Notes
+    -----
+    Several threads may read one sketch at the same time. A thread that updates or merges a sketch
+    needs exclusive access to it; give each thread its own sketch and merge them, as
+    `sfumato.engine.map_merge` does.
+
+    **Guarantee.** A call that raises leaves the sketch unchanged. Ctrl-C may leave part of a column
+    counted, but the bounds on the effect of one event (`heaviest`, `mass`) are updated before any
+    cell, so a later release still adds enough noise.
+
+    Examples
+    --------
+    >>> from sfumato.sketch import CountMin, Sketch
+    >>> monday, tuesday = CountMin(64).update(["tea"]), CountMin(64).update(["tea", "milk"])
+    >>> isinstance(monday, Sketch)
+    True
+    >>> week = monday.copy().merge(tuesday)
+    >>> week == CountMin(64).update(["tea", "tea", "milk"])
+    True
     """
 
     _no_release = "no mechanism is proved for it."
-    _idempotent: ClassVar[bool] = False  # whether a key that comes again changes nothing
+    _idempotent: ClassVar[bool] = False  # whether a repeated key changes nothing
 
     @property
     def merging(self) -> Merging:
-        """How this sketch merges; see `Merging`."""
+        """Whether the merge of this sketch is exact; see `Merging`."""
         return EXACT
 
     def merge(self, other: Self) -> Self:
-        """Take in another sketch of the same parameters, as if its stream had come here too.
+        """Add the stream of another sketch to this one, in place.
 
         Parameters
         ----------
         other : Self
-            TODO.
+            Sketch of the same class and parameters, the seed included, over other events. It is not
+            changed.
 
         Returns
         -------
         Self
-            The object itself.
+            The sketch itself, now of both streams; `merging` states whether it is exactly the
+            sketch of the concatenated streams.
+
+        Raises
+        ------
+        TypeError
+            The other is not a sketch of this class.
+        ValueError
+            A parameter differs, the sketch cannot merge (`merging.kind` is "refused"), or `other`
+            is the sketch itself and its events would count twice.
         """
         self._check_mergeable(other)
         self._join(other)
         return self
 
     def copy(self) -> Self:
-        """An independent sketch with the same content.
+        """Copy the sketch.
 
         Returns
         -------
         Self
-            An independent sketch with the same content.
+            An equal sketch with its own memory; updates of one do not change the other.
         """
         twin = type(self).__new__(type(self))
         for name in (*self._limits, *self._scalars):
@@ -149,19 +183,22 @@ class Sketch(Stored):
         return self.copy()
 
     def release(self, *args: Any, **options: Any) -> Any:
-        """A private release; refused here, with the reason.
+        """Refuse a private release, which this sketch does not support.
 
         Parameters
         ----------
-        *args : object
-            TODO.
-        **options : object
-            TODO.
+        *args, **options : object
+            Not used.
 
         Returns
         -------
         object
-            A private release; refused here, with the reason.
+            Nothing is returned.
+
+        Raises
+        ------
+        ValueError
+            Always; the message says why, and what can be released instead.
         """
         self._refuse_release()
 
@@ -202,21 +239,21 @@ NONE, SOME = "", "some"
 
 
 class KeyedSketch(Sketch):
-    """A sketch of a column of keys of any types; see `sfumato.hashing` for what one key is."""
+    """Base class of sketches of keys of any types; `sfumato.hashing` says which keys are equal."""
 
     seed: int
-    keys: str  # "some" once there were any
+    keys: str  # "some" once there were any keys
 
     def _key_column(self, keys: Any) -> KeyColumn:
         return keys if isinstance(keys, KeyColumn) else KeyColumn(keys)
 
     def _note_keys(self, column: KeyColumn) -> None:
-        """Remember whether there were any keys; which types they had is nowhere kept."""
+        """Record whether there were any keys; their types are not recorded."""
         self.keys = SOME if column.size else self.keys
 
     @classmethod
     def _reads(cls, packed: Packed) -> bool:
-        """The version before, where keys were integers: digits as text had other hashes then."""
+        """Read the previous version too if its keys are integers: texts of digits had other hashes."""
         known = packed.version == cls.version - 1 and packed.state.get("keys") in ("", "integers")
         if known and packed.state["keys"]:
             packed.state["keys"] = SOME
@@ -233,7 +270,7 @@ class KeyedSketch(Sketch):
     def _check_state(self) -> None:
         super()._check_state()
         if self.keys not in (NONE, SOME):
-            raise ValueError("whether there are keys is not said.")
+            raise ValueError("the state of the keys is invalid.")
 
 
 HEAVIEST = 1e140  # the squares of cells up to here can be summed
@@ -247,9 +284,10 @@ FLOAT_SUMS = (  # why sketches of real weights have no release
 
 
 class LinearSketch(Sketch, in_files=False):
-    """A sketch whose cells, times `_scale`, have the vector's norm and inner products on average.
+    """Base class of sketches of one vector, whose cells are linear in it.
 
-    `mass` is the sum of the sizes of all that was added, whatever cancelled since.
+    The cells, times `_scale`, have the vector's squared norm and inner products in expectation.
+    `mass` is the sum of the absolute values of everything that was added, even if it cancelled.
     """
 
     mass: float
@@ -260,43 +298,43 @@ class LinearSketch(Sketch, in_files=False):
         return rounding("cells are float64, so sums in another order differ by rounding.")
 
     def norm(self) -> float:
-        """The Euclidean norm of the vector.
+        """Estimate the Euclidean norm of the vector.
 
         Returns
         -------
         float
-            The Euclidean norm of the vector.
+            The norm of the cells, the square root of ``inner(self)``.
         """
         return math.sqrt(self.inner(self))
 
     def inner(self, other: Self) -> float:
-        """The inner product with the vector of a sketch of the same parameters.
+        """Estimate the inner product with the vector of another sketch.
 
         Parameters
         ----------
         other : Self
-            TODO.
+            Sketch of the same class and parameters, the seed included.
 
         Returns
         -------
         float
-            The inner product with the vector of a sketch of the same parameters.
+            The inner product of the cells, an unbiased estimate of that of the vectors.
         """
         self._check_same(other, "compare")
         return float(np.dot(self._cells, other._cells)) * self._scale**2
 
     def distance(self, other: Self) -> float:
-        """The Euclidean distance to the vector of a sketch of the same parameters.
+        """Estimate the Euclidean distance to the vector of another sketch.
 
         Parameters
         ----------
         other : Self
-            TODO.
+            Sketch of the same class and parameters, the seed included.
 
         Returns
         -------
         float
-            The Euclidean distance to the vector of a sketch of the same parameters.
+            The distance of the cells; its square is an unbiased estimate.
         """
         self._check_same(other, "compare")
         return float(np.linalg.norm(self._cells - other._cells)) * self._scale
@@ -306,7 +344,7 @@ class LinearSketch(Sketch, in_files=False):
         return 1.0
 
     def _heavier(self, added: float) -> float:
-        """The mass after an addition; raises before any cell could overflow."""
+        """The mass after an addition; raises if a cell could overflow."""
         mass = self.mass + float(added)
         if not mass <= HEAVIEST:
             raise ValueError(
@@ -327,18 +365,18 @@ class LinearSketch(Sketch, in_files=False):
 
 
 def heaviest(sizes: np.ndarray | None, count: int) -> int:
-    """The largest of so many sizes of weights; None stands for all ones."""
+    """The largest of `count` absolute weights; None stands for all ones."""
     return min(count, 1) if sizes is None else int(sizes.max(initial=0))
 
 
 def bounded_weight(owner: str, weight: int, most: int) -> int:
-    """The weight that a caller promises no event exceeds, once no event did."""
+    """Check the bound that a caller declares on all weights; raise if an event exceeds it."""
     weight = WEIGHT.check(owner, "weight", weight)
     if most > weight:
-        # How heavy it is stays untold: the sentence may end up in a log.
+        # The message does not disclose the largest weight: it may end up in a log.
         problem = (
             f"is {weight}, but the sketch holds a heavier event; give what is publicly known to "
-            "bound every event (do not search for it: that would tell), or clip the weights before "
+            "bound every event (do not search for it: that would leak), or clip the weights before "
             "they are counted."
         )
         raise ParameterError.of(owner, "weight", problem)
@@ -349,8 +387,9 @@ R = TypeVar("R", bound=Release)
 
 
 class WeighedRelease(Generic[R]):
-    """The release of a sketch that knows its `heaviest` weight; named before the sketch's base.
+    """Mixin for the release of a sketch that records its `heaviest` weight.
 
+    It comes before the sketch's base class in the list of bases.
     A subclass calibrates the noise in `_calibrated_release`. The docstring of that method states
     the guarantee; it becomes the Notes of the subclass's `release`, and may end in sections
     References and Examples.
@@ -418,7 +457,7 @@ class WeighedRelease(Generic[R]):
 
     def _released(
         self,
-        plan: Callable[[ReleaseRequest, int, str | None], CalibratedRelease[R]],
+        calibrate: Callable[[ReleaseRequest, int, str | None], CalibratedRelease[R]],
         epsilon: float | Privacy | None,
         delta: float,
         weight: int,
@@ -430,10 +469,10 @@ class WeighedRelease(Generic[R]):
         self._check_releasable()
         weight = bounded_weight(owner, weight, self.heaviest)
         request = ReleaseRequest.of(owner, epsilon, delta, options)
-        return plan(request, weight, noise).publish(request)
+        return calibrate(request, weight, noise).publish(request)
 
     def _check_releasable(self) -> None:
-        """Raise ValueError, with the reason, where there is no proof for this sketch's cells."""
+        """Raise ValueError with the reason if cells of this kind have no private release."""
 
     def _calibrated_release(
         self, request: ReleaseRequest, weight: int, noise: str | None
@@ -459,6 +498,6 @@ def _documented(kind: type[WeighedRelease[Any]]) -> Any:
 
 
 def check_heaviest(most: int, mass: int) -> None:
-    """Raise ValueError where a file's heaviest weight contradicts the sum of all sizes."""
+    """Raise ValueError if a file's heaviest weight contradicts the sum of absolute weights."""
     if not min(mass, 1) <= most <= min(mass, WEIGHT.high):
         raise ValueError("the heaviest weight does not fit the sum of all.")
