@@ -253,7 +253,7 @@ class KeyedSketch(Sketch):
 
     @classmethod
     def _reads(cls, packed: Packed) -> bool:
-        """Read the previous version too if its keys are integers: texts of digits had other hashes."""
+        """Read the previous version too, of integer keys only: digits in texts hashed otherwise."""
         known = packed.version == cls.version - 1 and packed.state.get("keys") in ("", "integers")
         if known and packed.state["keys"]:
             packed.state["keys"] = SOME
