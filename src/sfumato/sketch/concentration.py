@@ -1,7 +1,4 @@
-"""Error bounds from a variance alone: Chebyshev for a mean, and its boost by a median of rows.
-
-How likely a projection changes a squared norm by more than a share of it: exact or proved.
-"""
+"""Concentration bounds: Chebyshev with a median of rows, and norms under random projections."""
 
 import functools
 import math
@@ -22,9 +19,10 @@ __all__ = [
 
 @functools.cache
 def row_miss(depth: int, miss: float) -> float:
-    """The largest chance of a bad row such that the median of `depth` rows is bad with <= miss.
+    """The largest probability of a bad row for which the median is bad with at most `miss`.
 
-    The median is off by t only if at least half of the rows are, each with chance p <= var / t**2.
+    The median of `depth` rows has an error above t only if at least half of the rows have, each
+    with probability p <= variance / t**2.
     """
     need = math.ceil(depth / 2)
     low, high = 0.0, 0.5
@@ -35,13 +33,13 @@ def row_miss(depth: int, miss: float) -> float:
 
 
 def _tail(trials: int, need: int, p: float) -> float:
-    """The chance of at least `need` successes in so many trials."""
+    """The probability of at least `need` successes in `trials` trials of probability p."""
     terms = (math.comb(trials, k) * p**k * (1 - p) ** (trials - k) for k in range(need, trials + 1))
     return math.fsum(terms)
 
 
 def median_rows(variance: float, error: float, miss: float) -> tuple[int, int]:
-    """Width and depth of the smallest table whose median is within error: row variance / width."""
+    """Width and depth of the smallest table of this error; rows have variance / width."""
 
     def width(depth: int) -> int:
         return max(2, math.ceil(variance / (error**2 * row_miss(depth, miss))))
@@ -51,18 +49,18 @@ def median_rows(variance: float, error: float, miss: float) -> tuple[int, int]:
 
 
 def norm_shortfall(width: int, depth: int, miss: float) -> float:
-    """By which share the largest row's sum of squares is below the true one, with this chance.
+    """The fraction of F2 by which all rows' sums of squares fall short with probability `miss`.
 
-    A row's sum has variance at most 2 / width of the true one's square. By Cantelli's inequality it
-    falls short by s with chance at most 1 / (1 + s**2 width / 2), and all rows must. From 1 on the
-    rows tell nothing.
+    A row's sum has variance at most 2 F2**2 / width. By Cantelli's inequality it falls short by
+    s F2 with probability at most 1 / (1 + s**2 width / 2), and all rows must. A result of 1 or more
+    means that the rows give no lower bound.
     """
     one = miss ** (1 / depth)
     return math.sqrt(2 / width * (1 - one) / one)
 
 
 def smallest_width(fits: Callable[[int], bool], largest: int) -> int:
-    """The smallest width from 2 on that fits; ValueError where none up to the largest does."""
+    """The smallest width, at least 2, that fits; ValueError if none up to `largest` does."""
     low, high = 1, 2
     while not fits(high):
         low, high = high, 2 * high
@@ -75,7 +73,7 @@ def smallest_width(fits: Callable[[int], bool], largest: int) -> int:
 
 
 def gaussian(dimensions: int, error: float) -> float:
-    """Gaussian entries, exactly: dimensions times the ratio of squared norms is chi-square."""
+    """Failure probability for Gaussian entries, exact: the scaled squared norm is chi-square."""
     from scipy.special import gammainc, gammaincc  # here, since its import takes 0.3 seconds
 
     half = dimensions / 2
@@ -84,9 +82,10 @@ def gaussian(dimensions: int, error: float) -> float:
 
 
 def moments(dimensions: int, error: float) -> float:
-    """Entries +1 and -1, or sparse of variance one: their moments stay below the Gaussian ones.
+    """Failure probability for entries +1 and -1, or sparse ones of variance 1.
 
-    Achlioptas 2003, Theorem 1.1 and its proof; the upper tail is Chernoff's of the Gaussian.
+    Their moments are below the Gaussian ones (Achlioptas 2003, Theorem 1.1, Johnson-Lindenstrauss
+    with binary coins, and its proof); the upper tail is Chernoff's bound for the Gaussian.
     """
     above = math.exp(dimensions / 2 * (math.log1p(error) - error))
     below = math.exp(-dimensions / 2 * (error**2 / 2 - error**3 / 3)) if error < 1 else 0.0
@@ -94,22 +93,23 @@ def moments(dimensions: int, error: float) -> float:
 
 
 def chebyshev(variance: float, error: float) -> float:
-    """Any entries for which the ratio of squared norms has at most this variance."""
+    """Failure probability by Chebyshev, if the ratio of squared norms has at most this variance."""
     return variance / error**2
 
 
 def hadamard(dimensions: int, length: int, error: float) -> float:
-    """Random signs, the Hadamard transform of this length, and coordinates without replacement.
+    """Failure probability for random signs, a Hadamard transform and sampled coordinates.
 
-    Chebyshev: a squared coordinate, times length, has mean 1 and second moment at most 3. Or
-    Bernstein: half of the chance for a coordinate above B = 2 log(4 length / chance) (Hoeffding on
-    the signs), half for the sampling of squares up to B, whose variance is at most B - 1.
+    Coordinates are sampled without replacement. Chebyshev: a squared coordinate, times length, has
+    mean 1 and second moment at most 3. Or Bernstein: half of the probability is for a coordinate
+    above B = 2 log(4 length / probability) (Hoeffding on the signs), half for the sampling of
+    squares up to B, whose variance is at most B - 1.
     """
-    share = (length - dimensions) / max(length - 1, 1)
-    second = chebyshev(2 * share / dimensions, error)
+    correction = (length - dimensions) / max(length - 1, 1)
+    second = chebyshev(2 * correction / dimensions, error)
     if second == 0:
         return 0.0
-    low, high = -700.0, 0.0  # logarithm of the chance, the smallest that is consistent
+    low, high = -700.0, 0.0  # logarithm of the smallest consistent probability
     for _ in range(60):
         log = (low + high) / 2
         top = 2 * (math.log(4 * length) - log)
@@ -119,7 +119,7 @@ def hadamard(dimensions: int, length: int, error: float) -> float:
 
 
 def smallest_error(miss_of: Callable[[float], float], miss: float) -> float:
-    """The smallest relative error that is passed with at most this chance, by halving."""
+    """The smallest relative error exceeded with probability at most `miss`, by bisection."""
     high = 1.0
     while miss_of(high) > miss:
         high *= 2

@@ -6,7 +6,7 @@ import pytest
 
 from sfumato.sketch import CountMin, CountSketch, SketchFormatError, load
 from sfumato.sketch.concentration import row_miss
-from sfumato.sketch.frequency.count_sketch import _off
+from sfumato.sketch.frequency.count_sketch import _relative_bound
 from support.streams import uniform, zipf
 
 
@@ -204,6 +204,6 @@ def test_the_chances_of_both_ways_to_miss_add_up_to_that_of_the_bound(width, dep
     for miss in (0.2, 0.01):
         half = miss / 2
         chebyshev = depth * half if combine == "mean" else row_miss(depth, half)
-        short = 1 - 1 / (_off(width, depth, combine, miss) ** 2 * width * chebyshev)
+        short = 1 - 1 / (_relative_bound(width, depth, combine, miss) ** 2 * width * chebyshev)
         assert 0 < short < 1
         assert (1 / (1 + short**2 * width / 2)) ** depth == pytest.approx(half, rel=1e-9)

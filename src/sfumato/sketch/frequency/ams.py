@@ -1,7 +1,4 @@
-"""AMS: the sum of squared counts of a stream, and inner products of two, in fixed memory.
-
-A released AMS: the private sum of squared counts of a stream, and inner products of two.
-"""
+"""AMS: second moment of a stream and inner products of two, in fixed memory; and its release."""
 
 import math
 from collections.abc import Iterable
@@ -24,35 +21,42 @@ from sfumato.sketch.frequency.noisy_table import (
     SecondMomentVariance,
     TableSensitivity,
     all_rows_short,
+    calibrated,
     largest_moment,
-    moment_share,
-    planned,
+    moment_fraction,
 )
 
 __all__ = ["AMS", "ReleasedAMS"]
 
 
 class ReleasedAMS(NoisyTable):
-    """The second frequency moment F2 of a stream, which may leave the curator; by `AMS.release`.
+    """Private second frequency moment F2 of a stream; made by `AMS.release`.
 
-    Thesis 3.2.2, where (3.11) is the sum of squares times L / (L - 1); without that factor, as
-    here, it is unbiased.
-
-    those of the sketch, and the law and scale of the noise.
+    It has the parameters of the sketch, and the distribution (`noise`) and `scale` of the noise. It
+    can be queried, compared, saved and published, and takes no updates.
 
     Notes
     -----
-    **Guarantee.** As its statement says; and |estimate - F2| <= error_bound(c) with probability c,
-    over seeds and noise. A row's sum of squares is too high by width times the variance of the
-    noise, which is taken off; so the estimate may be negative where the noise hides the stream.
+    **Guarantee.** Private as its `statement` says. ``|estimate - F2| <= error_bound(c)`` with
+    probability at least c, over seeds and noise.
+
+    The noise raises the expected sum of squares of a row by width times its variance, which is
+    subtracted. So the estimate may be negative if the noise dominates.
+
+    References
+    ----------
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques".
+       Thesis, Université Rennes 1, 2016, Section 3.2.2, equation 3.11 (norm from noisy
+       projections), https://theses.hal.science/tel-01430156. Its factor L / (L - 1) is omitted
+       here, which makes the estimate unbiased.
 
     Examples
     --------
-    >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
+    >>> from sfumato.privacy.noise import InsecureSeededSource  # for tests only: omit it
     >>> from sfumato.sketch import AMS
-    >>> seen = AMS(256).update([1, 2], [3000, 4000])
-    >>> told = seen.release(epsilon=1, weight=4000, source=InsecureSeededSource(1))
-    >>> bool(abs(told.estimate() - 5000**2) <= told.error_bound(0.999))
+    >>> sketch = AMS(256).update([1, 2], [3000, 4000])
+    >>> released = sketch.release(epsilon=1, weight=4000, source=InsecureSeededSource(1))
+    >>> bool(abs(released.estimate() - 5000**2) <= released.error_bound(0.999))
     True
     """
 
@@ -62,57 +66,58 @@ class ReleasedAMS(NoisyTable):
     _of = "AMS"
 
     def estimate(self) -> float:
-        """F2: the sum of the squared counts.
+        """Estimate the second moment F2.
 
         Returns
         -------
         float
-            TODO.
+            Estimated sum over keys of the squared count: the median of the rows, each unbiased.
+            May be negative.
         """
         return float(np.median(self._moments()))
 
     def inner(self, other: Self) -> float:
-        """The inner product of the counts of two streams released alike.
-
-        The noises of two releases are independent, so that nothing is taken off; with itself a
-        release gives F2.
+        """Estimate the inner product with the counts of another release.
 
         Parameters
         ----------
         other : Self
-            TODO.
+            Release of a sketch of the same width, depth, seed and kind; the noise may differ.
 
         Returns
         -------
         float
-            The inner product of the counts of two streams released alike.
+            Estimated sum over keys of the product of both counts. No correction is needed, since
+            the noises of two releases are independent. With itself, a release gives F2.
         """
         self._check_same(other, "compare")
         if self == other:
             return self.estimate()
         products = np.einsum("rj,rj->r", self._rows(), other._rows())
-        return float(np.median(products / self._shared))
+        return float(np.median(products / self._cells_per_key))
 
     def error_bound(self, confidence: float = 0.99, other: Self | None = None) -> float:
-        """What the estimate, or else the inner product with the other, may be off by.
-
-        It is kept with this probability. The median of rows is that far off only where half of the
-        rows are (Chebyshev), whose variance grows with F2; F2 is bounded by the estimate itself,
-        given that it is within the bound. For an inner product a part of the chance goes to each F2
-        being told too low by all rows, and the rest to the median. Few cells cannot tell F2: the
-        bound is then infinite.
+        """Bound the error of the estimate, or of an inner product.
 
         Parameters
         ----------
         confidence : float, default=0.99
-            TODO.
+            Probability with which the bound holds, between 0 and 1.
         other : Self or None, default=None
-            TODO.
+            The other release, for the error of ``inner(other)``; None for that of `estimate`.
 
         Returns
         -------
         float
-            What the estimate, or else the inner product with the other, may be off by.
+            Bound on the absolute error, computed from the release alone. Infinite if the table is
+            too small to bound F2.
+
+        Notes
+        -----
+        The median of rows has an error above t only if half of the rows have, by Chebyshev's
+        inequality. Their variance grows with F2, which the estimate itself bounds as long as it is
+        within the error bound. For an inner product, a part of the failure probability is for an
+        underestimate of each F2 by all rows, and the remainder for the median.
         """
         miss = 1 - fraction.check("ReleasedAMS", "confidence", confidence)
         if other is not None:
@@ -120,67 +125,86 @@ class ReleasedAMS(NoisyTable):
             if self != other:
                 return self._inner_bound(other, miss)
         bad = row_miss(self.depth, miss)
-        moment = largest_moment(self.estimate(), self._spread(), 1 / bad)
-        return math.sqrt(self._spread().at(moment) / bad)
+        moment = largest_moment(self.estimate(), self._row_variance(), 1 / bad)
+        return math.sqrt(self._row_variance().at(moment) / bad)
 
     def _inner_bound(self, other: Self, miss: float) -> float:
-        low = miss * moment_share(self.width, self.depth, miss)
+        low = miss * moment_fraction(self.width, self.depth, miss)
         mine, yours = self._largest_moment(low / 2), other._largest_moment(low / 2)
-        v, u, shared = self._distribution.variance, other._distribution.variance, self._shared
-        noise = (mine * u + yours * v) / shared + self.width * u * v / shared**2
-        spread = 2 / self.width * mine * yours + noise
-        return math.sqrt(spread / row_miss(self.depth, miss - low))
+        v, u, cells = self._distribution.variance, other._distribution.variance, self._cells_per_key
+        noise = (mine * u + yours * v) / cells + self.width * u * v / cells**2
+        variance = 2 / self.width * mine * yours + noise
+        return math.sqrt(variance / row_miss(self.depth, miss - low))
 
     def _to_agree(self, other: Self) -> Iterable[str]:
         return ("width", "depth", "seed", "kind")  # the noise may differ
 
     @property
-    def _shared(self) -> int:
-        """How many cells of a row hold each key; its sums of squares are that many times F2."""
+    def _cells_per_key(self) -> int:
+        """Cells of a row that each key changes; a row's sum of squares is this multiple of F2."""
         return 1 if self.kind == "fast" else self.width
 
     def _moments(self) -> np.ndarray:
         squares = self._squares(np.zeros(self.depth))
-        return (squares - self.width * self._distribution.variance) / self._shared
+        return (squares - self.width * self._distribution.variance) / self._cells_per_key
 
-    def _spread(self) -> SecondMomentVariance:
-        """Of a row: 2 F2**2 / width of the signs, and the noise's own and with the cells."""
-        distribution, shared = self._distribution, self._shared
-        fixed = self.width * (distribution.fourth - distribution.variance**2) / shared**2
-        return SecondMomentVariance(2 / self.width, 4 * distribution.variance / shared, fixed)
+    def _row_variance(self) -> SecondMomentVariance:
+        """Variance of a row: 2 F2**2 / width by the signs, then noise times cells, then noise."""
+        distribution, cells = self._distribution, self._cells_per_key
+        fixed = self.width * (distribution.fourth - distribution.variance**2) / cells**2
+        return SecondMomentVariance(2 / self.width, 4 * distribution.variance / cells, fixed)
 
     def _largest_moment(self, miss: float) -> float:
         deviations = all_rows_short(self.depth, miss)
-        return largest_moment(float(self._moments().max()), self._spread(), deviations)
+        return largest_moment(float(self._moments().max()), self._row_variance(), deviations)
 
     def _rows(self) -> np.ndarray:
         return self._table.astype(np.float64)
 
 
 class AMS(WeighedRelease[ReleasedAMS], KeyedSketch):
-    """The second frequency moment F2 (the sum over keys of count squared) of a turnstile stream.
+    """Second frequency moment F2 of a stream with additions and removals, in fixed memory.
+
+    F2 is the sum over keys of the squared count. It measures skew, and the size of a self-join;
+    `inner` estimates that of a join of two streams. Merges exactly.
 
     Parameters
     ----------
     width : int, default=1024
-        Cells averaged, up to 2**24.
+        Cells per row, from 2 to 2**24. The variance is inversely proportional to it.
     depth : int, default=5
-        Rows.
+        Rows, from 1 to 32, of which the median is taken.
     seed : int, default=0
-        Of all hashes.
-    kind : str, default="fast"
-        "fast" (a key changes one cell a row) or "tug-of-war" (it changes all; the original).
-        Weights are whole numbers below 2**31 in size; when the sum of their sizes passes 2**63 - 1
-        the update raises and changes nothing. Merges exactly.
+        Seed of the hash functions. Sketches merge only if their seeds are equal.
+    kind : {"fast", "tug-of-war"}, default="fast"
+        "fast": a key changes one cell per row. "tug-of-war": it changes all cells, as in the
+        original sketch.
+
+    Attributes
+    ----------
+    mass : int
+        Sum of the absolute weights.
+    heaviest : int
+        Largest absolute weight of a single event.
 
     Notes
     -----
-    **Guarantee.** |estimate - F2| <= error_bound(c) * F2 with probability c: the mean over a row
-    has variance at most 2 F2**2 / width (Chebyshev), and the median of the rows is taken.
+    **Guarantee.** ``|estimate - F2| <= error_bound(c) * F2`` with probability at least c: the
+    estimate of a row has variance at most 2 F2**2 / width (Chebyshev's inequality), and the median
+    of the rows is taken.
+
+    Weights are integers below 2**31 in absolute value. An update that would raise the sum of the
+    absolute weights above 2**63 - 1 raises ValueError and changes nothing.
 
     References
     ----------
-    .. [1] Alon, Matias and Szegedy 1996; fast: Thorup and Zhang 2004; thesis 2.3.2.7.
+    .. [1] Alon, Matias, Szegedy. "The Space Complexity of Approximating the Frequency Moments".
+       STOC 1996 (kind "tug-of-war").
+    .. [2] Thorup, Zhang. "Tabulation Based 4-Universal Hashing with Applications to Second Moment
+       Estimation". SODA 2004 (kind "fast").
+    .. [3] Balu. "Privacy-aware and scalable recommender systems using sketching techniques".
+       Thesis, Université Rennes 1, 2016, Section 2.3.2.7 (AMS sketch),
+       https://theses.hal.science/tel-01430156.
 
     Examples
     --------
@@ -207,21 +231,21 @@ class AMS(WeighedRelease[ReleasedAMS], KeyedSketch):
 
     @classmethod
     def from_error(cls, error: float, confidence: float = 0.99, **parameters: Any) -> Self:
-        """The smallest sketch whose relative error is within `error` with this probability.
+        """Build the smallest sketch with a given relative error.
 
         Parameters
         ----------
         error : float
-            TODO.
+            Bound on the relative error of F2, between 0 and 1.
         confidence : float, default=0.99
-            TODO.
+            Probability with which the bound holds, between 0 and 1.
         **parameters : object
-            TODO.
+            Other parameters of `AMS`: seed, kind.
 
         Returns
         -------
         Self
-            The smallest sketch whose relative error is within `error` with this probability.
+            An empty sketch with ``error_bound(confidence) <= error``.
         """
         error = fraction.check("AMS", "error", error)
         miss = 1 - fraction.check("AMS", "confidence", confidence)
@@ -231,22 +255,23 @@ class AMS(WeighedRelease[ReleasedAMS], KeyedSketch):
     def update(
         self, keys: Column, weights: Column | None = None, *, clip: int | None = None
     ) -> Self:
-        """Add every key's weight, or one; a negative weight removes.
+        """Add weights of keys; a negative weight removes.
 
         Parameters
         ----------
-        keys : array_like
-            TODO.
-        weights : array_like or None, default=None
-            Integers.
+        keys : array_like of shape (n,)
+            Keys of any types; 7, "7" and 7.0 are the same key, and all missing values are one key.
+        weights : array_like of shape (n,) or None, default=None
+            Weight to add for each key, integers below 2**31 in absolute value; None adds 1.
         clip : int or None, default=None
-            A public bound of their size that they are clipped to: each weight is then read by
-            itself and none is refused, as a private release needs.
+            Public bound to which the absolute values of weights are clipped. Each weight is then
+            read on its own and none is refused, as a private release needs: a value that is not a
+            number counts as 0.
 
         Returns
         -------
         Self
-            The object itself.
+            The sketch itself.
         """
         column = self._key_column(keys)
         weighted = integer_weights("AMS", weights, column.size, low=-(2**31) + 1, clip=clip)
@@ -265,29 +290,29 @@ class AMS(WeighedRelease[ReleasedAMS], KeyedSketch):
         return self
 
     def estimate(self) -> float:
-        """F2: the sum of the squared counts.
+        """Estimate the second moment F2.
 
         Returns
         -------
         float
-            TODO.
+            Estimated sum over keys of the squared count.
         """
         return self.inner(self)
 
     def inner(self, other: Self) -> float:
-        """The inner product of the counts of two streams sketched alike.
-
-        Its error is within error_bound(c) times the root of the product of both F2.
+        """Estimate the inner product with the counts of another stream.
 
         Parameters
         ----------
         other : Self
-            TODO.
+            Sketch of the same parameters, the seed included.
 
         Returns
         -------
         float
-            The inner product of the counts of two streams sketched alike.
+            Estimated sum over keys of the product of both counts. Its error is at most
+            ``error_bound(c)`` times the square root of the product of both F2, with probability at
+            least c.
         """
         self._check_same(other, "compare")
         products = self._rows() * other._rows()
@@ -295,17 +320,17 @@ class AMS(WeighedRelease[ReleasedAMS], KeyedSketch):
         return float(np.median(row))
 
     def error_bound(self, confidence: float = 0.99) -> float:
-        """The relative error of F2 that is kept with this probability.
+        """Bound the relative error of F2.
 
         Parameters
         ----------
         confidence : float, default=0.99
-            TODO.
+            Probability with which the bound holds, between 0 and 1.
 
         Returns
         -------
         float
-            The relative error of F2 that is kept with this probability.
+            Bound on ``|estimate - F2| / F2``; it depends on width and depth only.
         """
         miss = 1 - fraction.check("AMS", "confidence", confidence)
         return float(np.sqrt(2 / (self.width * row_miss(self.depth, miss))))
@@ -326,11 +351,11 @@ class AMS(WeighedRelease[ReleasedAMS], KeyedSketch):
         """
         cells = self.depth * (1 if self.kind == "fast" else self.width)
         shape = dict(width=self.width, depth=self.depth, seed=self.seed, kind=self.kind)
-        touched = TableSensitivity(cells, weight, times=request.events)
-        return planned(ReleasedAMS, shape, self._used(), request, touched, noise)
+        sensitivity = TableSensitivity(cells, weight, times=request.events)
+        return calibrated(ReleasedAMS, shape, self._used(), request, sensitivity, noise)
 
     def _used(self) -> np.ndarray:
-        """The cells without those that only fill up a word of signs."""
+        """The cells without the padding to a multiple of 64."""
         cells = self._table.reshape(-1)[: self.depth * self.width]
         return cells.reshape(self.depth, self.width)
 
@@ -339,7 +364,7 @@ class AMS(WeighedRelease[ReleasedAMS], KeyedSketch):
 
     def _join(self, other: Self) -> None:
         most = max(self.heaviest, other.heaviest)
-        super()._join(other)  # which adds up the heaviest of both: too much, until it is done
+        super()._join(other)  # sums the heaviest of both, which is too large but safe until reset
         self.heaviest = most
 
     def _check_state(self) -> None:

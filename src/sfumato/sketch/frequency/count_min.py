@@ -1,7 +1,4 @@
-"""Count-Min: how often each key was seen, in fixed memory, never too low.
-
-A released Count-Min: private counts of keys, unbiased, with errors of both signs.
-"""
+"""Count-Min: counts of keys in fixed memory, never too low; and its private release."""
 
 import math
 from functools import cached_property
@@ -34,38 +31,43 @@ from sfumato.sketch.frequency.noisy_table import (
     SecondMomentVariance,
     TableSensitivity,
     all_rows_short,
+    calibrated,
     largest_moment,
-    moment_share,
+    moment_fraction,
     narrowest,
-    planned,
 )
 
 __all__ = ["CountMin", "ReleasedCountMin"]
 
 
 class ReleasedCountMin(NoisyTable):
-    """Counts of keys that may leave the curator; made by `CountMin.release`.
+    """Private counts of keys; made by `CountMin.release`.
 
-    those of the sketch, and the law and scale of the noise. It does not know whether keys were
-    integers or text: ask with the type that was counted.
+    It has the parameters of the sketch, and the distribution (`noise`) and `scale` of the noise. It
+    can be queried, compared, saved and published, and takes no updates.
 
     Notes
     -----
-    **Guarantee.** As its statement says; and |estimate - true| <= error_bound(c) with probability c
-    per key, over seeds and noise. The least of noisy cells would be too low; instead each row tells
-    (cell - total / width) / (1 - 1 / width), which is unbiased, and the median row is taken.
+    **Guarantee.** Private as its `statement` says. ``|estimate - true| <= error_bound(c)`` with
+    probability at least c for each key, over seeds and noise.
+
+    The minimum of noisy cells would be biased downward. Instead each row gives the estimate
+    (cell - total / width) / (1 - 1 / width), which is unbiased, and their median is taken.
 
     References
     ----------
-    .. [1] Pagh and Thorup 2022; the mean of the other counts taken off: Deng and Rafiei 2007.
+    .. [1] Pagh, Thorup. "Improved Utility Analysis of Private CountSketch". NeurIPS 2022,
+       https://arxiv.org/abs/2205.08397.
+    .. [2] Deng, Rafiei. "New Estimation Algorithms for Streaming Data: Count-min Can Do More".
+       2007. It subtracts the mean of the other counts.
 
     Examples
     --------
-    >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
+    >>> from sfumato.privacy.noise import InsecureSeededSource  # for tests only: omit it
     >>> from sfumato.sketch import CountMin
-    >>> seen = CountMin(1024, depth=5).update(["tea"] * 5000)
-    >>> told = seen.release(epsilon=1, source=InsecureSeededSource(1))
-    >>> bool(abs(told.estimate(["tea"])[0] - 5000) < told.error_bound(0.999999))
+    >>> counts = CountMin(1024, depth=5).update(["tea"] * 5000)
+    >>> released = counts.release(epsilon=1, source=InsecureSeededSource(1))
+    >>> bool(abs(released.estimate(["tea"])[0] - 5000) < released.error_bound(0.999999))
     True
     """
 
@@ -75,17 +77,17 @@ class ReleasedCountMin(NoisyTable):
     _of = "CountMin"
 
     def estimate(self, keys: Column) -> np.ndarray:
-        """The count of every key.
+        """Estimate the count of every key.
 
         Parameters
         ----------
-        keys : array_like
-            TODO.
+        keys : array_like of shape (n,)
+            Keys of any types; 7, "7" and 7.0 are the same key.
 
         Returns
         -------
-        ndarray
-            The count of every key.
+        ndarray of shape (n,)
+            Unbiased rows combined by their median, float64; may be negative.
         """
         column = KeyColumn(keys)
         out, slots = np.empty(column.size), np.empty(min(BLOCK, column.size), np.uint32)
@@ -96,45 +98,49 @@ class ReleasedCountMin(NoisyTable):
         return (out - self.estimate_total() / self.width) / (1 - 1 / self.width)
 
     def estimate_total(self) -> float:
-        """The sum of all counts: the mean of the sums of the rows.
+        """Estimate the sum of all counts.
 
         Returns
         -------
         float
-            The sum of all counts: the mean of the sums of the rows.
+            The mean over rows of the sum of their cells; unbiased.
         """
         return float(self._sums.mean())
 
     def error_bound(self, confidence: float = 0.99) -> float:
-        """What an estimate may be off by, with this probability for each key.
-
-        Parts of the chance 1 - confidence go to the mean of all noise, and with it the total F1, to
-        F2 being told too low by all noisy rows, and to a bad median: half of the rows, each with
-        chance p, have either noise past its exact tail or collisions past Markov's bound F1 /
-        (width p) and past Chebyshev's sqrt(F2 (1 - 1 / width) / (width p)).
+        """Bound the error of an estimate.
 
         Parameters
         ----------
         confidence : float, default=0.99
-            TODO.
+            Probability with which the bound holds for each key, between 0 and 1.
 
         Returns
         -------
         float
-            What an estimate may be off by, with this probability for each key.
+            Bound on ``|estimate - true|``, computed from the release alone.
+
+        Notes
+        -----
+        The failure probability 1 - confidence is divided among three events: a large mean of all
+        noise, and so an error of the total F1; an underestimate of F2 by all noisy rows; and a bad
+        median. The median is bad if half of the rows are, each with probability p: noise beyond its
+        exact tail bound, or collisions beyond Markov's bound F1 / (width p) and Chebyshev's
+        sqrt(F2 (1 - 1 / width) / (width p)).
         """
         miss = 1 - fraction.check("ReleasedCountMin", "confidence", confidence)
         mean_noise = self._distribution.mean_tail_bound(self.depth * self.width, miss / 16)
         total = max(self.estimate_total() + self.width * mean_noise, 0.0)
-        rest = miss * 15 / 16
-        low = rest * moment_share(self.width - 1, self.depth, rest)
+        remaining = miss * 15 / 16
+        low = remaining * moment_fraction(self.width - 1, self.depth, remaining)
         moment = min(total**2, self._largest_moment(low))
 
-        def collisions(chance: float) -> float:
-            chebyshev = math.sqrt(moment * (1 - 1 / self.width) / (self.width * chance))
-            return min(total / (self.width * chance), chebyshev)
+        def collisions(p: float) -> float:
+            chebyshev = math.sqrt(moment * (1 - 1 / self.width) / (self.width * p))
+            return min(total / (self.width * p), chebyshev)
 
-        row = narrowest(collisions, self._distribution.tail_bound, row_miss(self.depth, rest - low))
+        bad_row = row_miss(self.depth, remaining - low)
+        row = narrowest(collisions, self._distribution.tail_bound, bad_row)
         return (row + mean_noise) / (1 - 1 / self.width)
 
     @cached_property
@@ -142,9 +148,9 @@ class ReleasedCountMin(NoisyTable):
         return np.asarray(self._table.sum(axis=1, dtype=np.float64))
 
     def _largest_moment(self, miss: float) -> float:
-        """A bound of F2 that holds with chance 1 - miss, from rows centred at their mean.
+        """Upper bound on F2 with probability 1 - miss, from rows centred at their mean.
 
-        Centred cells have E sum of squares = (1 - 1 / width) F2 + (width - 1) variance of noise.
+        E[sum of squared centred cells] = (1 - 1 / width) F2 + (width - 1) variance of the noise.
         """
         width, distribution = self.width, self._distribution
         grow = width / (width - 1)
@@ -153,15 +159,16 @@ class ReleasedCountMin(NoisyTable):
             / width
             * ((width - 1) * distribution.fourth - (width - 3) * distribution.variance**2)
         )
-        spread = SecondMomentVariance(
+        variance = SecondMomentVariance(
             2 / (width - 1), 4 * distribution.variance * grow, fourth * grow**2
         )
-        told = self._squares(self._sums / width) - (width - 1) * distribution.variance
-        return largest_moment(float(told.max()) * grow, spread, all_rows_short(self.depth, miss))
+        estimates = self._squares(self._sums / width) - (width - 1) * distribution.variance
+        deviations = all_rows_short(self.depth, miss)
+        return largest_moment(float(estimates.max()) * grow, variance, deviations)
 
 
 WIDEN = 2**31  # a total from here on needs 64-bit cells
-SPANS = ((2**8, 1), (2**16, 2), (2**32, 4))  # below this total, a compact cell joins so many
+SPANS = ((2**8, 1), (2**16, 2), (2**32, 4))  # (total, bytes that a compact cell may join below it)
 UNPROVED = "CountMin: no bound is proved for logarithmic cells; use compact ones."
 REFUSED = "{} cells depend on the order of the stream; build one sketch over all of it."
 UNRELEASED = {
@@ -172,39 +179,62 @@ UNRELEASED = {
 
 
 class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
-    """Counts of keys, each too high by a bounded amount.
+    """Approximate counts of keys in fixed memory, never too low.
 
-    Guarantee: true <= estimate; and estimate <= true + error_bound(c) with probability c per key.
-    Logarithmic cells keep neither: their counts are unbiased up to collisions, within about 20 %.
-    Parameters: width, cells per row, up to 2**32; depth, rows, each with its own hash; seed, of all
-    hashes; cells, one of
-    - "plain", 32 bits each, 64 once the total needs them; merges exactly;
-    - "compact", 8 bits each, neighbours join when one is full: about a quarter of the memory for
-      the same width, slower; merges exactly; width is a multiple of 8;
-    - "conservative", plain cells raised only as far as needed: smaller errors; merge refused;
-    - "logarithmic", 8 bits each, raised at random: smallest; counts end at 4.1e9; merge refused.
-    Weights are integers from 0; a total past 2**63 - 1 raises and changes nothing.
+    Use it for counts of keys that are only added; `CountSketch` also takes removals. Memory is
+    width x depth cells, whatever the number of keys.
 
     Parameters
     ----------
     width : int
-        TODO.
+        Cells per row, from 2 to 2**32. The error is inversely proportional to it.
     depth : int, default=4
-        TODO.
+        Rows, from 1 to 32, each with its own hash function. The probability of a large error
+        decreases exponentially with it.
     seed : int, default=0
-        TODO.
-    cells : str, default="plain"
-        TODO.
+        Seed of the hash functions. Sketches merge only if their seeds are equal.
+    cells : {"plain", "compact", "conservative", "logarithmic"}, default="plain"
+        Kind of the cells.
+
+        - "plain": 32 bits each, 64 once the total needs them. Merges exactly.
+        - "compact": 8 bits each; neighbours join when one overflows. About a quarter of the memory
+          for the same width, but slower. Merges exactly. The width must be a multiple of 8.
+        - "conservative": plain cells that are raised only as far as necessary, so errors are
+          smaller. Cannot merge.
+        - "logarithmic": 8 bits each, raised at random, the smallest. Counts end at 4.1e9. Cannot
+          merge.
+
+    Attributes
+    ----------
+    total : int
+        Sum of all counts.
+    heaviest : int
+        Largest weight of a single event.
+
+    Notes
+    -----
+    **Guarantee.** ``true <= estimate``, and ``estimate <= true + error_bound(c)`` with probability
+    at least c for each key. Logarithmic cells satisfy neither: their estimates are unbiased except
+    for collisions, within about 20 %.
+
+    Weights are non-negative integers. An update that would raise the total above 2**63 - 1 raises
+    ValueError and changes nothing.
 
     References
     ----------
-    .. [1] Cormode and Muthukrishnan 2005, Theorem 1; compact: Basat et al. 2021 (SALSA, merging by
-       sum); conservative: Estan and Varghese 2002; logarithmic: Pitel and Fouquier 2015.
+    .. [1] Cormode, Muthukrishnan. "An Improved Data Stream Summary: The Count-Min Sketch and its
+       Applications". J. Algorithms 2005, Theorem 1 (error of an estimate).
+    .. [2] Basat et al. "SALSA: Self-Adjusting Lean Streaming Analytics". ICDE 2021 (compact cells,
+       merged by sum).
+    .. [3] Estan, Varghese. "New Directions in Traffic Measurement and Accounting". SIGCOMM 2002
+       (conservative cells).
+    .. [4] Pitel, Fouquier. "Count-Min-Log Sketch: Approximately Counting with Approximate
+       Counters". 2015 (logarithmic cells).
 
     Examples
     --------
-    >>> seen = CountMin(width=1024).update(["tea", "milk", "tea"])
-    >>> seen.estimate(["tea", "rum"])
+    >>> counts = CountMin(width=1024).update(["tea", "milk", "tea"])
+    >>> counts.estimate(["tea", "rum"])
     array([2, 0])
     """
 
@@ -229,25 +259,24 @@ class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
     def from_error(
         cls, error: float, confidence: float = 0.99, *, seed: int = 0, cells: str = "plain"
     ) -> Self:
-        """The smallest table whose error bound is `error` times the total, however large that is.
-
-        Compact cells are sized for the worst case, eight joined into one; they mostly do better.
+        """Build the smallest sketch with a given error bound.
 
         Parameters
         ----------
         error : float
-            TODO.
+            Error bound as a fraction of the total, between 0 and 1.
         confidence : float, default=0.99
-            TODO.
+            Probability with which the bound holds for each key, between 0 and 1.
         seed : int, default=0
-            TODO.
-        cells : str, default="plain"
-            TODO.
+            Seed of the hash functions.
+        cells : {"plain", "compact", "conservative", "logarithmic"}, default="plain"
+            Kind of the cells, as in `CountMin`; "logarithmic" has no bound and is refused. Compact
+            cells are sized for the worst case, eight joined into one, and mostly do better.
 
         Returns
         -------
         Self
-            The smallest table whose error bound is `error` times the total, however large that is.
+            An empty sketch with ``error_bound(confidence) <= error * total`` for any total.
         """
         error = fraction.check("CountMin", "error", error)
         miss = 1 - fraction.check("CountMin", "confidence", confidence)
@@ -268,27 +297,27 @@ class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
     def update(
         self, keys: Column, weights: Column | None = None, *, clip: int | None = None
     ) -> Self:
-        """Count every key, by its weight or by one.
+        """Add keys to the counts.
 
         Parameters
         ----------
-        keys : array_like
-            TODO.
-        weights : array_like or None, default=None
-            Integers.
+        keys : array_like of shape (n,)
+            Keys of any types; 7, "7" and 7.0 are the same key, and all missing values are one key.
+        weights : array_like of shape (n,) or None, default=None
+            Amount to add for each key, integers from 0 to 2**31 - 1; None adds 1 for each.
         clip : int or None, default=None
-            A public bound of their size that they are clipped to: each weight is then read by
-            itself and none is refused, as a private release needs.
+            Public bound to which weights are clipped. Each weight is then read on its own and none
+            is refused, as a private release needs: a value that is not a number counts as 0.
 
         Returns
         -------
         Self
-            The object itself.
+            The sketch itself.
         """
         column = self._key_column(keys)
         weighted = integer_weights("CountMin", weights, column.size, clip=clip)
         added = column.size if weighted is None else int(weighted.sum())
-        # No cell exceeds the total, so guarding the total keeps every cell from wrapping.
+        # No cell exceeds the total, so checking the total keeps every cell from overflow.
         self._grow(integer(0).check("CountMin", "total", self.total + added))
         self.heaviest = max(self.heaviest, heaviest(weighted, column.size))
         scratch = np.empty(min(BLOCK, column.size), np.uint32)
@@ -298,17 +327,18 @@ class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
         return self
 
     def estimate(self, keys: Column) -> np.ndarray:
-        """The count of every key; never below the true one unless cells are logarithmic.
+        """Estimate the count of every key.
 
         Parameters
         ----------
-        keys : array_like
-            TODO.
+        keys : array_like of shape (n,)
+            Keys of any types, counted or not.
 
         Returns
         -------
-        ndarray
-            The count of every key; never below the true one unless cells are logarithmic.
+        ndarray of shape (n,)
+            Estimates, int64, never below the true counts; with logarithmic cells float64, of both
+            signs of error.
         """
         column = self._key_column(keys)
         out = np.empty(column.size, np.float64 if self.cells == "logarithmic" else np.int64)
@@ -323,20 +353,28 @@ class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
         return out
 
     def error_bound(self, confidence: float = 0.99) -> float:
-        """What an estimate may be too high by, with this probability for each key.
-
-        Markov: a row is t too high with p <= span total / (width t), where a compact cell joins at
-        most span neighbours while the total is as it is. All rows must be: p ** depth.
+        """Bound the error of an estimate.
 
         Parameters
         ----------
         confidence : float, default=0.99
-            TODO.
+            Probability with which the bound holds for each key, between 0 and 1.
 
         Returns
         -------
         float
-            What an estimate may be too high by, with this probability for each key.
+            Bound on ``estimate - true``.
+
+        Raises
+        ------
+        ValueError
+            The cells are logarithmic; no bound is proved for them.
+
+        Notes
+        -----
+        By Markov's inequality a row is too high by t with probability p <= span total / (width t),
+        where span is the number of neighbours that a compact cell can join at this total, else 1.
+        An estimate is too high by t only if all rows are, which has probability p ** depth.
         """
         miss = 1 - fraction.check("CountMin", "confidence", confidence)
         if self.cells == "logarithmic":
@@ -363,10 +401,11 @@ class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
         >>> released.statement.epsilon, released.statement.ledger
         (1.0, 'unaccounted')
         """
-        both = 2 if request.relation == "replace" else 1  # weights are not negative: none adds up
-        touched = TableSensitivity(both * self.depth, weight, times=request.contributions)
+        # Replacing an event changes two cells per row; weights are non-negative, so none by 2 w.
+        both = 2 if request.relation == "replace" else 1
+        sensitivity = TableSensitivity(both * self.depth, weight, times=request.contributions)
         shape = dict(width=self.width, depth=self.depth, seed=self.seed)
-        return planned(ReleasedCountMin, shape, self._table, request, touched, noise)
+        return calibrated(ReleasedCountMin, shape, self._table, request, sensitivity, noise)
 
     def _check_releasable(self) -> None:
         if self.cells in UNRELEASED:
@@ -394,7 +433,7 @@ class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
         return {"_table": Cells(np.int32 if self.total < WIDEN else np.int64, shape)}
 
     def _grow(self, total: int) -> None:
-        """Set the total, widening the cells first where it needs that."""
+        """Set the total, after widening the cells to 64 bits if it needs them."""
         if self._table.dtype == np.int32 and total >= WIDEN:
             self._table = self._table.astype(np.int64)
         self.total = total
@@ -429,7 +468,7 @@ class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
         super()._check_state()
         if self.cells == "compact":
             fits = compact.fits(self._table, self._joined, np.uint64(max(self.total, 0)))
-        else:  # the total is guarded against wrapping, and cells within it are by that
+        else:  # the total is checked against overflow, and no cell exceeds it
             fits = self.cells == "logarithmic" or (
                 self._table.min() >= 0 and self._table.max() <= self.total
             )

@@ -1,7 +1,4 @@
-"""Count sketch: signed counts of keys under additions and removals, unbiased, in fixed memory.
-
-A released Count sketch: private signed counts of keys, unbiased.
-"""
+"""Count sketch: unbiased signed counts of keys in fixed memory; and its private release."""
 
 import math
 from typing import Annotated, Any, Self
@@ -34,35 +31,39 @@ from sfumato.sketch.frequency.noisy_table import (
     SecondMomentVariance,
     TableSensitivity,
     all_rows_short,
+    calibrated,
     largest_moment,
-    moment_share,
+    moment_fraction,
     narrowest,
-    planned,
 )
 
 __all__ = ["CountSketch", "ReleasedCountSketch"]
 
 
 class ReleasedCountSketch(NoisyTable):
-    """Total weights of keys that may leave the curator; made by `CountSketch.release`.
+    """Private total weights of keys; made by `CountSketch.release`.
 
-    those of the sketch, and the law and scale of the noise. It does not know whether keys were
-    integers or text: ask with the type that was counted.
+    It has the parameters of the sketch, and the distribution (`noise`) and `scale` of the noise. It
+    can be queried, compared, saved and published, and takes no updates. No key is stored.
 
     Notes
     -----
-    **Guarantee.** As its statement says; estimates by the mean are unbiased; |estimate - true| <=
-    error_bound(c) with probability c per key, over seeds and noise. No key is remembered.
+    **Guarantee.** Private as its `statement` says. ``|estimate - true| <= error_bound(c)`` with
+    probability at least c for each key, over seeds and noise. Estimates by the mean are unbiased.
 
     References
     ----------
-    .. [1] Pagh and Thorup 2022; Zhao, Qiao, Redberg, Agrawal, El Abbadi and Wang 2022.
+    .. [1] Pagh, Thorup. "Improved Utility Analysis of Private CountSketch". NeurIPS 2022,
+       https://arxiv.org/abs/2205.08397.
+    .. [2] Zhao, Qiao, Redberg, Agrawal, El Abbadi, Wang. "Differentially Private Linear Sketches:
+       Efficient Implementations and Applications". NeurIPS 2022.
 
     Examples
     --------
     >>> from sfumato.sketch import CountSketch
-    >>> told = CountSketch(1024).update(["tea", "rum"], [5000, -5000]).release(1, weight=5000)
-    >>> told.estimate(["tea", "rum"]).shape
+    >>> sketch = CountSketch(1024).update(["tea", "rum"], [5000, -5000])
+    >>> released = sketch.release(1, weight=5000)
+    >>> released.estimate(["tea", "rum"]).shape
     (2,)
     """
 
@@ -73,17 +74,18 @@ class ReleasedCountSketch(NoisyTable):
     _of = "CountSketch"
 
     def estimate(self, keys: Column) -> np.ndarray:
-        """The total weight of every key.
+        """Estimate the total weight of every key.
 
         Parameters
         ----------
-        keys : array_like
-            TODO.
+        keys : array_like of shape (n,)
+            Keys of any types; 7, "7" and 7.0 are the same key.
 
         Returns
         -------
-        ndarray
-            The total weight of every key.
+        ndarray of shape (n,)
+            Estimates of both signs of error, float64: mean or median of the rows, as `combine`
+            says.
         """
         column = KeyColumn(keys)
         out, slots = np.empty(column.size), np.empty(min(BLOCK, column.size), np.uint32)
@@ -97,21 +99,21 @@ class ReleasedCountSketch(NoisyTable):
 
     @renamed_arguments(k="n")
     def heavy_hitters(self, n: int, candidates: Ids | None = None) -> tuple[list[Any], np.ndarray]:
-        """The n candidates of the largest weight, whatever its sign, and their estimates by median.
+        """Select the candidates of largest absolute weight.
 
         Parameters
         ----------
         n : int
-            How many.
+            Number of keys, at least 1.
         candidates : array_like, scalar or None, default=None
-            A public column of keys to choose among, such as the catalogue: which keys occurred is
-            not released.
+            Public keys to select from, such as a catalogue. Required: the release does not contain
+            which keys occurred.
 
         Returns
         -------
         tuple
-            The n candidates of the largest weight, whatever its sign, and their estimates by
-            median.
+            List of up to n keys, largest absolute weight first, and the array of their estimates,
+            by the median of the rows.
         """
         n = integer(1).check("ReleasedCountSketch", "n", n)
         if candidates is None:
@@ -124,43 +126,46 @@ class ReleasedCountSketch(NoisyTable):
         return largest(n, KeyColumn(candidates), self.seed, self._median)
 
     def error_bound(self, confidence: float = 0.99) -> float:
-        """What an estimate may be off by, with this probability for each key.
-
-        A part of the chance 1 - confidence goes to F2 being told too low by all noisy rows; where
-        so few cells cannot tell it, the bound is infinite. The rest goes to collisions past
-        Chebyshev's bound or noise past its tail: in the mean of the rows, or in half of them.
+        """Bound the error of an estimate.
 
         Parameters
         ----------
         confidence : float, default=0.99
-            TODO.
+            Probability with which the bound holds for each key, between 0 and 1.
 
         Returns
         -------
         float
-            What an estimate may be off by, with this probability for each key.
+            Bound on ``|estimate - true|``, computed from the release alone. Infinite if the table
+            is too small to bound the second moment F2.
+
+        Notes
+        -----
+        A part of the failure probability 1 - confidence is for an underestimate of F2 by all noisy
+        rows. The remainder is for collisions beyond Chebyshev's bound or noise beyond its tail
+        bound, in the mean of the rows or in half of them.
         """
         miss = 1 - fraction.check("ReleasedCountSketch", "confidence", confidence)
-        low = miss * moment_share(self.width, self.depth, miss)
+        low = miss * moment_fraction(self.width, self.depth, miss)
         moment, distribution = self._largest_moment(low), self._distribution
-        alike = self.depth if self.combine == "mean" else 1  # rows whose errors are averaged
-        chance = miss - low if self.combine == "mean" else row_miss(self.depth, miss - low)
+        averaged = self.depth if self.combine == "mean" else 1  # rows whose errors are averaged
+        probability = miss - low if self.combine == "mean" else row_miss(self.depth, miss - low)
         return narrowest(
-            lambda p: math.sqrt(moment / (self.width * alike * p)),
-            lambda p: distribution.mean_tail_bound(alike, p),
-            chance,
+            lambda p: math.sqrt(moment / (self.width * averaged * p)),
+            lambda p: distribution.mean_tail_bound(averaged, p),
+            probability,
         )
 
     def _largest_moment(self, miss: float) -> float:
-        """A bound of F2 that holds with chance 1 - miss: E row of squares = F2 + width variance."""
+        """Upper bound on F2 with probability 1 - miss; E[row of squares] = F2 + width variance."""
         width, distribution = self.width, self._distribution
-        spread = SecondMomentVariance(
+        variance = SecondMomentVariance(
             2 / width,
             4 * distribution.variance,
             width * (distribution.fourth - distribution.variance**2),
         )
-        told = self._squares(np.zeros(self.depth)) - width * distribution.variance
-        return largest_moment(float(told.max()), spread, all_rows_short(self.depth, miss))
+        estimates = self._squares(np.zeros(self.depth)) - width * distribution.variance
+        return largest_moment(float(estimates.max()), variance, all_rows_short(self.depth, miss))
 
     def _median(self, hashes: np.ndarray) -> np.ndarray:
         out, slots = np.empty(hashes.size), np.empty(hashes.size, np.uint32)
@@ -169,42 +174,57 @@ class ReleasedCountSketch(NoisyTable):
         return out
 
 
-WIDEN = 2**31  # weights of this total size need 64-bit cells
-LARGEST_SUM = 1e250  # of real weights in a cell; each is at most 1e200
+WIDEN = 2**31  # a sum of absolute weights from here on needs 64-bit cells
+LARGEST_SUM = 1e250  # of real weights in a cell; a single weight is at most 1e200
 SCALE = 1e120  # the squares of such cells overflow
 
 
 class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
-    """The total weight of every key of a turnstile stream, with errors of both signs.
+    """Unbiased total weights of keys under additions and removals, in fixed memory.
+
+    Memory is width x depth cells, whatever the number of keys. Use `CountMin` instead if weights
+    are never negative and estimates must not be too low.
 
     Parameters
     ----------
     width : int
-        Cells per row, up to 2**31.
+        Cells per row, from 2 to 2**31. The variance is inversely proportional to it.
     depth : int, default=4
-        Rows.
+        Rows, from 1 to 32, each with its own hash and sign functions.
     seed : int, default=0
-        Of all hashes.
-    combine : str, default="mean"
-        "mean" or, robust where few keys are huge, "median".
-    cells : str, default="integer"
-        "integer" (32 bits, 64 once needed; merges exactly) or "real" (float64; merges up to
-        rounding).
+        Seed of the hash functions. Sketches merge only if their seeds are equal.
+    combine : {"mean", "median"}, default="mean"
+        How estimates of the rows are combined. The median is robust if a few keys are very heavy.
+    cells : {"integer", "real"}, default="integer"
+        "integer": 32 bits each, 64 once needed; merges exactly. "real": float64, for real weights;
+        merges up to rounding, and cannot be released.
     track : int, default=0
-        How many of the largest keys to remember for `heavy_hitters` (keys are stored as text, and
-        told as integers where they are; estimates merge exactly, which keys are remembered may
-        depend on the order). Integer weights are below 2**31 in size; when the sum of their sizes
-        passes 2**63 - 1 the update raises and changes nothing.
+        Number of heavy keys to store for `heavy_hitters`, up to 2**20. With it, the cells still
+        merge exactly, but which keys are stored may depend on the order.
+
+    Attributes
+    ----------
+    mass : int
+        Sum of the absolute integer weights.
+    heaviest : int
+        Largest absolute integer weight of a single event.
 
     Notes
     -----
-    **Guarantee.** Estimates are unbiased; |estimate - true| <= error_bound(c) with probability c
-    per key. Each row adds noise of variance (sum of the other keys' squares) / width, their mean
-    that divided by depth.
+    **Guarantee.** Estimates of a row and of the mean are unbiased, and
+    ``|estimate - true| <= error_bound(c)`` with probability at least c for each key. A row has
+    variance (sum of the squared weights of the other keys) / width, the mean of the rows that
+    divided by depth.
+
+    Integer weights are below 2**31 in absolute value. An update that would raise the sum of the
+    absolute weights above 2**63 - 1 raises ValueError and changes nothing.
 
     References
     ----------
-    .. [1] Charikar, Chen and Farach-Colton 2002; the mean and its variance: thesis 2.3.2.5 and 4.2.
+    .. [1] Charikar, Chen, Farach-Colton. "Finding Frequent Items in Data Streams". ICALP 2002.
+    .. [2] Balu. "Privacy-aware and scalable recommender systems using sketching techniques".
+       Thesis, Université Rennes 1, 2016, Sections 2.3.2.5 and 4.2 (mean of rows, its variance),
+       https://theses.hal.science/tel-01430156.
 
     Examples
     --------
@@ -248,30 +268,32 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
 
     @classmethod
     def from_error(cls, error: float, confidence: float = 0.99, **parameters: Any) -> Self:
-        """The smallest table whose error bound is `error` times the norm of all counts.
+        """Build the smallest sketch with a given error bound.
 
         Parameters
         ----------
         error : float
-            TODO.
+            Error bound as a fraction of the Euclidean norm of all total weights, between 0 and 1.
         confidence : float, default=0.99
-            TODO.
+            Probability with which the bound holds for each key, between 0 and 1.
         **parameters : object
-            TODO.
+            Other parameters of `CountSketch`: seed, combine, cells, track.
 
         Returns
         -------
         Self
-            The smallest table whose error bound is `error` times the norm of all counts.
+            An empty sketch of that error.
         """
         error = fraction.check("CountSketch", "error", error)
         miss = 1 - fraction.check("CountSketch", "confidence", confidence)
         combine = parameters.get("combine", "mean")
 
         def width(depth: int) -> int:
-            return smallest_width(lambda w: _off(w, depth, combine, miss) <= error, 2**31)
+            return smallest_width(
+                lambda w: _relative_bound(w, depth, combine, miss) <= error, 2**31
+            )
 
-        # For the mean only width times depth counts, more or less.
+        # For the mean only width times depth matters, approximately.
         depths = range(4, 5) if combine == "mean" else range(1, 33)
         depth = min(depths, key=lambda rows: rows * width(rows))
         return cls(width(depth), depth, **parameters)
@@ -285,22 +307,24 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
     def update(
         self, keys: Column, weights: Column | None = None, *, clip: int | None = None
     ) -> Self:
-        """Add every key's weight, or one; a negative weight removes.
+        """Add weights of keys; a negative weight removes.
 
         Parameters
         ----------
-        keys : array_like
-            TODO.
-        weights : array_like or None, default=None
-            Integers.
+        keys : array_like of shape (n,)
+            Keys of any types; 7, "7" and 7.0 are the same key, and all missing values are one key.
+        weights : array_like of shape (n,) or None, default=None
+            Weight to add for each key: integers below 2**31 in absolute value, or with real cells
+            numbers up to 1e200. None adds 1 for each.
         clip : int or None, default=None
-            A public bound of their size that they are clipped to: each weight is then read by
-            itself and none is refused, as a private release needs.
+            Public bound to which the absolute values of integer weights are clipped. Each weight is
+            then read on its own and none is refused, as a private release needs: a value that is
+            not a number counts as 0.
 
         Returns
         -------
         Self
-            The object itself.
+            The sketch itself.
         """
         column = self._key_column(keys)
         weighted = self._checked(weights, column.size, clip)
@@ -319,17 +343,18 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
         return self
 
     def estimate(self, keys: Column) -> np.ndarray:
-        """The total weight of every key.
+        """Estimate the total weight of every key.
 
         Parameters
         ----------
-        keys : array_like
-            TODO.
+        keys : array_like of shape (n,)
+            Keys of any types; 7, "7" and 7.0 are the same key.
 
         Returns
         -------
-        ndarray
-            The total weight of every key.
+        ndarray of shape (n,)
+            Estimates of both signs of error, float64: mean or median of the rows, as `combine`
+            says.
         """
         column = self._key_column(keys)
         out = np.empty(column.size, np.float64)
@@ -343,22 +368,25 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
 
     @renamed_arguments(k="n")
     def heavy_hitters(self, n: int, candidates: Ids | None = None) -> tuple[list[Any], np.ndarray]:
-        """The n keys of the largest weight, whatever its sign, and their estimates, largest first.
-
-        They are found and estimated by the median of the rows even where `combine` is the mean: one
-        huge key that shares a cell would lift any other into a list by means.
+        """Select the keys of largest absolute weight.
 
         Parameters
         ----------
         n : int
-            How many.
+            Number of keys, at least 1.
         candidates : array_like, scalar or None, default=None
-            A column of keys to choose among; without it the keys that the sketch tracked.
+            Keys to select from; None selects from the tracked keys, which needs `track` above 0.
 
         Returns
         -------
         tuple
-            The n keys of the largest weight, whatever its sign, and their estimates, largest first.
+            List of up to n keys, largest absolute weight first, and the array of their estimates.
+            Tracked keys that are digits are returned as integers.
+
+        Notes
+        -----
+        Keys are ranked and estimated by the median of the rows, even if `combine` is "mean": by
+        means, one very heavy key would lift any other key in the same cell into the list.
         """
         n = integer(1).check("CountSketch", "n", n)
         if candidates is not None:
@@ -375,29 +403,32 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
         return [shown(tracked.names[i]) for i in best], value[best]
 
     def error_bound(self, confidence: float = 0.99) -> float:
-        """What an estimate may be off by, with this probability for each key (Chebyshev).
-
-        The norm of all counts is read off the rows, and half of the chance goes to its being too
-        low. The sum of the weights' sizes bounds it for certain, which is better for few keys and
-        small tables; real cells do not know it, so that their bound may then be infinite.
+        """Bound the error of an estimate.
 
         Parameters
         ----------
         confidence : float, default=0.99
-            TODO.
+            Probability with which the bound holds for each key, between 0 and 1.
 
         Returns
         -------
         float
-            What an estimate may be off by, with this probability for each key (Chebyshev).
+            Bound on ``|estimate - true|``.
+
+        Notes
+        -----
+        The bound is Chebyshev's. The norm of all weights is estimated by the rows, and half of the
+        failure probability is for its being too low. The sum of the absolute weights also bounds
+        the norm, with certainty; this is better for few keys and small tables. It is not recorded
+        for real cells, whose bound may therefore be infinite.
         """
         miss = 1 - fraction.check("CountSketch", "confidence", confidence)
         norm = float(np.linalg.norm(self._table.astype(np.float64) / SCALE, axis=1).max()) * SCALE
-        told = norm * _off(self.width, self.depth, self.combine, miss)
+        estimated = norm * _relative_bound(self.width, self.depth, self.combine, miss)
         if self.cells == "real":
-            return told if norm else math.inf if self.keys else 0.0
-        certain = self.mass / math.sqrt(self.width * _share(self.depth, self.combine, miss))
-        return certain if math.isnan(told) else min(certain, told)
+            return estimated if norm else math.inf if self.keys else 0.0
+        certain = self.mass / math.sqrt(self.width * _effective(self.depth, self.combine, miss))
+        return certain if math.isnan(estimated) else min(certain, estimated)
 
     def _calibrated_release(
         self, request: ReleaseRequest, weight: int, noise: str | None
@@ -421,9 +452,9 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
         >>> released.heavy_hitters(1, candidates=["tea", "milk", "rum"])[1].size
         1
         """
-        touched = TableSensitivity(self.depth, weight, times=request.events)
+        sensitivity = TableSensitivity(self.depth, weight, times=request.events)
         shape = dict(width=self.width, depth=self.depth, seed=self.seed, combine=self.combine)
-        return planned(ReleasedCountSketch, shape, self._table, request, touched, noise)
+        return calibrated(ReleasedCountSketch, shape, self._table, request, sensitivity, noise)
 
     def _check_releasable(self) -> None:
         if self.cells == "real":
@@ -448,7 +479,7 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
         weighted = integer_weights("CountSketch", weights, size, low=-(2**31) + 1, clip=clip)
         sizes = None if weighted is None else np.abs(weighted)
         added = size if sizes is None else int(sizes.sum())
-        # No cell exceeds the sum of the weights' sizes, so guarding that keeps cells from wrapping.
+        # No cell exceeds the sum of absolute weights, so checking that prevents overflow.
         self._grow(integer(0).check("CountSketch", "mass", self.mass + added))
         self.heaviest = max(self.heaviest, heaviest(sizes, size))
         return weighted
@@ -465,7 +496,7 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
         return out
 
     def _track_these(self, heavy: Candidates) -> None:
-        """Keep the three arrays of the candidates at once, or Ctrl-C might part them."""
+        """Store the three arrays of the candidates at once, so that Ctrl-C cannot separate them."""
         self.__dict__.update(
             zip(("_hashes_kept", "_ends", "_letters"), heavy.arrays(), strict=True)
         )
@@ -510,14 +541,14 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
             raise ValueError("the tracked keys are not those of their hashes, in order.")
 
 
-def _share(depth: int, combine: str, miss: float) -> float:
-    """What an error t has chance F2 / (width share t**2) with."""
+def _effective(depth: int, combine: str, miss: float) -> float:
+    """The e for which an error t has probability at most miss if F2 / (width t**2) <= e."""
     return depth * miss if combine == "mean" else row_miss(depth, miss)
 
 
-def _off(width: int, depth: int, combine: str, miss: float) -> float:
-    """The bound of an estimate's error over the root of the largest row's sum of squares."""
+def _relative_bound(width: int, depth: int, combine: str, miss: float) -> float:
+    """The error bound of an estimate, relative to the norm of the row with the largest norm."""
     short = norm_shortfall(width, depth, miss / 2)
     if short >= 1:
         return math.inf
-    return 1 / math.sqrt((1 - short) * width * _share(depth, combine, miss / 2))
+    return 1 / math.sqrt((1 - short) * width * _effective(depth, combine, miss / 2))

@@ -1,4 +1,4 @@
-"""Counter tables with noise: how much a promise needs, and how far off their answers may be."""
+"""Released counter tables: calibration of their noise, and parts of their error bounds."""
 
 import math
 from collections.abc import Callable
@@ -24,23 +24,23 @@ __all__ = [
     "SecondMomentVariance",
     "TableSensitivity",
     "all_rows_short",
+    "calibrated",
     "largest_moment",
-    "moment_share",
+    "moment_fraction",
     "narrowest",
-    "planned",
 ]
 
-CLIP = noise.ROOM - 1  # the largest size of a cell that noise cannot wrap
-NEXT_TO_NONE = Fraction(1, 64)  # such Laplace noise is 0 but for a chance of exp(-64)
+CLIP = noise.ROOM - 1  # the largest absolute value of a cell that noise cannot make overflow
+NEGLIGIBLE = Fraction(1, 64)  # Laplace noise of this scale is 0 except with probability exp(-64)
 PIECE = 2**16  # cells squared at a time: half a MiB
-SHARES = np.linspace(0.02, 0.98, 49)  # of a chance, for one of two ways to miss
+FRACTIONS = np.linspace(0.02, 0.98, 49)  # of a failure probability, for one of two causes
 
 
 @dataclass(frozen=True)
 class TableSensitivity:
-    """What one unit changes in a table: `times` over, at most `cells` cells by at most `change`.
+    """Sensitivity of a table: one unit changes up to `cells` cells by up to `change`, `times` over.
 
-    Where times is above 1 the changes may meet in the same cells.
+    If `times` is above 1, its changes may fall into the same cells.
     """
 
     cells: int
@@ -49,9 +49,10 @@ class TableSensitivity:
 
 
 class NoisyTable(Release, in_files=False):
-    """A released table of counters; its rows keep the hashes of the sketch.
+    """Base class of released tables of counters; rows have the hash functions of the sketch.
 
-    noise and scale: the law of what was added to every cell, and its scale (sigma if Gaussian).
+    `noise` and `scale` are the distribution of the noise that was added to every cell, and its
+    scale (the standard deviation parameter sigma if it is Gaussian).
     """
 
     width: int
@@ -73,7 +74,7 @@ class NoisyTable(Release, in_files=False):
         return {"_table": Cells(np.int64, (self.depth, self.width))}
 
     def _squares(self, centres: np.ndarray) -> np.ndarray:
-        """Every row's sum of squared differences to its centre, in little extra memory."""
+        """Sum of squared differences of each row's cells to its centre, in little memory."""
         out = np.zeros(self.depth)
         for r, row in enumerate(self._table):
             for start in range(0, self.width, PIECE):
@@ -85,50 +86,50 @@ class NoisyTable(Release, in_files=False):
 R = TypeVar("R", bound=NoisyTable)
 
 
-def planned(
+def calibrated(
     kind: type[R],
     shape: dict[str, Any],
     table: np.ndarray,
     request: ReleaseRequest,
-    touched: TableSensitivity,
-    wanted: str | None,
+    sensitivity: TableSensitivity,
+    requested: str | None,
 ) -> CalibratedRelease[R]:
-    """The release of a table of integers under these terms, with the noise that is wanted."""
-    law, scale, loss = _fitting(request, touched, wanted)
+    """The release of a table of integers, with noise calibrated to the request."""
+    family, scale, loss = _smallest_noise(request, sensitivity, requested)
     request.check_room(8 * table.size)
 
     def noisy(source: Source) -> dict[str, np.ndarray]:
         cells = aligned(table.shape, np.int64)
         cells[...] = table
-        np.clip(cells, -CLIP, CLIP, out=cells)  # moves no two tables apart
-        add = noise.add_laplace if law == "Laplace" else noise.add_gaussian
+        np.clip(cells, -CLIP, CLIP, out=cells)  # does not increase the difference of two tables
+        add = noise.add_laplace if family == "Laplace" else noise.add_gaussian
         add(cells, scale, source=source)
         return {"_table": cells}
 
-    letter = "scale" if law == "Laplace" else "sigma"
+    letter = "scale" if family == "Laplace" else "sigma"
     mechanism = (
-        f"discrete {law} noise, {letter} {float(scale):.6g}, on each of {shape['depth']} x "
-        f"{shape['width']} counters; an event weighs at most {touched.change}"
+        f"discrete {family} noise, {letter} {float(scale):.6g}, on each of {shape['depth']} x "
+        f"{shape['width']} counters; an event weighs at most {sensitivity.change}"
     )
     return CalibratedRelease(
-        kind, {**shape, "noise": law, "scale": float(scale)}, loss, mechanism, noisy
+        kind, {**shape, "noise": family, "scale": float(scale)}, loss, mechanism, noisy
     )
 
 
-def _fitting(
-    request: ReleaseRequest, touched: TableSensitivity, wanted: str | None
+def _smallest_noise(
+    request: ReleaseRequest, sensitivity: TableSensitivity, requested: str | None
 ) -> tuple[str, Fraction, Loss]:
-    """The law, scale and cost of the noise of the smallest variance that keeps the terms."""
-    if wanted is not None:
-        wanted = one_of(("laplace", "gaussian")).check(request.owner, "noise", wanted)
-    if wanted == "gaussian" and not request.delta:
+    """Distribution, scale and privacy loss of the smallest noise that satisfies the request."""
+    if requested is not None:
+        requested = one_of(("laplace", "gaussian")).check(request.owner, "noise", requested)
+    if requested == "gaussian" and not request.delta:
         raise ValueError(f"{request.owner}: noise 'gaussian' needs a delta above 0.")
-    cells, change, times = touched.cells, touched.change, touched.times
+    cells, change, times = sensitivity.cells, sensitivity.change, sensitivity.times
     scale = Fraction(cells * change * times) / Fraction(request.epsilon)
     choices: list[tuple[str, Fraction, Loss]] = [
         ("Laplace", scale, LaplaceNoise(scale, change, cells, relation=request.relation))
     ]
-    if request.delta and wanted != "laplace" and (wanted or scale > NEXT_TO_NONE):
+    if request.delta and requested != "laplace" and (requested or scale > NEGLIGIBLE):
         sigma = (
             gaussian_sigma(request.epsilon, request.delta, change=change, cells=cells)
             if times == 1
@@ -136,25 +137,25 @@ def _fitting(
                 request.epsilon, request.delta, norm_squared=cells * (change * times) ** 2
             )
         )
-        told = GaussianNoise(sigma**2, change, cells, relation=request.relation)
-        choices.append(("Gaussian", sigma, told))
-    choices = [choice for choice in choices if wanted in (None, choice[0].lower())]
+        gaussian = GaussianNoise(sigma**2, change, cells, relation=request.relation)
+        choices.append(("Gaussian", sigma, gaussian))
+    choices = [choice for choice in choices if requested in (None, choice[0].lower())]
     choices = [choice for choice in choices if choice[1] <= noise.LARGEST]
     if not choices:
         raise ValueError(
             f"{request.owner}: epsilon is {request.epsilon!r}, for which the noise would not fit "
             "into cells of 64 bits; raise it, or lower weight or contributions."
         )
-    law, scale, loss = min(
-        choices, key=lambda made: NoiseDistribution(made[0], float(made[1])).variance
+    family, scale, loss = min(
+        choices, key=lambda choice: NoiseDistribution(choice[0], float(choice[1])).variance
     )
-    # Which cells several events change is not known, so that their cost is that of a group.
-    return law, scale, loss if times == 1 else loss.group(times)
+    # Which cells several events change is not known, so their cost is that of a group.
+    return family, scale, loss if times == 1 else loss.group(times)
 
 
 @dataclass(frozen=True)
 class SecondMomentVariance:
-    """The variance of an unbiased estimate of F2, at most: square F2**2 + linear F2 + fixed."""
+    """Bound on the variance of an unbiased estimate of F2: square F2**2 + linear F2 + fixed."""
 
     square: float
     linear: float
@@ -164,47 +165,49 @@ class SecondMomentVariance:
         return (self.square * moment + self.linear) * moment + self.fixed
 
 
-def largest_moment(told: float, spread: SecondMomentVariance, deviations: float) -> float:
-    """The largest F2 with F2 - told <= sqrt(deviations variance(F2)), or infinity.
+def largest_moment(estimate: float, variance: SecondMomentVariance, deviations: float) -> float:
+    """The largest F2 with F2 - estimate <= sqrt(deviations variance(F2)), or infinity.
 
-    It bounds F2 whenever the estimate is not that far below: the larger root of a quadratic.
+    It bounds F2 unless the estimate is further below. It is the larger root of a quadratic.
     """
-    lead = 1 - deviations * spread.square
+    lead = 1 - deviations * variance.square
     if lead <= 0:
         return math.inf
-    half = told + deviations * spread.linear / 2
-    under = half * half - lead * (told * told - deviations * spread.fixed)
+    half = estimate + deviations * variance.linear / 2
+    under = half * half - lead * (estimate * estimate - deviations * variance.fixed)
     return max(0.0, (half + math.sqrt(max(under, 0.0))) / lead)
 
 
 def all_rows_short(depth: int, miss: float) -> float:
-    """The deviations, squared, that every row is below its mean by with at most this chance.
+    """The squared number of standard deviations by which all rows fall short with p <= miss.
 
-    Cantelli: a row is below by s deviations with chance at most 1 / (1 + s**2).
+    By Cantelli's inequality one row falls short by s standard deviations with probability at most
+    1 / (1 + s**2).
     """
     one = float(miss ** (1 / depth))
     return (1 - one) / one
 
 
-def moment_share(width: int, depth: int, miss: float) -> float:
-    """The part of a chance to miss that is best left for F2 being told too low by all rows.
+def moment_fraction(width: int, depth: int, miss: float) -> float:
+    """The best fraction of a failure probability to allot to F2 being underestimated by all rows.
 
-    It is the best one without noise: the noisy cells must not choose it, or it would not hold.
+    It is optimal without noise. It must not depend on the noisy cells, or the bound would fail.
     """
 
-    def widening(share: float) -> float:
-        short = math.sqrt(2 / width * all_rows_short(depth, share * miss))
-        return 1 / ((1 - short) * (1 - share)) if short < 1 else math.inf
+    def widening(fraction: float) -> float:
+        short = math.sqrt(2 / width * all_rows_short(depth, fraction * miss))
+        return 1 / ((1 - short) * (1 - fraction)) if short < 1 else math.inf
 
-    return float(min(SHARES, key=widening))
+    return float(min(FRACTIONS, key=widening))
 
 
 def narrowest(
-    first: Callable[[float], float], second: Callable[[float], float], chance: float
+    first: Callable[[float], float], second: Callable[[float], float], probability: float
 ) -> float:
-    """The least first(p) + second(q) with p + q = chance, of the ways to share it that are tried.
+    """The minimum of first(p) + second(q) over a grid of p + q = probability.
 
-    Each way bounds the sum of two errors outside of an event of this chance; so does the least,
-    since which it is does not depend on the errors.
+    For each split the sum bounds the sum of two errors, except with this probability. So does the
+    minimum, since the choice of the split does not depend on the errors.
     """
-    return float(min(first(s * chance) + second((1 - s) * chance) for s in SHARES))
+    splits = ((s * probability, (1 - s) * probability) for s in FRACTIONS)
+    return float(min(first(p) + second(q) for p, q in splits))
