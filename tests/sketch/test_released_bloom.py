@@ -114,7 +114,10 @@ def test_spare_bits_stay_zero(bits):
 def test_a_statement_without_the_chance_of_a_flip_is_refused():
     released = BloomFilter(64, 2).release(1)
     pure = {"kind": "Pure", "epsilon": 0.5, "relation": "add/remove"}
-    for loss, why in ((pure, "does not tell how answers were made"), ({}, "is not one of ours")):
+    for loss, why in (
+        (pure, "lacks the probabilities of the responses"),
+        ({}, "is not one of ours"),
+    ):
         with pytest.raises(SketchFormatError, match=why):
             load(repacked(released, loss=loss))
 

@@ -1,7 +1,4 @@
-"""Bloom filters: was this key seen? Never a false no, rarely a false yes, a few bits a key.
-
-Released Bloom filters: which keys are likely in a set, and how many, from flipped bits.
-"""
+"""Bloom filters: sets of keys in a few bits per key, with rare false positives; and releases."""
 
 import functools
 import math
@@ -26,32 +23,35 @@ __all__ = ["BITS", "HASHES", "LAYOUT", "LINE", "BloomFilter", "ReleasedBloomFilt
 
 BITS, HASHES, LAYOUT = integer(8, 2**32), integer(1, 64), one_of(("plain", "blocked"))
 LINE = 512  # bits of a cache line, the blocked layout's unit
-FEW = 4096  # bits up to which all numbers of flips are gone through
+FEW = 4096  # bits up to which rates are summed over all numbers of flips
 
 
 class ReleasedBloomFilter(Answered):
-    """A Bloom filter every bit of which was flipped with a known probability, for good.
+    """Private Bloom filter, every bit of which was flipped with a known probability.
 
-    Made by `BloomFilter.release`.
-
-    bits, hashes, seed and layout of the filter; the probability is the statement's.
+    Made by `BloomFilter.release`. It has the bits, hashes, seed and layout of the filter;
+    `flip_probability` follows from its statement.
 
     Notes
     -----
-    **Guarantee.** Epsilon-differential privacy with a public seed, as its `statement` says;
-    estimates are debiased, and their errors include the flips.
+    **Guarantee.** Epsilon-differentially private with a public seed, as its `statement` says.
+    Estimates are corrected for the flips, and their errors include the noise of the flips.
 
     References
     ----------
-    .. [1] Thesis (3.4), BLIP; Alaggan, Gambs and Kermarrec 2012.
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques".
+       Thesis, Université Rennes 1, 2016, equation 3.4 (flip probability of BLIP),
+       https://theses.hal.science/tel-01430156.
+    .. [2] Alaggan, Gambs, Kermarrec. "BLIP: Non-interactive Differentially-Private Similarity
+       Computation on Bloom Filters". SSS 2012.
 
     Examples
     --------
-    >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
+    >>> from sfumato.privacy.noise import InsecureSeededSource  # for tests only: omit it
     >>> from sfumato.sketch import BloomFilter
-    >>> seen = BloomFilter(4096, 4).update(range(200))
-    >>> told = seen.release(epsilon=8, source=InsecureSeededSource(1))
-    >>> bool(abs(told.estimate_size() - 200) <= told.error_bound(0.9999))
+    >>> items = BloomFilter(4096, 4).update(range(200))
+    >>> released = items.release(epsilon=8, source=InsecureSeededSource(1))
+    >>> bool(abs(released.estimate_size() - 200) <= released.error_bound(0.9999))
     True
     """
 
@@ -64,20 +64,23 @@ class ReleasedBloomFilter(Answered):
     _of = "BloomFilter"
 
     def scores(self, keys: Column) -> np.ndarray:
-        """How much likelier a key's bits are if it is in the set than if not: a natural logarithm.
-
-        Other keys meet ones as often as the whole filter shows them. A bit that the key meets twice
-        counts twice. Add the logarithm of the prior odds to get that of the posterior ones.
+        """Compute the log-likelihood ratio of membership for every key.
 
         Parameters
         ----------
-        keys : array_like
-            TODO.
+        keys : array_like of shape (n,)
+            Keys of any types; 7, "7" and 7.0 are the same key.
 
         Returns
         -------
-        ndarray
-            How much likelier a key's bits are if it is in the set than if not: a natural logarithm.
+        ndarray of shape (n,)
+            Natural logarithm of the probability of the key's bits if it is in the set, over that if
+            it is not. Add the logarithm of the prior odds to get that of the posterior odds.
+
+        Notes
+        -----
+        The bits of keys outside the set are assumed to be 1 with the frequency of ones in the
+        filter. A bit to which two hash functions map the key counts twice.
         """
         column = keys if isinstance(keys, KeyColumn) else KeyColumn(keys)
         found = np.empty(column.size, np.uint8)
@@ -91,69 +94,72 @@ class ReleasedBloomFilter(Answered):
         return self._scores[found]
 
     def contains(self, keys: Column, threshold: float = 0.0) -> np.ndarray:
-        """True for keys whose score is at least the threshold; `rates` says how often wrongly.
+        """Test whether keys are likely to be in the set.
 
         Parameters
         ----------
-        keys : array_like
-            TODO.
+        keys : array_like of shape (n,)
+            Keys of any types.
         threshold : float, default=0.0
-            TODO.
+            Minimum log-likelihood ratio (see `scores`), a finite number; 0 for equal prior odds.
 
         Returns
         -------
-        ndarray
-            TODO.
+        ndarray of shape (n,)
+            Booleans: whether the score is at least the threshold. `rates` gives the probabilities
+            of both kinds of error.
         """
         return np.asarray(self.scores(keys) >= _finite(threshold))
 
     estimate = contains
 
     def rates(self, threshold: float = 0.0) -> tuple[float, float]:
-        """The chances that `contains` finds a key that is not in the set, and misses one that is.
-
-        The first is exact for the bits as released; the second, over the flips, up to hashes / (8
-        bits) in filters of more than 4096 bits.
+        """Compute the error probabilities of `contains`.
 
         Parameters
         ----------
         threshold : float, default=0.0
-            TODO.
+            Threshold of `contains`, a finite number.
 
         Returns
         -------
         tuple
-            The chances that `contains` finds a key that is not in the set, and misses one that is.
+            False positive rate and false negative rate. The first is exact for the released bits.
+            The second is over the flips; in filters of more than 4096 bits it is exact up to
+            hashes / (8 bits).
         """
         needed = int(np.count_nonzero(self._scores < _finite(threshold)))
-        shares, weights = np.unique(self._line_counts(), return_counts=True)
-        wrong = weights @ _at_least(needed, self.hashes, shares / self._unit) / weights.sum()
-        return float(wrong), 1 - self._found(needed)
+        ones, weights = np.unique(self._line_counts(), return_counts=True)
+        false = weights @ _at_least(needed, self.hashes, ones / self._unit) / weights.sum()
+        return float(false), 1 - self._found(needed)
 
     def estimate_size(self) -> float:
-        """How many different keys the set holds, from the debiased share of ones.
+        """Estimate the number of distinct keys in the set.
 
         Returns
         -------
         float
-            How many different keys the set holds, from the debiased share of ones.
+            The number for which the expected fraction of ones is the observed one, corrected for
+            the flips; at least 0.
         """
-        return self._size_of(self._share())
+        return self._size_of(self._fraction())
 
     def error_bound(self, confidence: float = 0.99) -> float:
-        """How many keys the size may be off by, with about this probability.
-
-        The share of ones is nearly normal, with the variance of the flips and of the collisions.
+        """Bound the error of `estimate_size`.
 
         Parameters
         ----------
         confidence : float, default=0.99
-            TODO.
+            Approximate probability with which the bound holds, between 0 and 1.
 
         Returns
         -------
         float
-            How many keys the size may be off by, with about this probability.
+            Bound on the error in keys; may be infinite.
+
+        Notes
+        -----
+        The fraction of ones is approximately normal, with the variance of flips and collisions.
         """
         low, high = limits(
             self._distribution, self._ones() / self.bits, confidence, type(self).__name__
@@ -162,17 +168,17 @@ class ReleasedBloomFilter(Answered):
         return max(high - here, here - low)
 
     def inner(self, other: Self) -> float:
-        """How many bits were set in both filters before the flips; unbiased.
+        """Estimate the number of bits that were set in both filters before the flips.
 
         Parameters
         ----------
         other : Self
-            TODO.
+            Release of a filter of the same parameters; its flip probability may differ.
 
         Returns
         -------
         float
-            How many bits were set in both filters before the flips; unbiased.
+            Unbiased estimate; may be negative.
         """
         self._check_same(other, "compare")
         both = int(np.bitwise_count(self._words & other._words).sum())
@@ -181,102 +187,103 @@ class ReleasedBloomFilter(Answered):
         return noisy / ((1 - 2 * p) * (1 - 2 * q))
 
     def union_size(self, other: Self) -> float:
-        """How many different keys both sets hold together.
+        """Estimate the number of distinct keys in the union of both sets.
 
         Parameters
         ----------
         other : Self
-            TODO.
+            Release of a filter of the same parameters.
 
         Returns
         -------
         float
-            How many different keys both sets hold together.
+            Estimated size of the union, at least 0.
         """
         both = self.inner(other) / self.bits
-        return self._size_of(self._share() + other._share() - both)
+        return self._size_of(self._fraction() + other._fraction() - both)
 
     def intersection(self, other: Self) -> float:
-        """How many keys both sets share, at least 0.
+        """Estimate the number of keys that are in both sets.
 
         Parameters
         ----------
         other : Self
-            TODO.
+            Release of a filter of the same parameters.
 
         Returns
         -------
         float
-            How many keys both sets share, at least 0.
+            Estimated size of the intersection, at least 0.
         """
         union = self.union_size(other)
         return max(self.estimate_size() + other.estimate_size() - union, 0.0)
 
     def similarity(self, other: Self) -> float:
-        """The Jaccard similarity: the shared part of the union, 0 to 1 (1 where that is empty).
+        """Estimate the Jaccard similarity of both sets.
 
         Parameters
         ----------
         other : Self
-            TODO.
+            Release of a filter of the same parameters.
 
         Returns
         -------
         float
-            The Jaccard similarity: the shared part of the union, 0 to 1 (1 where that is empty).
+            Size of the intersection over that of the union, from 0 to 1; 1 if the union is empty.
         """
         union = self.union_size(other)
         return min(self.intersection(other) / union, 1.0) if union > 0 else 1.0
 
-    def _share(self) -> float:
-        """The share of bits that were set, debiased; noise may put it below 0 or above 1."""
+    def _fraction(self) -> float:
+        """Unbiased estimate of the fraction of set bits; noise may put it outside 0 to 1."""
         return (self._ones() / self.bits - self._flip) / (1 - 2 * self._flip)
 
-    def _size_of(self, share: float) -> float:
-        share = min(max(share, 0.0), 1 - 0.5 / self.bits)
-        return float(math.log1p(-share) / self._log_empty(1))
+    def _size_of(self, fraction: float) -> float:
+        """The number of keys that set this fraction of the bits on average."""
+        fraction = min(max(fraction, 0.0), 1 - 0.5 / self.bits)
+        return float(math.log1p(-fraction) / self._log_empty(1))
 
     def _log_empty(self, count: int) -> float:
-        """The logarithm of the chance that a key misses so many given bits of a line."""
+        """The logarithm of the probability that a key sets none of `count` given bits of a line."""
         met = -math.expm1(self.hashes * math.log1p(-count / self._unit))
         return math.log1p(-met * self._unit / self.bits)
 
     def _distribution(self, n: float) -> tuple[float, float]:
-        """Mean and deviation of the share of ones after n keys."""
+        """Mean and standard deviation of the fraction of ones after n keys."""
         unit, bits, p = self._unit, self.bits, self._flip
         empty, same = math.exp(n * self._log_empty(1)), math.exp(n * self._log_empty(2))
         apart = 0.0  # two bits in different lines, which one key cannot both set
         if bits > unit:
             met = -math.expm1(self.hashes * math.log1p(-1 / unit))
             apart = (1 - unit / bits) * math.exp(n * math.log1p(-2 * met * unit / bits))
-        spread = max(empty / bits + (unit - 1) / bits * same + apart - empty**2, 0.0)
-        variance = p * (1 - p) / bits + (1 - 2 * p) ** 2 * spread
+        collisions = max(empty / bits + (unit - 1) / bits * same + apart - empty**2, 0.0)
+        variance = p * (1 - p) / bits + (1 - 2 * p) ** 2 * collisions
         return p + (1 - 2 * p) * (1 - empty), math.sqrt(variance)
 
     def _found(self, needed: int) -> float:
-        """The chance that a key in the set meets so many ones: bits it meets may be flipped."""
+        """The probability that a key in the set finds at least `needed` ones after the flips."""
         p, unit = self._flip, self._unit
         if unit > FEW:
             return float(_at_least(needed, self.hashes, np.array([1 - p]))[0])
         flipped = np.arange(unit + 1)
         factorials = np.cumsum(np.log(np.maximum(flipped, 1)))
         choose = factorials[-1] - factorials - factorials[::-1]
-        chance = np.exp(choose + flipped * math.log(p) + (unit - flipped) * math.log1p(-p))
-        found = float(chance @ _at_least(needed, self.hashes, 1 - flipped / unit))
-        return min(found / float(chance.sum()), 1.0)
+        binomial = np.exp(choose + flipped * math.log(p) + (unit - flipped) * math.log1p(-p))
+        found = float(binomial @ _at_least(needed, self.hashes, 1 - flipped / unit))
+        return min(found / float(binomial.sum()), 1.0)
 
     @property
     def _unit(self) -> int:
-        """The bits among which a key's places are drawn."""
+        """The number of bits from which the bits of one key are drawn."""
         return LINE if self.layout == "blocked" else self.bits
 
     @cached_property
     def _scores(self) -> np.ndarray:
-        """The score by the number of ones that a key meets."""
+        """The score of a key by the number of ones among its bits."""
         p = self._flip
-        share = min(max(self._ones() / self.bits, p), 1 - p)
+        frequency = min(max(self._ones() / self.bits, p), 1 - p)
         ones = np.arange(self.hashes + 1)
-        return ones * math.log((1 - p) / share) + ones[::-1] * math.log(p / (1 - share))
+        return ones * math.log((1 - p) / frequency) + ones[::-1] * math.log(p / (1 - frequency))
 
     def _ones(self) -> int:
         return int(np.bitwise_count(self._words).sum())
@@ -299,11 +306,11 @@ class ReleasedBloomFilter(Answered):
             raise ValueError("a bit is set beyond the last.")
 
 
-def _at_least(needed: int, trials: int, shares: np.ndarray) -> np.ndarray:
-    """The chance that so many of the trials succeed, for each share of successes."""
-    out = np.zeros(shares.size)
+def _at_least(needed: int, trials: int, p: np.ndarray) -> np.ndarray:
+    """The probability of at least `needed` successes in `trials` trials, for each p."""
+    out = np.zeros(p.size)
     for ones in range(max(needed, 0), trials + 1):
-        out += math.comb(trials, ones) * shares**ones * (1 - shares) ** (trials - ones)
+        out += math.comb(trials, ones) * p**ones * (1 - p) ** (trials - ones)
     return np.minimum(out, 1.0)
 
 
@@ -319,34 +326,40 @@ SMALL = 1024  # bits up to which the rate is computed exactly
 
 
 class BloomFilter(KeyedSketch):
-    """A set of keys that answers "seen" or "not seen".
+    """Approximate set of keys in a few bits per key, without false negatives.
+
+    About 10 bits per key give a false positive rate of 1 %. Merges exactly, to the union.
 
     Parameters
     ----------
     bits : int
-        Up to 2**32.
+        Size in bits, from 8 to 2**32.
     hashes : int, default=7
-        Bits set per key.
+        Hash functions, that is bits set per key, from 1 to 64.
     seed : int, default=0
-        Of all hashes.
-    layout : str, default="plain"
-        "plain" or "blocked" (all bits of a key in one cache line: faster, a little less exact; bits
-        is a multiple of 512). Merges exactly. Nothing can overflow.
+        Seed of the hash functions. Filters merge only if their seeds are equal.
+    layout : {"plain", "blocked"}, default="plain"
+        "blocked" puts all bits of a key into one cache line: faster, with slightly more false
+        positives. The bits must then be a multiple of 512.
 
     Notes
     -----
-    **Guarantee.** A seen key is always found; another is found with probability
-    `false_positive_rate(n)` after n different keys, `error_bound()` as the filter is now.
+    **Guarantee.** A key that was added is always found. Another key is found with probability
+    ``false_positive_rate(n)`` after n distinct keys, or ``error_bound()`` given the current bits.
 
     References
     ----------
-    .. [1] Bloom 1970; (1 - exp(-kn/m))**k: thesis 2.3.2.2; blocked: Putze, Sanders and Singler
-       2007.
+    .. [1] Bloom. "Space/Time Trade-offs in Hash Coding with Allowable Errors". CACM 1970.
+    .. [2] Balu. "Privacy-aware and scalable recommender systems using sketching techniques".
+       Thesis, Université Rennes 1, 2016, Section 2.3.2.2 (approximate false positive rate
+       (1 - exp(-k n / m))**k), https://theses.hal.science/tel-01430156.
+    .. [3] Putze, Sanders, Singler. "Cache-, Hash- and Space-Efficient Bloom Filters". WEA 2007
+       (blocked layout).
 
     Examples
     --------
-    >>> seen = BloomFilter.from_capacity(1000, 0.01).update(["tea", "milk"])
-    >>> seen.contains(["tea", "rum"])
+    >>> items = BloomFilter.from_capacity(1000, 0.01).update(["tea", "milk"])
+    >>> items.contains(["tea", "rum"])
     array([ True, False])
     """
 
@@ -368,23 +381,23 @@ class BloomFilter(KeyedSketch):
     def from_capacity(
         cls, n: int, false_positive_rate: float, *, seed: int = 0, layout: str = "plain"
     ) -> Self:
-        """The smallest filter that after n different keys finds others at most at this rate.
+        """Build the smallest filter for a number of keys and a false positive rate.
 
         Parameters
         ----------
         n : int
-            TODO.
+            Number of distinct keys, from 1 to 2**32.
         false_positive_rate : float
-            TODO.
+            Maximum false positive rate after n keys, between 0 and 1.
         seed : int, default=0
-            TODO.
-        layout : str, default="plain"
-            TODO.
+            Seed of the hash functions.
+        layout : {"plain", "blocked"}, default="plain"
+            As in `BloomFilter`.
 
         Returns
         -------
         Self
-            The smallest filter that after n different keys finds others at most at this rate.
+            An empty filter.
         """
         n = integer(1, 2**32).check("BloomFilter", "n", n)
         rate = fraction.check("BloomFilter", "false_positive_rate", false_positive_rate)
@@ -392,17 +405,17 @@ class BloomFilter(KeyedSketch):
         return cls(bits, hashes, seed=seed, layout=layout)
 
     def update(self, keys: Column) -> Self:
-        """Put every key in the set.
+        """Add keys to the set.
 
         Parameters
         ----------
-        keys : array_like
-            TODO.
+        keys : array_like of shape (n,)
+            Keys of any types; 7, "7" and 7.0 are the same key, and all missing values are one key.
 
         Returns
         -------
         Self
-            The object itself.
+            The sketch itself.
         """
         column = self._key_column(keys)
         scratch = np.empty(bloom.CHUNK, np.uint32)
@@ -415,17 +428,17 @@ class BloomFilter(KeyedSketch):
         return self
 
     def contains(self, keys: Column) -> np.ndarray:
-        """True for every key that was seen, and by chance for a few others.
+        """Test whether keys are in the set.
 
         Parameters
         ----------
-        keys : array_like
-            TODO.
+        keys : array_like of shape (n,)
+            Keys of any types.
 
         Returns
         -------
-        ndarray
-            TODO.
+        ndarray of shape (n,)
+            Booleans: True for every key that was added, and for a few others.
         """
         column = self._key_column(keys)
         out = np.empty(column.size, np.uint8)
@@ -440,51 +453,49 @@ class BloomFilter(KeyedSketch):
     estimate = contains
 
     def estimate_size(self) -> float:
-        """How many different keys the set holds, from the share of bits that are set.
+        """Estimate the number of distinct keys in the set.
 
         Returns
         -------
         float
-            How many different keys the set holds, from the share of bits that are set.
+            The number for which the expected fraction of set bits is the observed one.
         """
         if self.layout == "blocked":
             lines = self._line_counts() / LINE
             empty = np.log1p(-np.minimum(lines, 1 - 0.5 / LINE)).sum()
             return float(empty / (self.hashes * math.log1p(-1 / LINE)))
-        share = min(self._ones() / self.bits, 1 - 0.5 / self.bits)
-        return float(math.log1p(-share) / (self.hashes * math.log1p(-1 / self.bits)))
+        filled = min(self._ones() / self.bits, 1 - 0.5 / self.bits)
+        return float(math.log1p(-filled) / (self.hashes * math.log1p(-1 / self.bits)))
 
     def false_positive_rate(self, n: int) -> float:
-        """The chance of a false yes after n different keys.
+        """Compute the expected false positive rate after a number of keys.
 
         Parameters
         ----------
         n : int
-            TODO.
+            Number of distinct keys, at least 0.
 
         Returns
         -------
         float
-            The chance of a false yes after n different keys.
+            Probability, over seeds, that `contains` is True for a key that was not added.
         """
         n = integer(0).check("BloomFilter", "n", n)
         unit = 1 if self.layout == "plain" else LINE
         return _rate(n, self.bits // unit, self.hashes, unit)
 
     def error_bound(self, confidence: float = 0.99) -> float:
-        """The chance that a key that was not seen is found, given the bits that are set now.
-
-        It is the same at every confidence: the bits are known, and with them the chance.
+        """Compute the false positive rate of the filter as it is.
 
         Parameters
         ----------
         confidence : float, default=0.99
-            TODO.
+            Not used, since the bits are known: the rate is exact. Between 0 and 1.
 
         Returns
         -------
         float
-            The chance that a key that was not seen is found, given the bits that are set now.
+            Probability that `contains` is True for a key that was not added.
         """
         fraction.check("BloomFilter", "confidence", confidence)
         if self.layout == "blocked":
@@ -497,37 +508,44 @@ class BloomFilter(KeyedSketch):
         delta: float = 0.0,
         **options: Unpack[ReleaseOptions],
     ) -> ReleasedBloomFilter:
-        """A private copy in which every bit is flipped with the same probability p.
-
-        epsilon above 0;
+        """Release a differentially private copy by randomized response on every bit.
 
         Parameters
         ----------
         epsilon : float, Privacy or None, default=None
-            TODO.
+            Privacy loss of the release, above 0. A `sfumato.privacy.Privacy` here, or as the
+            option `privacy`, replaces `epsilon`, `delta` and the options except `source`.
         delta : float, default=0.0
-            Which is not spent.
+            Accepted as in other releases, from 0 to below 1; none of it is spent.
         **options : dict
-            Ledger and dataset, unit, relation, contributions, release_id (docs/privacy.md). Every
-            hash costs flips: up to an epsilon of about 6, `contains` errs least in filters of one.
+            `ledger`, `dataset`, `unit`, `relation`, `contributions`, `release_id`, `privacy` and
+            `source`, as in `CountMin.release`.
 
         Returns
         -------
         ReleasedBloomFilter
-            A private copy in which every bit is flipped with the same probability p.
+            The released copy, every bit of which is flipped with the same probability p.
 
         Notes
         -----
-        **Guarantee.** Epsilon-private for one unit, with a public seed. A key that is added or
-        removed changes at most `hashes` bits, whichever others are there, and a flipped bit tells
-        its value by a factor of at most (1 - p) / p; so epsilon = hashes events ln((1 - p) / p),
-        where an exchanged key is two events: thesis (3.4), p = 1 / (1 + exp(epsilon / hashes)),
-        rounded up.
+        **Guarantee.** Epsilon-differentially private for one unit, with a public seed. Adding or
+        removing a key changes at most `hashes` bits, whatever the other keys are, and a flipped bit
+        has a likelihood ratio of at most (1 - p) / p. So epsilon = hashes events ln((1 - p) / p),
+        where a replaced key counts as two events. This is equation 3.4 (flip probability of BLIP)
+        of the thesis [1]_, p = 1 / (1 + exp(epsilon / hashes)), rounded up.
+
+        More hashes need more flips: up to an epsilon of about 6, `contains` has the fewest errors
+        in filters with one hash.
+
+        References
+        ----------
+        .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques".
+           Thesis, Université Rennes 1, 2016, https://theses.hal.science/tel-01430156.
 
         Examples
         --------
-        >>> seen = BloomFilter(512, 2).update(["tea", "milk"])
-        >>> round(float(seen.release(epsilon=2).flip_probability), 4)
+        >>> items = BloomFilter(512, 2).update(["tea", "milk"])
+        >>> round(float(items.release(epsilon=2).flip_probability), 4)
         0.2689
         """
         request = ReleaseRequest.of("BloomFilter", epsilon, delta, options)
@@ -538,8 +556,10 @@ class BloomFilter(KeyedSketch):
         def flipped(source: Source) -> dict[str, np.ndarray]:
             return {"_words": self._words ^ noise.flips(p, self.bits, source=source)}
 
-        plan = CalibratedRelease(ReleasedBloomFilter, self.parameters, answer.loss(), how, flipped)
-        return plan.publish(request)
+        calibrated = CalibratedRelease(
+            ReleasedBloomFilter, self.parameters, answer.loss(), how, flipped
+        )
+        return calibrated.publish(request)
 
     def _ones(self) -> int:
         return int(np.bitwise_count(self._words).sum())
@@ -564,7 +584,7 @@ class BloomFilter(KeyedSketch):
 
 
 def best_size(n: int, rate: float, layout: str = "plain") -> tuple[int, int]:
-    """The fewest bits, and their hashes per key, that keep the rate after n different keys."""
+    """The minimum number of bits, and the hashes, for this false positive rate after n keys."""
     unit = 1 if layout == "plain" else LINE
     most = min(64, round(-math.log2(rate)) + 1)  # the optimum is -log2(rate), fewer when blocked
     units, hashes = min(_units(n, rate, k, unit) for k in range(max(1, most // 2), most + 1))
@@ -572,11 +592,11 @@ def best_size(n: int, rate: float, layout: str = "plain") -> tuple[int, int]:
 
 
 def _rate(n: int, units: int, hashes: int, unit: int) -> float:
-    """The false positive rate: bits are `units` of one bit, or lines with a Poisson load each."""
+    """The false positive rate of `units` bits, or of `units` lines with a Poisson load each."""
     if n == 0:
         return 0.0
     if n * hashes > 32 * units * unit:
-        return 1.0  # to twelve digits, and far from any rate that is wanted
+        return 1.0  # to twelve digits, and far from any useful rate
     if unit == 1:
         if units <= SMALL:
             return _exact_rate(n, units, hashes)
@@ -584,27 +604,27 @@ def _rate(n: int, units: int, hashes: int, unit: int) -> float:
     load = n / units
     keys = np.arange(int(load + 12 * math.sqrt(load + 1)) + 20)
     factorials = np.cumsum(np.log(np.maximum(keys, 1)))
-    chance = np.exp(keys * math.log(load) - load - factorials)
-    return float((chance * _near_rate(keys, unit, hashes)).sum())
+    poisson = np.exp(keys * math.log(load) - load - factorials)
+    return float((poisson * _near_rate(keys, unit, hashes)).sum())
 
 
 def _near_rate(keys: np.ndarray, bits: int, hashes: int) -> np.ndarray:
-    """E (ones / bits)**k to second order in the spread of the ones; to first it is too low."""
+    """E[(ones / bits)**k] to second order in the variance of the ones; to first it is too low."""
     throws = hashes * keys
     empty, two = np.exp(throws * math.log1p(-1 / bits)), np.exp(throws * math.log1p(-2 / bits))
-    share = 1 - empty
-    spread = np.maximum(empty / bits + (1 - 1 / bits) * two - empty**2, 0)
+    filled = 1 - empty
+    variance = np.maximum(empty / bits + (1 - 1 / bits) * two - empty**2, 0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        more = hashes * (hashes - 1) / 2 * spread / share**2
-    return np.where(keys > 0, share**hashes * (1 + more), 0.0)
+        more = hashes * (hashes - 1) / 2 * variance / filled**2
+    return np.where(keys > 0, filled**hashes * (1 + more), 0.0)
 
 
 @functools.lru_cache(4096)
 def _exact_rate(n: int, bits: int, hashes: int) -> float:
-    """The chance that k more throws into `bits` bins, after kn throws, all meet full ones.
+    """The probability that k more throws into `bits` bins, after k n throws, all hit full ones.
 
-    Over the number d of different bins they meet, and by inclusion and exclusion over those of them
-    that are empty; in integers, since the terms cancel.
+    A sum over the number d of distinct bins that they hit, and by inclusion and exclusion over the
+    empty ones among those; in integers, since the terms cancel.
     """
     throws, split = hashes * n, [0, 1]  # ways to split the throws so far into d groups
     for _ in range(hashes - 1):
@@ -620,9 +640,9 @@ def _exact_rate(n: int, bits: int, hashes: int) -> float:
 
 
 def _units(n: int, rate: float, hashes: int, unit: int) -> tuple[int, int]:
-    """The fewest units that keep the rate with so many hashes, and the hashes."""
-    # No set of n keys with this rate fits n log2(1 / rate) bits; where few bits are left the exact
-    # rate takes long, and is not needed far below the answer.
+    """The minimum number of units for this rate with these hashes, and the hashes."""
+    # No set of n keys with this rate fits into n log2(1 / rate) bits. For few bits the exact rate
+    # takes long, and is not needed far below the result.
     low = int(n * -math.log2(rate) / 2) // unit
     if low == 0 or _rate(n, low, hashes, unit) <= rate:
         low = 0

@@ -1,7 +1,4 @@
-"""Counting Bloom filter: a set of keys that can also forget, with one small counter a cell.
-
-Scalable Bloom filter: a set that grows with its keys and still keeps its false positive rate.
-"""
+"""Bloom filters with removal (counting), and of a size that grows with the keys (scalable)."""
 
 import functools
 import math
@@ -21,31 +18,39 @@ __all__ = ["CountingBloomFilter", "ScalableBloomFilter"]
 
 
 class CountingBloomFilter(KeyedSketch):
-    """A set of keys, with removal.
+    """Approximate set of keys from which keys can be removed.
+
+    It takes eight times the memory of a `BloomFilter`.
 
     Parameters
     ----------
     cells : int
-        Counters of eight bits, up to 2**32.
+        Number of 8-bit counters, from 8 to 2**32.
     hashes : int, default=7
-        Cells per key.
+        Counters per key, from 1 to 64.
     seed : int, default=0
-        Of all hashes. A counter that reaches 255 stays there for good: the key is then found for
-        ever, but never lost. Merges exactly as long as no removal met such a counter.
+        Seed of the hash functions. Filters merge only if their seeds are equal.
 
     Notes
     -----
     **Guarantee.** A key that was added and not removed is always found, provided that only added
-    keys are removed; another is found with probability `error_bound()`.
+    keys are removed. Another key is found with probability ``error_bound()``.
+
+    A counter that reaches 255 stays there: its keys are then found for ever, but none is lost. The
+    merge is exact as long as no removal hit such a counter.
 
     References
     ----------
-    .. [1] Fan, Cao, Almeida and Broder 2000; thesis 2.3.2.2.
+    .. [1] Fan, Cao, Almeida, Broder. "Summary Cache: A Scalable Wide-Area Web Cache Sharing
+       Protocol". IEEE/ACM Trans. Networking 2000.
+    .. [2] Balu. "Privacy-aware and scalable recommender systems using sketching techniques".
+       Thesis, Université Rennes 1, 2016, Section 2.3.2.2 (Bloom filters),
+       https://theses.hal.science/tel-01430156.
 
     Examples
     --------
-    >>> here = CountingBloomFilter(4096).update(["tea", "milk"]).remove(["tea"])
-    >>> here.contains(["tea", "milk"])
+    >>> items = CountingBloomFilter(4096).update(["tea", "milk"]).remove(["tea"])
+    >>> items.contains(["tea", "milk"])
     array([False,  True])
     """
 
@@ -67,37 +72,38 @@ class CountingBloomFilter(KeyedSketch):
 
     @classmethod
     def from_capacity(cls, n: int, false_positive_rate: float, *, seed: int = 0) -> Self:
-        """The smallest filter that holding n different keys finds others at most at this rate.
+        """Build the smallest filter for a number of keys and a false positive rate.
 
         Parameters
         ----------
         n : int
-            TODO.
+            Number of distinct keys in the set at one time, from 1 to 2**32.
         false_positive_rate : float
-            TODO.
+            Maximum false positive rate with n keys, between 0 and 1.
         seed : int, default=0
-            TODO.
+            Seed of the hash functions.
 
         Returns
         -------
         Self
-            The smallest filter that holding n different keys finds others at most at this rate.
+            An empty filter.
         """
         sized = BloomFilter.from_capacity(n, false_positive_rate)
         return cls(sized.bits, sized.hashes, seed=seed)
 
     def update(self, keys: Column) -> Self:
-        """Add every key once more.
+        """Add keys to the set.
 
         Parameters
         ----------
-        keys : array_like
-            TODO.
+        keys : array_like of shape (n,)
+            Keys of any types; 7, "7" and 7.0 are the same key, and all missing values are one key.
+            A key that is added twice must be removed twice.
 
         Returns
         -------
         Self
-            The object itself.
+            The sketch itself.
         """
         column = self._key_column(keys)
         self._add(column, column.size)
@@ -105,17 +111,22 @@ class CountingBloomFilter(KeyedSketch):
         return self
 
     def remove(self, keys: Column) -> Self:
-        """Take every key out once; ValueError, and nothing changes, where one cannot be in.
+        """Remove keys from the set, each once.
 
         Parameters
         ----------
-        keys : array_like
-            TODO.
+        keys : array_like of shape (n,)
+            Keys that were added before.
 
         Returns
         -------
         Self
-            The object itself.
+            The sketch itself.
+
+        Raises
+        ------
+        ValueError
+            A key is certainly not in the set. Nothing is changed.
         """
         column = self._key_column(keys)
         for rows, hashed in self._hashes(column):
@@ -129,32 +140,32 @@ class CountingBloomFilter(KeyedSketch):
         return self
 
     def contains(self, keys: Column) -> np.ndarray:
-        """True for every key that is in, and by chance for a few others.
+        """Test whether keys are in the set.
 
         Parameters
         ----------
-        keys : array_like
-            TODO.
+        keys : array_like of shape (n,)
+            Keys of any types.
 
         Returns
         -------
-        ndarray
-            TODO.
+        ndarray of shape (n,)
+            Booleans: True for every key in the set, and for a few others.
         """
         return self.estimate(keys) > 0
 
     def estimate(self, keys: Column) -> np.ndarray:
-        """How often each key is in: never too low below 255, where counters end.
+        """Estimate the multiplicity of every key.
 
         Parameters
         ----------
-        keys : array_like
-            TODO.
+        keys : array_like of shape (n,)
+            Keys of any types.
 
         Returns
         -------
-        ndarray
-            How often each key is in: never too low below 255, where counters end.
+        ndarray of shape (n,)
+            Additions minus removals, int64; never too low, up to 255, where counters saturate.
         """
         column = self._key_column(keys)
         out = np.empty(column.size, np.int64)
@@ -163,33 +174,31 @@ class CountingBloomFilter(KeyedSketch):
         return out
 
     def error_bound(self, confidence: float = 0.99) -> float:
-        """The chance that a key that is not in is found, given the counters as they are.
-
-        It is the same at every confidence: the counters are known, and with them the chance.
+        """Compute the false positive rate of the filter as it is.
 
         Parameters
         ----------
         confidence : float, default=0.99
-            TODO.
+            Not used, since the counters are known: the rate is exact. Between 0 and 1.
 
         Returns
         -------
         float
-            The chance that a key that is not in is found, given the counters as they are.
+            Probability that `contains` is True for a key that is not in the set.
         """
         fraction.check("CountingBloomFilter", "confidence", confidence)
         return float((np.count_nonzero(self._counts) / self.cells) ** self.hashes)
 
     def estimate_size(self) -> float:
-        """How many different keys are in, from the share of counters that are not zero.
+        """Estimate the number of distinct keys in the set.
 
         Returns
         -------
         float
-            How many different keys are in, from the share of counters that are not zero.
+            The number for which the expected fraction of non-zero counters is the observed one.
         """
-        share = min(np.count_nonzero(self._counts) / self.cells, 1 - 0.5 / self.cells)
-        return float(math.log1p(-share) / (self.hashes * math.log1p(-1 / self.cells)))
+        filled = min(np.count_nonzero(self._counts) / self.cells, 1 - 0.5 / self.cells)
+        return float(math.log1p(-filled) / (self.hashes * math.log1p(-1 / self.cells)))
 
     def _add(self, column: KeyColumn, count: int) -> None:
         """Add the first `count` keys."""
@@ -207,39 +216,53 @@ class CountingBloomFilter(KeyedSketch):
         self.keys = self.keys or other.keys
 
 
-GROWTH = 2  # each layer holds twice the keys of the one before
+GROWTH = 2  # each layer has twice the capacity of the previous one
 MOST_BITS = 2**32  # of a layer
-MOST_LAYERS = 33  # each holds twice as many keys as the one before, at a bit a key or more
-LEAST_RATE = 1e-15  # below it a layer would need more hashes than there are
-TIGHTEN = 0.5  # at half the rate: the rates of all layers add up to the whole one
+MOST_LAYERS = 33  # capacities double, at one bit per key or more
+LEAST_RATE = 1e-15  # below it a layer would need more hashes than a filter can have
+TIGHTEN = 0.5  # ratio of the rates of successive layers, which then add up to the total rate
 
 
 class ScalableBloomFilter(KeyedSketch):
-    """A set of keys of any number, answered by layers of Bloom filters that double in size.
+    """Approximate set that grows with its keys, for when their number is not known in advance.
+
+    It is a list of Bloom filters ("layers") of doubling capacity. It cannot merge, since layers are
+    opened in the order of the keys; use `BloomFilter` if it must.
 
     Parameters
     ----------
     capacity : int, default=65536
-        Keys that the first layer holds; false_positive_rate.
+        Number of keys in the first layer, from 8 to 2**24.
     false_positive_rate : float, default=0.01
-        TODO.
+        Bound on the expected false positive rate for any number of keys, from 1e-15 to below 1.
     seed : int, default=0
-        Of all hashes. A layer has up to 2**32 bits; an update that might need more, if all its keys
-        were new, raises and changes nothing. Merge is refused: layers open as keys arrive.
+        Seed of the hash functions.
+
+    Attributes
+    ----------
+    layers : int
+        Number of layers.
+    held : int
+        Number of keys in the last layer.
 
     Notes
     -----
-    **Guarantee.** A seen key is always found; another with probability `error_bound()`, which
-    however many keys came is below false_positive_rate on average over seeds.
+    **Guarantee.** A key that was added is always found. Another key is found with probability at
+    most ``error_bound()``, whose mean over seeds is below `false_positive_rate`, for any number of
+    keys.
+
+    A layer has up to 2**32 bits. An update that would need more if all its keys were new raises
+    ValueError and changes nothing.
 
     References
     ----------
-    .. [1] Almeida, Baquero, Preguica and Hutchison 2007.
+    .. [1] Almeida, Baquero, Preguiça, Hutchison. "Scalable Bloom Filters". Inf. Process. Lett.
+       2007.
 
     Examples
     --------
-    >>> seen = ScalableBloomFilter(100, false_positive_rate=0.01).update(range(5000))
-    >>> bool(seen.contains(range(5000)).all()), seen.layers
+    >>> items = ScalableBloomFilter(100, false_positive_rate=0.01).update(range(5000))
+    >>> bool(items.contains(range(5000)).all()), items.layers
     (True, 6)
     """
 
@@ -268,17 +291,17 @@ class ScalableBloomFilter(KeyedSketch):
         return refused("layers open in the order of the keys; use BloomFilter.from_capacity.")
 
     def update(self, keys: Column) -> Self:
-        """Put every key in the set, opening layers as needed.
+        """Add keys to the set; layers are opened as needed.
 
         Parameters
         ----------
-        keys : array_like
-            TODO.
+        keys : array_like of shape (n,)
+            Keys of any types; 7, "7" and 7.0 are the same key, and all missing values are one key.
 
         Returns
         -------
         Self
-            The object itself.
+            The sketch itself.
         """
         column = self._key_column(keys)
         self._check_room(column.size)
@@ -295,17 +318,17 @@ class ScalableBloomFilter(KeyedSketch):
         return self
 
     def contains(self, keys: Column) -> np.ndarray:
-        """True for every key that was seen, and by chance for a few others.
+        """Test whether keys are in the set.
 
         Parameters
         ----------
-        keys : array_like
-            TODO.
+        keys : array_like of shape (n,)
+            Keys of any types.
 
         Returns
         -------
-        ndarray
-            TODO.
+        ndarray of shape (n,)
+            Booleans: True for every key that was added, and for a few others.
         """
         column = self._key_column(keys)
         out = np.empty(column.size, np.bool_)
@@ -316,20 +339,18 @@ class ScalableBloomFilter(KeyedSketch):
     estimate = contains
 
     def error_bound(self, confidence: float = 0.99) -> float:
-        """The chance that a key that was not seen is found, at most, given the bits that are set.
-
-        A false yes of the filter is one of some layer, so the layers' chances are added up. It is
-        the same at every confidence: the bits are known, and with them the chance.
+        """Bound the false positive rate of the filter as it is.
 
         Parameters
         ----------
         confidence : float, default=0.99
-            TODO.
+            Not used, since the bits are known: the bound is certain. Between 0 and 1.
 
         Returns
         -------
         float
-            The chance that a key that was not seen is found, at most, given the bits that are set.
+            Bound on the probability that `contains` is True for a key that was not added: the sum
+            of the false positive rates of the layers.
         """
         fraction.check("ScalableBloomFilter", "confidence", confidence)
         return float(
@@ -358,10 +379,10 @@ class ScalableBloomFilter(KeyedSketch):
     def _check_room(self, keys: int) -> None:
         layers = _most_layers(*self._first)
         full = self.capacity * (GROWTH ** (self.layers - 1) - 1) + self.held
-        left = self.capacity * (GROWTH**layers - 1) - full
-        if keys > left:
+        room = self.capacity * (GROWTH**layers - 1) - full
+        if keys > room:
             raise ValueError(
-                f"ScalableBloomFilter: there is room for {left} more keys, not {keys}; start a "
+                f"ScalableBloomFilter: there is room for {room} more keys, not {keys}; start a "
                 "second filter."
             )
 
@@ -413,5 +434,5 @@ def _most_layers(capacity: int, rate: float) -> int:
 
 @functools.lru_cache(1024)
 def _sized(capacity: int, rate: float, layer: int) -> tuple[int, int]:
-    """Bits and hashes of a layer: its capacity at its share of the rate."""
+    """Bits and hashes of a layer, for its capacity and its part of the rate."""
     return best_size(capacity * GROWTH**layer, rate * TIGHTEN ** (layer + 1))

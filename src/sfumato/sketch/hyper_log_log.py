@@ -1,7 +1,4 @@
-"""HyperLogLog: how many different keys were seen, in a few kilobytes.
-
-Released HyperLogLog: how many different keys there were, from one flipped bit a register.
-"""
+"""HyperLogLog: the number of distinct keys, in a few kilobytes; and its private release."""
 
 import math
 from functools import cached_property
@@ -25,41 +22,41 @@ __all__ = ["LARGEST_COUNT", "PRECISION", "HyperLogLog", "ReleasedHyperLogLog", "
 
 PRECISION = integer(4, 18)
 LARGEST_COUNT = integer(1, 2**62)
-# Shares of level 1 for one of every other level: it alone tells small counts, with no lower level
-# to help it. Of 1, 4, 5, 7, 9 and 13, seven keep the worst relative error over counts from a
-# quarter of the registers to the largest the least, or within 2 %, at epsilon 0.5 to 4.
+# Registers of level 1 per register of any other level: it alone determines small counts, without a
+# lower level to help. Of 1, 4, 5, 7, 9 and 13, seven has the smallest worst relative error, or
+# within 2 % of it, over counts from a quarter of the registers to the largest, at epsilon 0.5 to 4.
 FIRST = 7
-BEYOND = 16  # times the largest count are estimates looked for
+BEYOND = 16  # estimates are searched up to this multiple of the largest count
 OCTAVE = 8  # counts tried in each doubling before the best one is refined
 
 
 class ReleasedHyperLogLog(Answered):
-    """The number of different keys, from one bit of each register that was flipped at random.
+    """Private number of distinct keys; made by `HyperLogLog.release`.
 
-    Made by `HyperLogLog.release`. Register j tells whether it reached `levels(...)[j]`, which is
-    public.
-
-    precision and seed of the sketch; largest, the largest count expected. Merge is refused: that a
-    register of a union reached its level is no function of flipped bits.
+    It contains one bit per register, flipped at random: whether register j reached the level
+    ``levels(precision, largest)[j]``, which is public. It has the precision and seed of the sketch
+    and the largest count expected. It cannot merge: whether a register of a union reached its level
+    does not follow from flipped bits.
 
     Notes
     -----
-    **Guarantee.** Epsilon-differential privacy with a public seed, as its `statement` says;
-    |estimate - true| <= error_bound(c) with probability about c.
+    **Guarantee.** Epsilon-differentially private with a public seed, as its `statement` says.
+    ``|estimate - true| <= error_bound(c)`` with probability approximately c.
 
     References
     ----------
-    .. [1] Plain sketches of counts are not private (Desfontaines, Lochbihler and Basin 2019);
-       flipped bits: Hehir, Ting and Cormode 2023, whose bitmaps keep every level and need that much
-       more room.
+    .. [1] Desfontaines, Lochbihler, Basin. "Cardinality Estimators do not Preserve Privacy". PoPETs
+       2019, https://arxiv.org/abs/1808.05879 (why registers themselves are not released).
+    .. [2] Hehir, Ting, Cormode. "Sketch-Flip-Merge: Mergeable Sketches for Private Distinct
+       Counting". ICML 2023 (flipped bits; their bitmaps store every level and take more memory).
 
     Examples
     --------
-    >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
+    >>> from sfumato.privacy.noise import InsecureSeededSource  # for tests only: omit it
     >>> from sfumato.sketch import HyperLogLog
-    >>> seen = HyperLogLog(12).update(range(30_000))
-    >>> told = seen.release(epsilon=4, largest=100_000, source=InsecureSeededSource(1))
-    >>> bool(abs(told.estimate() - 30_000) <= told.error_bound(0.9999))
+    >>> sketch = HyperLogLog(12).update(range(30_000))
+    >>> released = sketch.release(epsilon=4, largest=100_000, source=InsecureSeededSource(1))
+    >>> bool(abs(released.estimate() - 30_000) <= released.error_bound(0.9999))
     True
     """
 
@@ -70,51 +67,57 @@ class ReleasedHyperLogLog(Answered):
     _of = "HyperLogLog"
 
     def estimate(self) -> float:
-        """The number of different keys that makes the bits likeliest, up to 16 times `largest`.
+        """Estimate the number of distinct keys.
 
         Returns
         -------
         float
-            The number of different keys that makes the bits likeliest, up to 16 times `largest`.
+            Maximum likelihood estimate, at most 16 times `largest`.
         """
         return self._likeliest[0]
 
     def error_bound(self, confidence: float = 0.99) -> float:
-        """How many keys the estimate may be off by, with about this probability.
+        """Bound the error of the estimate.
 
         Parameters
         ----------
         confidence : float, default=0.99
-            TODO.
+            Approximate probability with which the bound holds, between 0 and 1.
 
         Returns
         -------
         float
-            How many keys the estimate may be off by, with about this probability.
+            Bound on the error in keys; infinite if there is no upper limit.
+
+        Notes
+        -----
+        The limits are the counts at which the log-likelihood ratio reaches the quantile of Wilks'
+        theorem [1]_. Keys are assumed to fall into registers independently, which can only widen
+        the bound.
 
         References
         ----------
-        .. [1] The counts whose likelihood is not too far below the highest (Wilks 1938). Keys are
-           taken to fall into registers independently, which only makes it wider.
+        .. [1] Wilks. "The Large-Sample Distribution of the Likelihood Ratio for Testing Composite
+           Hypotheses". Ann. Math. Statist. 1938.
         """
         confidence = fraction.check(type(self).__name__, "confidence", confidence)
         here, top = self._likeliest
-        bar = top - NormalDist().inv_cdf((1 + confidence) / 2) ** 2 / 2
+        threshold = top - NormalDist().inv_cdf((1 + confidence) / 2) ** 2 / 2
         counts = np.sort(np.append(self._counts, here))
-        inside = np.flatnonzero(self._log_likelihood(counts) >= bar - 1e-9)
+        inside = np.flatnonzero(self._log_likelihood(counts) >= threshold - 1e-9)
         if inside[-1] == counts.size - 1:
             return math.inf
         low = counts[0]
         if inside[0] > 0:
-            low = self._crossing(bar, counts[inside[0]], counts[inside[0] - 1])
-        high = self._crossing(bar, counts[inside[-1]], counts[inside[-1] + 1])
+            low = self._crossing(threshold, counts[inside[0]], counts[inside[0] - 1])
+        high = self._crossing(threshold, counts[inside[-1]], counts[inside[-1] + 1])
         return float(max(here - low, high - here))
 
-    def _crossing(self, bar: float, inside: float, outside: float) -> float:
-        """Where between two counts the likelihood falls below the bar."""
+    def _crossing(self, threshold: float, inside: float, outside: float) -> float:
+        """The count between two others at which the log-likelihood falls below the threshold."""
         for _ in range(50):
             middle = (inside + outside) / 2
-            if self._log_likelihood(np.array([middle]))[0] >= bar:
+            if self._log_likelihood(np.array([middle]))[0] >= threshold:
                 inside = middle
             else:
                 outside = middle
@@ -122,11 +125,11 @@ class ReleasedHyperLogLog(Answered):
 
     @cached_property
     def _likeliest(self) -> tuple[float, float]:
-        """The count of the highest likelihood, and its logarithm."""
+        """The maximum likelihood count, and its log-likelihood."""
         best = int(np.argmax(self._log_likelihood(self._counts)))
         low = self._counts[max(best - 1, 0)]
         high = self._counts[min(best + 1, self._counts.size - 1)]
-        for _ in range(24):  # the best third of nine points, again and again
+        for _ in range(24):  # repeatedly the best quarter of nine points
             tried = np.linspace(low, high, 9)
             at = int(np.argmax(self._log_likelihood(tried)))
             low, high = tried[max(at - 1, 0)], tried[min(at + 1, 8)]
@@ -138,7 +141,7 @@ class ReleasedHyperLogLog(Answered):
         return np.append(0.0, 2.0 ** np.arange(-1, octaves, 1 / OCTAVE))
 
     def _log_likelihood(self, counts: np.ndarray) -> np.ndarray:
-        """For each count n: a register reaches level v with chance 1 - exp(-n 2**(1 - v) / m)."""
+        """For each count n, with P(a register reaches level v) = 1 - exp(-n 2**(1 - v) / m)."""
         ones, sizes = self._tallies
         rate = 2.0 ** -np.arange(sizes.size) / 2**self.precision
         reached = -np.expm1(-counts[:, np.newaxis] * rate)
@@ -147,7 +150,7 @@ class ReleasedHyperLogLog(Answered):
 
     @cached_property
     def _tallies(self) -> tuple[np.ndarray, np.ndarray]:
-        """How many bits of each level are set, and how many there are."""
+        """The number of set bits of each level, and the number of bits of each level."""
         at = levels(self.precision, self.largest) - 1
         bits = np.unpackbits(self._words.view(np.uint8), count=at.size, bitorder="little")
         return np.bincount(at, bits), np.bincount(at).astype(np.float64)
@@ -161,48 +164,53 @@ class ReleasedHyperLogLog(Answered):
 
 
 def levels(precision: int, largest: int) -> np.ndarray:
-    """The level that each register's bit is about: 1 up to one that `largest` keys seldom reach.
+    """The level of each register's bit: from 1 up to one that `largest` keys seldom reach.
 
-    Registers in order, FIRST shares of them at level 1 and one at each further level. Nothing but
-    the register's number and public parameters decides.
+    Level 1 gets FIRST times as many registers as each further level, in order. The level depends on
+    the register's number and public parameters only.
 
     >>> levels(4, 64).tolist()
     [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3]
     """
     size = 2**precision
     highest = min(max((largest - 1).bit_length() - precision, 0) + 1, 64 - precision + 1)
-    shares = highest - 1 + FIRST
-    return np.asarray(np.maximum(1, np.arange(size) * shares // size - FIRST + 2))
+    parts = highest - 1 + FIRST
+    return np.asarray(np.maximum(1, np.arange(size) * parts // size - FIRST + 2))
 
 
-SPREAD = 1.04  # standard error of registers / estimate, times the root of their number
+STD_ERROR = 1.04  # relative standard error of true / estimate, times sqrt(number of registers)
 
 
 class HyperLogLog(KeyedSketch):
-    """The number of different keys, with a relative standard error near 1.04 / sqrt(2**precision).
+    """Number of distinct keys, in 2**precision bytes.
+
+    The relative standard error is about 1.04 / sqrt(2**precision), that is 0.8 % at the default
+    precision, in 16 KiB. Merges exactly, to the union.
 
     Parameters
     ----------
     precision : int, default=14
-        4 to 18, log2 of the number of one-byte registers.
+        Base-2 logarithm of the number of one-byte registers, from 4 to 18.
     seed : int, default=0
-        Of the hash. Merges exactly. Registers cannot overflow.
+        Seed of the hash. Sketches merge only if their seeds are equal.
 
     Notes
     -----
-    **Guarantee.** |estimate - true| <= error_bound(c) * true + 1 with probability about c: the
-    inverse of the estimate is nearly normal (and among a few keys two may share a register, hence
-    the 1).
+    **Guarantee.** ``|estimate - true| <= error_bound(c) * true + 1`` with probability approximately
+    c: the inverse of the estimate is nearly normal. The 1 is for a few keys, two of which may share
+    a register.
 
     References
     ----------
-    .. [1] Flajolet et al. 2007; the estimator, free of thresholds and tables, is Ertl 2017,
-       algorithm 6.
+    .. [1] Flajolet, Fusy, Gandouet, Meunier. "HyperLogLog: the analysis of a near-optimal
+       cardinality estimation algorithm". AofA 2007.
+    .. [2] Ertl. "New cardinality estimation algorithms for HyperLogLog sketches". 2017,
+       Algorithm 6 (estimator without thresholds and tables), https://arxiv.org/abs/1702.01284.
 
     Examples
     --------
-    >>> seen = HyperLogLog(precision=12).update(range(1000)).update(range(500))
-    >>> bool(abs(seen.estimate() - 1000) < 1000 * seen.error_bound(0.999))
+    >>> sketch = HyperLogLog(precision=12).update(range(1000)).update(range(500))
+    >>> bool(abs(sketch.estimate() - 1000) < 1000 * sketch.error_bound(0.999))
     True
     """
 
@@ -220,21 +228,22 @@ class HyperLogLog(KeyedSketch):
 
     @classmethod
     def from_error(cls, error: float, confidence: float = 0.99, *, seed: int = 0) -> Self:
-        """The smallest sketch whose relative error is within `error` with this probability.
+        """Build the smallest sketch with a given relative error.
 
         Parameters
         ----------
         error : float
-            TODO.
+            Bound on the relative error, between 0 and 1; ValueError if precision 18 does not reach
+            it.
         confidence : float, default=0.99
-            TODO.
+            Probability with which the bound holds, between 0 and 1.
         seed : int, default=0
-            TODO.
+            Seed of the hash.
 
         Returns
         -------
         Self
-            The smallest sketch whose relative error is within `error` with this probability.
+            An empty sketch with ``error_bound(confidence) <= error``.
         """
         error = fraction.check("HyperLogLog", "error", error)
         for precision in range(4, 19):
@@ -246,17 +255,17 @@ class HyperLogLog(KeyedSketch):
         )
 
     def update(self, keys: Column) -> Self:
-        """See every key.
+        """Add keys.
 
         Parameters
         ----------
-        keys : array_like
-            TODO.
+        keys : array_like of shape (n,)
+            Keys of any types; 7, "7" and 7.0 are the same key, and all missing values are one key.
 
         Returns
         -------
         Self
-            The object itself.
+            The sketch itself.
         """
         column = self._key_column(keys)
         for _, hashes in self._hashes(column):
@@ -265,12 +274,12 @@ class HyperLogLog(KeyedSketch):
         return self
 
     def estimate(self) -> float:
-        """The number of different keys.
+        """Estimate the number of distinct keys.
 
         Returns
         -------
         float
-            The number of different keys.
+            Estimated number; 0 for an empty sketch.
         """
         size, top = self._registers.size, 64 - self.precision + 1
         counts = np.bincount(self._registers, minlength=top + 1)
@@ -281,21 +290,21 @@ class HyperLogLog(KeyedSketch):
         return float(size / (2 * math.log(2)) * size / z) if z else math.inf
 
     def error_bound(self, confidence: float = 0.99) -> float:
-        """The relative error that is kept with this probability.
+        """Bound the relative error of the estimate.
 
         Parameters
         ----------
         confidence : float, default=0.99
-            TODO.
+            Approximate probability with which the bound holds, between 0 and 1.
 
         Returns
         -------
         float
-            The relative error that is kept with this probability.
+            Bound on ``(|estimate - true| - 1) / true``; it depends on the precision only.
         """
         confidence = fraction.check("HyperLogLog", "confidence", confidence)
-        off = NormalDist().inv_cdf((1 + confidence) / 2) * SPREAD / 2 ** (self.precision / 2)
-        return off / (1 - off) if off < 1 else math.inf
+        error = NormalDist().inv_cdf((1 + confidence) / 2) * STD_ERROR / 2 ** (self.precision / 2)
+        return error / (1 - error) if error < 1 else math.inf
 
     def release(
         self,
@@ -305,33 +314,33 @@ class HyperLogLog(KeyedSketch):
         largest: int,
         **options: Unpack[ReleaseOptions],
     ) -> ReleasedHyperLogLog:
-        """A private copy: one bit a register, whether it reached a public level, perhaps flipped.
-
-        epsilon above 0;
+        """Release a differentially private copy by randomized response on one bit per register.
 
         Parameters
         ----------
         epsilon : float, Privacy or None, default=None
-            TODO.
+            Privacy loss of the release, above 0. A `sfumato.privacy.Privacy` here, or as the
+            option `privacy`, replaces `epsilon`, `delta` and the options except `source`.
         delta : float, default=0.0
-            Which is not spent.
+            Accepted as in other releases, from 0 to below 1; none of it is spent.
         largest : int
-            The largest count expected, from public knowledge (each doubling adds a level and so a
-            little noise).
+            Largest count expected, from public knowledge, from 1 to 2**62. Each doubling adds a
+            level, and so a little noise.
         **options : dict
-            Ledger and dataset, unit, relation, contributions, release_id (docs/privacy.md).
+            `ledger`, `dataset`, `unit`, `relation`, `contributions`, `release_id`, `privacy` and
+            `source`, as in `CountMin.release`.
 
         Returns
         -------
         ReleasedHyperLogLog
-            A private copy: one bit a register, whether it reached a public level, perhaps flipped.
+            The released copy. The bit of a register says whether it reached a public level.
 
         Notes
         -----
-        **Guarantee.** Epsilon-private for one unit, with a public seed. A key that is added or
-        removed changes one register at most, hence one bit, which is flipped with probability p = 1
-        / (1 + exp(epsilon)), rounded up; an exchanged key changes two. Registers themselves would
-        tell: a high one is nearly proof of its key.
+        **Guarantee.** Epsilon-differentially private for one unit, with a public seed. Adding or
+        removing a key changes at most one register, hence one bit, which is flipped with
+        probability p = 1 / (1 + exp(epsilon)), rounded up. Replacing a key changes two. The
+        registers themselves would not be private: a high one is near proof of its key.
 
         Examples
         --------
@@ -352,8 +361,8 @@ class HyperLogLog(KeyedSketch):
             return {"_words": words ^ noise.flips(p, size, source=source)}
 
         parameters = {**self.parameters, "largest": largest}
-        plan = CalibratedRelease(ReleasedHyperLogLog, parameters, answer.loss(), how, flipped)
-        return plan.publish(request)
+        calibrated = CalibratedRelease(ReleasedHyperLogLog, parameters, answer.loss(), how, flipped)
+        return calibrated.publish(request)
 
     def _layout(self) -> dict[str, Cells]:
         return {"_registers": Cells(np.uint8, (2**self.precision,), "max")}
@@ -365,7 +374,7 @@ class HyperLogLog(KeyedSketch):
 
 
 def _sigma(x: float) -> float:
-    """x + sum over k of x**(2**k) 2**(k - 1): the share of empty registers."""
+    """x + sum over k of x**(2**k) 2**(k - 1), for the fraction x of empty registers."""
     if x == 1.0:
         return math.inf
     y, z, last = 1.0, x, -1.0
@@ -377,7 +386,7 @@ def _sigma(x: float) -> float:
 
 
 def _tau(x: float) -> float:
-    """(1 - x - sum over k of (1 - x**(2**-k))**2 2**-k) / 3: the share of full registers."""
+    """(1 - x - sum over k of (1 - x**(2**-k))**2 2**-k) / 3, for 1 - x of full registers."""
     if x in (0.0, 1.0):
         return 0.0
     y, z, last = 1.0, 1 - x, -1.0
