@@ -141,7 +141,7 @@ def test_hadamard_takes_coordinates_of_any_integer_column_and_nothing_else():
         with pytest.raises(ValueError, match=rf"coordinates from 0 to 9 .*{error}"):
             sketch().update(bad)
     for bad in (["3"], [3, None], [0.5]):
-        with pytest.raises(TypeError, match="must be coordinates for kind 'hadamard', whole"):
+        with pytest.raises(TypeError, match="must be coordinates for kind 'hadamard', integers"):
             sketch().update(bad)
     with pytest.raises(ValueError, match="10 columns"):
         sketch().transform(np.ones((2, 11)))

@@ -1,7 +1,7 @@
-"""Directions of a projection, made from a seed alone: never stored, the same on every machine.
+"""Directions of random projections, derived from a seed: never stored, equal on every machine.
 
-Coordinate i of a vector is the integer key i, and its entries in all directions come from the
-key's hash (kernels/codebooks.py), so that a direction is the same whichever sketch uses it.
+Coordinate i of a vector is the integer key i, and its entries in all directions are derived from
+the hash of that key (kernels/sketch/codes.py), so a direction is the same in every sketch.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ __all__ = [
 
 Fill = Callable[[slice, np.ndarray], None]
 
-MOST_ENTRIES = 2**26  # of a direction matrix that is kept in memory: 512 MiB
+MOST_ENTRIES = 2**26  # of a direction matrix that stays in memory: 512 MiB
 BLOCK_ENTRIES = 2**16  # of a codebook that is made, used and dropped: 512 KiB
 ENTRIES: dict[str, Any] = {
     "gaussian": codebooks.gaussian,
@@ -41,11 +41,11 @@ _alive: WeakValueDictionary[tuple[str, int, int, int], np.ndarray] = WeakValueDi
 
 
 def directions(kind: str, count: int, dimension: int, seed: int) -> np.ndarray:
-    """Panels of `count` directions in `dimension` coordinates; sketches alive share them.
+    """Panels of `count` directions in `dimension` coordinates, shared by all sketches in memory.
 
-    Parameters: kind, a kind of ENTRIES, or of Gaussian directions "orthogonal", "super-bit"
-    (orthogonal in batches of `dimension`), "frame" (equally long, and a tight frame) or "tight"
-    (orthonormal columns: a tight frame too, of unequal lengths).
+    The kind is one of ENTRIES, or a kind of Gaussian directions: "orthogonal", "super-bit"
+    (orthogonal in batches of `dimension`), "frame" (a tight frame of unit vectors) or "tight"
+    (orthonormal columns: a tight frame of unequal lengths).
 
     >>> dense(directions("sign", 2, 3, seed=0), 2).shape
     (2, 3)
@@ -58,19 +58,19 @@ def directions(kind: str, count: int, dimension: int, seed: int) -> np.ndarray:
 
 
 def dense(panels: np.ndarray, count: int) -> np.ndarray:
-    """The directions as rows of a matrix."""
+    """Convert panels to a matrix with one direction per row."""
     return np.ascontiguousarray(panels.transpose(0, 2, 1).reshape(-1, panels.shape[1])[:count])
 
 
 def project_all(rows: np.ndarray, panels: np.ndarray) -> np.ndarray:
-    """Every row times every direction; the last columns fill up the last panel."""
+    """Multiply every row by every direction; the last columns are padding of the last panel."""
     out = np.zeros((len(rows), PANEL * len(panels)))
     project(rows, panels, out)
     return out
 
 
 def product(rows: np.ndarray, count: int, fill: Fill) -> np.ndarray:
-    """Rows times a codebook of `count` entries a key, of which only a block exists at a time.
+    """Multiply rows by a codebook of `count` entries per key, made in blocks.
 
     `fill(part, out)` writes the panels of the keys in a slice.
     """
@@ -105,12 +105,12 @@ def _made(kind: str, count: int, dimension: int, seed: int) -> np.ndarray:
 def _entries(kind: str, keys: int, count: int, seed: int) -> np.ndarray:
     out = aligned((panel_count(count), keys, PANEL), np.float64)
     ENTRIES[kind](hash_column(range(keys), seed), out)
-    out[-1, :, count - PANEL * (len(out) - 1) :] = 0  # so that no spare direction sets a bit
+    out[-1, :, count - PANEL * (len(out) - 1) :] = 0  # so that no padding direction sets a bit
     return out
 
 
 def _frame(count: int, dimension: int, seed: int) -> np.ndarray:
-    """Unit rows whose columns are orthogonal and equally long: W^T W = (count / dimension) I."""
+    """A matrix W of unit rows with W^T W = (count / dimension) I."""
     matrix = _tight(count, dimension, seed)
     frames.even_rows(matrix, np.empty(count))
     matrix *= np.sqrt(count / dimension)
@@ -118,14 +118,14 @@ def _frame(count: int, dimension: int, seed: int) -> np.ndarray:
 
 
 def _tight(count: int, dimension: int, seed: int) -> np.ndarray:
-    """Rows whose columns are orthonormal: the orthogonal factor of a Gaussian matrix."""
+    """A matrix of orthonormal columns: the orthogonal factor of a Gaussian matrix."""
     columns = _orthonormal(_entries("gaussian", count, dimension, seed), dimension)
     return np.ascontiguousarray(columns.T)
 
 
 def _orthonormal(panels: np.ndarray, count: int) -> np.ndarray:
     done = np.empty((count, panels.shape[1]))
-    for _ in range(2):  # the second pass removes what rounding left
+    for _ in range(2):  # the second pass removes rounding errors
         frames.orthonormalise(panels, count, done)
     return done
 

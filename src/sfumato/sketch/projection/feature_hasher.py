@@ -1,4 +1,4 @@
-"""Feature hashing: a vector over any keys folded, with random signs, into a fixed width."""
+"""Feature hashing: vectors over any keys in a fixed number of dimensions."""
 
 import math
 from typing import Annotated, Any, Self
@@ -19,26 +19,39 @@ __all__ = ["FeatureHasher"]
 
 
 class FeatureHasher(LinearSketch, KeyedSketch):
-    """One vector over any keys, or one for each of many rows, in `width` numbers.
+    """Vector over any keys, hashed with random signs to a fixed width.
+
+    `update` sketches one vector; `transform` maps many rows to a sparse matrix, for linear models
+    without a vocabulary. Merges up to rounding.
 
     Parameters
     ----------
     width : int
-        Numbers kept, 1 to 2**28.
+        Number of cells, from 1 to 2**28. The variance is inversely proportional to it.
     seed : int, default=0
-        Of the hash. Weights are real numbers, whose sizes sum to at most 1e140. Merges up to
-        rounding.
+        Seed of the hash. Sketches merge only if their seeds are equal.
+
+    Attributes
+    ----------
+    mass : float
+        Sum of the absolute weights, at most 1e140.
 
     Notes
     -----
-    **Guarantee.** Estimates, inner products and squared norms are unbiased. |estimate - true| <=
-    error_bound(c) with probability c for each key: collisions add variance |v|**2 / width at most.
-    An inner product has variance at most 2 |u|**2 |v|**2 / width. The cells are those of the first
-    row of a CountSketch of the same width and seed.
+    **Guarantee.** Estimates, inner products and squared norms are unbiased, and
+    ``|estimate - true| <= error_bound(c)`` with probability at least c for each key. Collisions
+    give an estimate variance at most |v|**2 / width, and an inner product variance at most
+    2 |u|**2 |v|**2 / width.
+
+    The cells are those of the first row of a `CountSketch` of the same width and seed.
 
     References
     ----------
-    .. [1] Weinberger, Dasgupta, Langford, Smola and Attenberg 2009; thesis 2.3.2.5.
+    .. [1] Weinberger, Dasgupta, Langford, Smola, Attenberg. "Feature Hashing for Large Scale
+       Multitask Learning". ICML 2009, https://arxiv.org/abs/0902.2206.
+    .. [2] Balu. "Privacy-aware and scalable recommender systems using sketching techniques".
+       Thesis, Université Rennes 1, 2016, Section 2.3.2.5 (feature hashing),
+       https://theses.hal.science/tel-01430156.
 
     Examples
     --------
@@ -62,40 +75,40 @@ class FeatureHasher(LinearSketch, KeyedSketch):
 
     @classmethod
     def from_error(cls, error: float, confidence: float = 0.99, *, seed: int = 0) -> Self:
-        """The smallest width that keeps estimates within `error` times the norm (Chebyshev).
+        """Build the narrowest sketch with a given error of its estimates.
 
         Parameters
         ----------
         error : float
-            TODO.
+            Bound on the error as a fraction of the vector's norm, between 0 and 1.
         confidence : float, default=0.99
-            TODO.
+            Probability with which the bound holds for each key, between 0 and 1.
         seed : int, default=0
-            TODO.
+            Seed of the hash.
 
         Returns
         -------
         Self
-            The smallest width that keeps estimates within `error` times the norm (Chebyshev).
+            An empty sketch whose width suffices by Chebyshev's inequality.
         """
         error = fraction.check("FeatureHasher", "error", error)
         miss = 1 - fraction.check("FeatureHasher", "confidence", confidence)
         return cls(math.ceil(1 / (error**2 * miss) - 1e-9), seed=seed)
 
     def update(self, keys: Column, weights: Column | None = None) -> Self:
-        """Add every key's weight, or one; a negative weight removes.
+        """Add weights of keys to the vector; a negative weight removes.
 
         Parameters
         ----------
-        keys : array_like
-            TODO.
-        weights : array_like or None, default=None
-            TODO.
+        keys : array_like of shape (n,)
+            Keys of any types; 7, "7" and 7.0 are the same key, and all missing values are one key.
+        weights : array_like of shape (n,) or None, default=None
+            Real number to add for each key, up to 1e200 in absolute value; None adds 1 for each.
 
         Returns
         -------
         Self
-            The object itself.
+            The sketch itself.
         """
         column = self._key_column(keys)
         weighted = real_weights("FeatureHasher", weights, column.size)
@@ -111,17 +124,17 @@ class FeatureHasher(LinearSketch, KeyedSketch):
         return self
 
     def estimate(self, keys: Column) -> np.ndarray:
-        """The weight of every key.
+        """Estimate the weight of every key.
 
         Parameters
         ----------
-        keys : array_like
-            TODO.
+        keys : array_like of shape (n,)
+            Keys of any types.
 
         Returns
         -------
-        ndarray
-            The weight of every key.
+        ndarray of shape (n,)
+            Unbiased estimates, float64.
         """
         column = self._key_column(keys)
         out = np.empty(column.size)
@@ -133,25 +146,24 @@ class FeatureHasher(LinearSketch, KeyedSketch):
     def transform(
         self, keys: Column, offsets: Any, weights: Column | None = None, *, dense: bool = False
     ) -> Any:
-        """A matrix with, in row r, the cells that keys offsets[r] to offsets[r + 1] would fill.
-
-        keys of all rows, one after the other;
+        """Hash many rows to a matrix; the sketch is not changed.
 
         Parameters
         ----------
-        keys : array_like
-            TODO.
-        offsets : object
-            Where each row starts, and the end.
-        weights : array_like or None, default=None
-            Of the keys, or ones.
+        keys : array_like of shape (m,)
+            Keys of all rows, concatenated.
+        offsets : array_like of shape (n + 1,)
+            Integers from 0 to m that do not decrease: row r has the keys offsets[r] to
+            offsets[r + 1].
+        weights : array_like of shape (m,) or None, default=None
+            Real weight of each key; None stands for ones.
         dense : bool, default=False
-            A NumPy array instead of a SciPy CSR matrix. The sketch stays as it is.
+            Whether to return a NumPy array instead of a SciPy CSR matrix.
 
         Returns
         -------
-        object
-            A matrix with, in row r, the cells that keys offsets[r] to offsets[r + 1] would fill.
+        csr_matrix or ndarray of shape (n, width)
+            The cells of each row.
         """
         from scipy.sparse import csr_matrix  # here, since most users of sketches never need it
 
@@ -168,21 +180,24 @@ class FeatureHasher(LinearSketch, KeyedSketch):
         return out.toarray() if dense else out
 
     def error_bound(self, confidence: float = 0.99) -> float:
-        """What an estimate may be off by, with this probability for each key (Chebyshev).
-
-        The norm is read off the cells: a half of the chance that it is too low by Cantelli's
-        inequality, for a variance of 2 |v|**4 / width, the other half for the key's collisions. The
-        mass bounds the norm for certain, which is better for few keys and small widths.
+        """Bound the error of an estimate.
 
         Parameters
         ----------
         confidence : float, default=0.99
-            TODO.
+            Probability with which the bound holds for each key, between 0 and 1.
 
         Returns
         -------
         float
-            What an estimate may be off by, with this probability for each key (Chebyshev).
+            Bound on ``|estimate - true|``.
+
+        Notes
+        -----
+        The bound is Chebyshev's. The norm of the vector is estimated from the cells. Half of the
+        failure probability is for its being too low, by Cantelli's inequality with variance
+        2 |v|**4 / width, the other half for the collisions of the key. The mass bounds the norm
+        with certainty, which is better for few keys and small widths.
         """
         miss = 1 - fraction.check("FeatureHasher", "confidence", confidence)
         certain = self.mass / math.sqrt(self.width * miss)

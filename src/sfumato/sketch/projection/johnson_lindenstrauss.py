@@ -1,6 +1,6 @@
-"""Johnson-Lindenstrauss: norms, distances and inner products kept in far fewer dimensions.
+"""Johnson-Lindenstrauss projections: norms and distances in far fewer dimensions.
 
-The fast Johnson-Lindenstrauss map: random signs, Walsh-Hadamard transform, sampled entries.
+`FastMap` is the fast transform: random signs, Walsh-Hadamard transform, sampled entries.
 """
 
 from bisect import bisect_left
@@ -29,14 +29,14 @@ SHORTEST = 8  # the kernel's first step takes eight numbers
 
 
 def padded_length(dimension: int) -> int:
-    """The power of two that the transform works on."""
+    """The length of the transform: the next power of two, at least 8."""
     return max(SHORTEST, 1 << (dimension - 1).bit_length())
 
 
 class FastMap:
-    """The map of vectors of one dimension to `count` numbers, unscaled, from a seed.
+    """Seeded map of vectors of one dimension to `count` numbers, unscaled.
 
-    Sampling all of them keeps norms exactly, but for the factor sqrt(count).
+    If all entries are sampled, norms are preserved exactly up to the factor sqrt(count).
     """
 
     def __init__(self, dimension: int, count: int, seed: int) -> None:
@@ -44,12 +44,12 @@ class FastMap:
         hashes = hash_column(range(length), seed)
         self.length, self.count = length, count
         self.flips = 1.0 - 2.0 * (hashes >> np.uint64(63)).astype(np.float64)[:dimension]
-        # The order of other bits of the hash is a random one, whatever the signs.
+        # The order by the other bits of the hash is random, independent of the signs.
         order = np.argsort(hashes << np.uint64(1), kind="stable")
         self.sample = np.sort(order[:count])
 
     def transform(self, rows: np.ndarray) -> np.ndarray:
-        """The sampled entries of the transform of every row."""
+        """Compute the sampled entries of the transform of every row."""
         out = np.empty((len(rows), self.count))
         step = max(1, NUMBERS // self.length)
         for start in range(0, len(rows), step):
@@ -61,7 +61,7 @@ class FastMap:
         return out
 
     def entries(self, coordinates: np.ndarray, out: np.ndarray) -> None:
-        """What each coordinate contributes to the sampled entries, in panels."""
+        """Write the contribution of each coordinate to the sampled entries, in panels."""
         sample = np.zeros(PANEL * panel_count(self.count), np.uint64)
         sample[: self.count] = self.sample
         flips = self.flips[coordinates.astype(np.int64)]
@@ -69,7 +69,7 @@ class FastMap:
 
 
 def positions(owner: str, column: KeyColumn, dimension: int) -> np.ndarray:
-    """Keys that are coordinates from 0 to dimension - 1, as they are."""
+    """Check that keys are coordinates from 0 to dimension - 1, and return them."""
     if column.kind == "text" or any(piece.missing is not None for piece in column.pieces):
         raise TypeError(f"{owner}: keys must be coordinates for kind 'hadamard', integers.")
     pieces = [_plain(piece.values) for piece in column.pieces]
@@ -92,41 +92,64 @@ def _plain(values: np.ndarray) -> np.ndarray:
 KINDS = ("gaussian", "sign", "achlioptas", "sparse", "hadamard")
 MOST = 2**16
 LONGEST = 2**20  # columns of a matrix to transform
-ROUNDING = 1e-12  # what even an isometry is off by in float64
+ROUNDING = 1e-12  # relative error of even an isometry in float64
 
 
 class JohnsonLindenstrauss(LinearSketch, KeyedSketch):
-    """One vector over any keys under additions and removals, or a matrix, in few dimensions.
+    """Random projection that preserves norms, distances and inner products.
 
-    Guarantee: the squared norm is unbiased and off by more than error_bound(c) times itself with
-    probability at most 1 - c; so are squared distances. An inner product is off by more than
-    error_bound(c) (|u|**2 + |v|**2) / 2 with probability at most 2 (1 - c). `transform` gives each
-    row the cells that keys 0, 1, 2, ... with the row's numbers as weights would get, scaled.
-    Parameters: dimensions kept, up to 2**16; kind of the entries that stand for a key, one of
-    - "gaussian", exact bound; "sign", entries +1 and -1; "achlioptas", two thirds are 0;
-    - "sparse", `nonzeros` entries +1 and -1 a key, one in each block: fast updates, weaker bound;
-    - "hadamard", keys are coordinates below input_dimension: fast transform of matrices;
-    nonzeros of a sparse key, 1 to 64, of which dimensions is a multiple; input_dimension, up to
-    2**24, for "hadamard" only; seed, of all entries, which come from the keys' hashes and are
-    never stored. Merges up to rounding.
+    `update` sketches one vector over any keys, with additions and removals; `transform` projects
+    the rows of a matrix. Merges up to rounding.
 
     Parameters
     ----------
     dimensions : int
-        TODO.
-    kind : str, default="gaussian"
-        TODO.
+        Number of dimensions after the projection, from 1 to 2**16.
+    kind : {"gaussian", "sign", "achlioptas", "sparse", "hadamard"}, default="gaussian"
+        Entries of the projection for one key.
+
+        - "gaussian": normal entries, with an exact bound.
+        - "sign": +1 or -1.
+        - "achlioptas": +1, -1, or with probability two thirds 0.
+        - "sparse": `nonzeros` entries +1 or -1, one in each block. Fast updates, weaker bound.
+        - "hadamard": fast transform of matrices; keys must be coordinates below `input_dimension`.
     nonzeros : int, default=8
-        TODO.
+        Non-zero entries per key for "sparse", from 1 to 64. It must divide `dimensions`.
     input_dimension : int, default=0
-        TODO.
+        Dimension of the vectors for "hadamard", up to 2**24; 0 for other kinds.
     seed : int, default=0
-        TODO.
+        Seed of the entries, which are derived from the hashes of the keys and never stored.
+        Sketches merge only if their seeds are equal.
+
+    Attributes
+    ----------
+    mass : float
+        Sum of the absolute weights, at most 1e140.
+
+    Notes
+    -----
+    **Guarantee.** The squared norm is unbiased, and its relative error is at most
+    ``error_bound(c)`` with probability at least c; the same is true of squared distances. The error
+    of an inner product is at most ``error_bound(c) * (|u|**2 + |v|**2) / 2`` with probability at
+    least 1 - 2 (1 - c).
+
+    `transform` gives a row the cells, scaled, that an update with the keys 0, 1, 2, ... and the
+    row's numbers as weights would give.
 
     References
     ----------
-    .. [1] Johnson and Lindenstrauss 1984; Achlioptas 2003; Ailon and Chazelle 2006; Tropp 2011;
-       Kane and Nelson 2014; thesis, Lemma 2.3.1.
+    .. [1] Johnson, Lindenstrauss. "Extensions of Lipschitz mappings into a Hilbert space". 1984.
+    .. [2] Achlioptas. "Database-friendly random projections: Johnson-Lindenstrauss with binary
+       coins". J. Comput. Syst. Sci. 2003, Theorem 1.1 (kinds "sign" and "achlioptas").
+    .. [3] Ailon, Chazelle. "Approximate nearest neighbors and the fast Johnson-Lindenstrauss
+       transform". STOC 2006 (kind "hadamard").
+    .. [4] Tropp. "Improved analysis of the subsampled randomized Hadamard transform". 2011,
+       https://arxiv.org/abs/1011.1595.
+    .. [5] Kane, Nelson. "Sparser Johnson-Lindenstrauss Transforms". J. ACM 2014 (kind "sparse"),
+       https://arxiv.org/abs/1012.1577.
+    .. [6] Balu. "Privacy-aware and scalable recommender systems using sketching techniques".
+       Thesis, Université Rennes 1, 2016, Lemma 2.3.1 (Johnson-Lindenstrauss lemma),
+       https://theses.hal.science/tel-01430156.
 
     Examples
     --------
@@ -170,26 +193,29 @@ class JohnsonLindenstrauss(LinearSketch, KeyedSketch):
     def from_error(
         cls, error: float, points: int = 2, confidence: float = 0.99, **parameters: Any
     ) -> Self:
-        """The fewest dimensions that keep all squared distances among `points` points.
-
-        Each of the pairs may miss with its part of 1 - confidence. Distances themselves change by
-        less than their squares, so this is Lemma 2.3.1 with its constant.
+        """Build the projection of fewest dimensions that preserves all distances among points.
 
         Parameters
         ----------
         error : float
-            TODO.
+            Bound on the relative error of squared distances, between 0 and 1.
         points : int, default=2
-            TODO.
+            Number of points, at least 2.
         confidence : float, default=0.99
-            TODO.
+            Probability with which the bound holds for all pairs at once, between 0 and 1.
         **parameters : object
-            TODO.
+            Other parameters of `JohnsonLindenstrauss`: kind, nonzeros, input_dimension, seed.
 
         Returns
         -------
         Self
-            The fewest dimensions that keep all squared distances among `points` points.
+            An empty sketch; ValueError if the kind needs more dimensions than it can have.
+
+        Notes
+        -----
+        The failure probability is divided equally among the pairs. Distances change by less than
+        their squares, so this is the Johnson-Lindenstrauss lemma (thesis, Lemma 2.3.1) with an
+        explicit constant.
         """
         error = fraction.check("JohnsonLindenstrauss", "error", error)
         points = integer(2).check("JohnsonLindenstrauss", "points", points)
@@ -208,19 +234,19 @@ class JohnsonLindenstrauss(LinearSketch, KeyedSketch):
         return cls(sizes[at], **parameters)
 
     def update(self, keys: Column, weights: Column | None = None) -> Self:
-        """Add every key's weight, or one, to its coordinate; a negative weight removes.
+        """Add weights to the coordinates of keys; a negative weight removes.
 
         Parameters
         ----------
-        keys : array_like
-            TODO.
-        weights : array_like or None, default=None
-            TODO.
+        keys : array_like of shape (n,)
+            Keys of any types; for kind "hadamard", integers from 0 to ``input_dimension - 1``.
+        weights : array_like of shape (n,) or None, default=None
+            Real number to add for each key, up to 1e200 in absolute value; None adds 1 for each.
 
         Returns
         -------
         Self
-            The object itself.
+            The sketch itself.
         """
         column = self._key_column(keys)
         weighted = real_weights("JohnsonLindenstrauss", weights, column.size)
@@ -240,17 +266,18 @@ class JohnsonLindenstrauss(LinearSketch, KeyedSketch):
         return self
 
     def transform(self, rows: Any) -> np.ndarray:
-        """Every row in `dimensions` numbers of about the same norm; the sketch stays as it is.
+        """Project the rows of a matrix; the sketch is not changed.
 
         Parameters
         ----------
-        rows : object
-            TODO.
+        rows : array_like of shape (n, columns)
+            Finite numbers: NumPy array, Arrow table, data frame or list of lists; up to 2**20
+            columns, or `input_dimension` of them for kind "hadamard".
 
         Returns
         -------
-        ndarray
-            TODO.
+        ndarray of shape (n, dimensions)
+            Projected rows, scaled to preserve norms.
         """
         if self.kind == "hadamard":
             matrix = checked("JohnsonLindenstrauss", rows, self.input_dimension)
@@ -260,20 +287,23 @@ class JohnsonLindenstrauss(LinearSketch, KeyedSketch):
         return self._sums(matrix, hash_column(range(matrix.shape[1]), self.seed)) * self._scale
 
     def error_bound(self, confidence: float = 0.99) -> float:
-        """The relative error of a squared norm or distance that is kept with this probability.
-
-        Exact for "gaussian"; by Achlioptas' theorem for "sign" and "achlioptas"; from the variance
-        for "sparse" (2 / dimensions, as blocks are independent); for "hadamard" see `_tails`.
+        """Bound the relative error of a squared norm or distance.
 
         Parameters
         ----------
         confidence : float, default=0.99
-            TODO.
+            Probability with which the bound holds for each vector, between 0 and 1.
 
         Returns
         -------
         float
-            The relative error of a squared norm or distance that is kept with this probability.
+            Bound on the relative error; it does not depend on the data.
+
+        Notes
+        -----
+        The bound is exact for "gaussian"; by Achlioptas' theorem for "sign" and "achlioptas"; by
+        Chebyshev's inequality for "sparse", with variance 2 / dimensions, as blocks are
+        independent; and the better of Chebyshev's and Bernstein's inequalities for "hadamard".
         """
         miss = 1 - fraction.check("JohnsonLindenstrauss", "confidence", confidence)
         return max(concentration.smallest_error(self._miss, miss), ROUNDING)
@@ -290,7 +320,7 @@ class JohnsonLindenstrauss(LinearSketch, KeyedSketch):
         return concentration.moments(self.dimensions, error)
 
     def _sums(self, rows: np.ndarray, keys: np.ndarray) -> np.ndarray:
-        """Rows times the entries of the keys (their hashes, or coordinates), unscaled."""
+        """Multiply rows by the entries of the keys (their hashes, or coordinates), unscaled."""
         if self.kind == "sparse":
             blocks = self.nonzeros, self.dimensions // self.nonzeros
             out = np.zeros((len(rows), *blocks))
@@ -339,7 +369,7 @@ class JohnsonLindenstrauss(LinearSketch, KeyedSketch):
 
 
 def _most(kind: str = "gaussian", nonzeros: Any = 8, input_dimension: Any = 0, **_: Any) -> int:
-    """The most dimensions that these parameters allow."""
+    """The maximum number of dimensions for these parameters."""
     if kind == "hadamard" and isinstance(input_dimension, int):
         return min(MOST, padded_length(input_dimension))
     if kind == "sparse" and isinstance(nonzeros, int) and nonzeros > 0:

@@ -1,4 +1,4 @@
-"""Tensor sketch: features whose inner products are powers of inner products, in little memory."""
+"""Tensor sketch: features of fixed width for the polynomial kernel."""
 
 import math
 from typing import Annotated, Any, Self
@@ -14,34 +14,47 @@ from sfumato.sketch.base import HEAVIEST, SEED, LinearSketch
 
 __all__ = ["TensorSketch"]
 
-NUMBERS = 2**18  # of count sketches held at a time: 2 MiB
+NUMBERS = 2**18  # of count sketches in memory at a time: 2 MiB
 
 
 class TensorSketch(LinearSketch):
-    """Features of rows for the polynomial kernel <x, y>**degree, and their sum over a stream.
+    """Random features of rows for the polynomial kernel <x, y>**degree, and their sum.
+
+    `transform` maps rows to features, for linear methods; `update` adds the features of rows to the
+    sketch. For the kernel (<x, y> + c)**degree append the number sqrt(c) to every row. Merges up to
+    rounding.
 
     Parameters
     ----------
     width : int
-        Features, up to 2**24.
+        Number of features, from 1 to 2**24. The variance is inversely proportional to it.
     dimension : int
-        Numbers in a row, up to 2**24.
+        Numbers per row, from 1 to 2**24.
     degree : int, default=2
-        1 to 8.
+        Degree of the kernel, from 1 to 8.
     seed : int, default=0
-        Of the hashes. For (<x, y> + c)**degree give every row one more number, sqrt(c). The sum of
-        |x|**degree over rows, |x| the sum of sizes, is at most 1e140. Merges up to rounding.
+        Seed of the hash functions. Sketches merge only if their seeds are equal.
+
+    Attributes
+    ----------
+    mass : float
+        Sum over rows of (sum of the absolute values of the row)**degree, at most 1e140.
 
     Notes
     -----
-    **Guarantee.** <transform(x), transform(y)> is unbiased for <x, y>**degree and off by more than
-    error_bound(c) |x|**degree |y|**degree with probability at most 1 - c. As a sketch it holds the
-    sum of the features of all rows: `inner` estimates the sum of <x, y>**degree over all pairs of a
-    row here and a row there, within error_bound(c) times the norms of both sums of tensors.
+    **Guarantee.** <transform(x), transform(y)> is an unbiased estimate of <x, y>**degree. Its error
+    is at most ``error_bound(c) * |x|**degree * |y|**degree`` with probability at least c, where |x|
+    is the Euclidean norm.
+
+    The sketch stores the sum of the features of all rows: `inner` estimates the sum of
+    <x, y>**degree over all pairs of a row here and a row there, with an error of at most
+    ``error_bound(c)`` times the norms of both sums of tensors.
 
     References
     ----------
-    .. [1] Pham and Pagh 2013; for sums of tensors Avron, Nguyen and Woodruff 2014.
+    .. [1] Pham, Pagh. "Fast and Scalable Polynomial Kernels via Explicit Feature Maps". KDD 2013.
+    .. [2] Avron, Nguyen, Woodruff. "Subspace Embeddings for the Polynomial Kernel". NeurIPS 2014
+       (sums of tensors).
 
     Examples
     --------
@@ -75,25 +88,25 @@ class TensorSketch(LinearSketch):
         degree: int = 2,
         seed: int = 0,
     ) -> Self:
-        """The smallest width whose error bound is `error`.
+        """Build the narrowest sketch with a given error bound.
 
         Parameters
         ----------
         error : float
-            TODO.
+            Bound on the error, in units of |x|**degree |y|**degree, above 0.
         confidence : float, default=0.99
-            TODO.
+            Probability with which the bound holds, between 0 and 1.
         dimension : int
-            TODO.
+            Numbers per row.
         degree : int, default=2
-            TODO.
+            Degree of the kernel.
         seed : int, default=0
-            TODO.
+            Seed of the hash functions.
 
         Returns
         -------
         Self
-            The smallest width whose error bound is `error`.
+            An empty sketch with ``error_bound(confidence) <= error``.
         """
         error = positive.check("TensorSketch", "error", error)
         miss = 1 - fraction.check("TensorSketch", "confidence", confidence)
@@ -102,17 +115,17 @@ class TensorSketch(LinearSketch):
         return cls(width, dimension=dimension, degree=degree, seed=seed)
 
     def update(self, rows: Any) -> Self:
-        """Add the features of every row.
+        """Add the features of rows to the sketch.
 
         Parameters
         ----------
-        rows : object
-            TODO.
+        rows : array_like of shape (n, dimension)
+            Finite numbers: NumPy array, Arrow table, data frame or list of lists.
 
         Returns
         -------
         Self
-            The object itself.
+            The sketch itself.
         """
         matrix = checked("TensorSketch", rows, self.dimension)
         mass = self._heavier(self._masses(matrix).sum())
@@ -122,17 +135,17 @@ class TensorSketch(LinearSketch):
         return self
 
     def transform(self, rows: Any) -> np.ndarray:
-        """The features of every row, `width` numbers each; the sketch stays as it is.
+        """Compute the features of rows; the sketch is not changed.
 
         Parameters
         ----------
-        rows : object
-            TODO.
+        rows : array_like of shape (n, dimension)
+            Finite numbers: NumPy array, Arrow table, data frame or list of lists.
 
         Returns
         -------
-        ndarray
-            The features of every row, `width` numbers each; the sketch stays as it is.
+        ndarray of shape (n, width)
+            Features of every row, float64.
         """
         matrix = checked("TensorSketch", rows, self.dimension)
         self._masses(matrix)
@@ -142,27 +155,30 @@ class TensorSketch(LinearSketch):
         return out
 
     def error_bound(self, confidence: float = 0.99) -> float:
-        """The error, in units of |x|**degree |y|**degree, kept with this probability (Chebyshev).
-
-        The variance is at most (3**degree - 1) / width in the squared unit: in each coordinate of
-        the tensor four indices pair up in one of three ways, and all but one of the combinations
-        need a collision, of probability at most 1 / width.
+        """Bound the error of an inner product of features.
 
         Parameters
         ----------
         confidence : float, default=0.99
-            TODO.
+            Probability with which the bound holds for each pair, between 0 and 1.
 
         Returns
         -------
         float
-            The error, in units of |x|**degree |y|**degree, kept with this probability (Chebyshev).
+            Bound on the absolute error in units of |x|**degree |y|**degree, by Chebyshev's
+            inequality.
+
+        Notes
+        -----
+        The variance is at most (3**degree - 1) / width in the squared unit. In each coordinate of
+        the tensor four indices pair up in one of three ways, and all but one of the combinations
+        need a collision, of probability at most 1 / width.
         """
         miss = 1 - fraction.check("TensorSketch", "confidence", confidence)
         return math.sqrt((3**self.degree - 1) / (self.width * miss))
 
     def _blocks(self, matrix: np.ndarray) -> Any:
-        """Start rows and features: count sketches by `degree` hashes, convolved by FFT."""
+        """Yield first rows and features: count sketches by `degree` hashes, convolved by FFT."""
         hashes = hash_column(range(self.dimension), self.seed)
         step = max(1, NUMBERS // (self.width * self.degree))
         for start in range(0, len(matrix), step):
@@ -176,7 +192,7 @@ class TensorSketch(LinearSketch):
                 yield start, np.fft.irfft(spectrum, self.width, axis=1)
 
     def _masses(self, matrix: np.ndarray) -> np.ndarray:
-        """What no feature of a row exceeds in size; raises where products could overflow."""
+        """Bound on the absolute features of each row; raises if products could overflow."""
         with np.errstate(over="ignore"):
             masses = np.abs(matrix).sum(axis=1) ** self.degree
         large = ~(masses <= HEAVIEST)
