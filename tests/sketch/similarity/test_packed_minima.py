@@ -49,8 +49,8 @@ def test_k_minimum_takes_whole_minima_only():
         ({"kind": "k-minimum"}, {"_minima": [5, 4, 9]}, "not in order"),
         ({"kind": "k-minimum"}, {"_minima": [5, 2**32 - 1, 9]}, "not in order"),
         ({}, {"keys": ""}, "an empty set has minima"),
-        ({"bits": 8}, {"held": "minima"}, "does not go with the bits"),
-        ({}, {"held": "bits"}, "does not go with the bits|not those of this kind"),
+        ({"bits": 8}, {"held": "minima"}, "does not fit the bits"),
+        ({}, {"held": "bits"}, "does not fit the bits|not those of this kind"),
     ],
 )
 def test_bytes_that_contradict_themselves_are_refused(shape, change, message):

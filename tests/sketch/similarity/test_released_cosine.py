@@ -56,7 +56,7 @@ def test_noise_is_calibrated_to_the_sensitivity(unit, relation):
     assert moved / (2 * released.sigma**2) <= rho <= moved / (2 * released.sigma**2) * (1 + 1e-12)
     assert 1.9 < released.statement.epsilon <= 2
     assert (released.statement.delta, released.statement.unit) == (1e-6, unit)
-    assert "so many rows" in released.statement.covers
+    assert "number of rows" in released.statement.covers
 
 
 @pytest.mark.parametrize("bits", [1, 63, 64, 130])

@@ -126,7 +126,7 @@ def test_one_bit_is_kept_below_epsilon_two_and_two_from_there():
     assert [observed.release(epsilon).bits for epsilon in (0.5, 1.9, 2.0, 8)] == [1, 1, 2, 2]
     assert observed.release(3, relation="replace").bits == 1
     assert sketch(64, range(9), bits=1).release(4).bits == 1
-    with pytest.raises(ValueError, match="bits must be at most the 1 it keeps, not 2"):
+    with pytest.raises(ValueError, match="bits must be at most the 1 it has, not 2"):
         sketch(64, range(9), bits=1).release(4, bits=2)
     for bad in (0, 8, 1.5, "2"):
         with pytest.raises(ValueError, match="MinHash: bits must be"):

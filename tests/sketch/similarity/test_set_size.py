@@ -49,5 +49,5 @@ def test_size_counts_keys_whose_hashes_are_equal():
 def test_size_needs_two_permutations_and_whole_minima():
     with pytest.raises(ValueError, match="from 2 up, not 1"):
         MinHash(1).update([1]).estimate_size()
-    with pytest.raises(ValueError, match="whole minima are needed, 8 bits"):
+    with pytest.raises(ValueError, match="full minima are needed, 8 bits"):
         MinHash(bits=8).update([1]).estimate_size()

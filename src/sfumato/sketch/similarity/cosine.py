@@ -1,7 +1,4 @@
-"""Cosine sketch: the angle between vectors from short codes of bits, each the side of a plane.
-
-Released cosine sketches: angles between rows, from the signs of projections that got noise.
-"""
+"""Cosine sketch: angles of vectors from the signs of random projections; and private codes."""
 
 import math
 from collections.abc import Iterable
@@ -26,41 +23,43 @@ from sfumato.sketch.base import SEED
 from sfumato.sketch.projection.directions import dense
 from sfumato.sketch.similarity.row_codes import DIMENSION, ROWS, CodeTable, side_by_side
 
-__all__ = ["CosineSketch", "ReleasedCosineSketch", "plan", "rows_terms", "sensitivity"]
+__all__ = ["CosineSketch", "ReleasedCosineSketch", "calibrated", "rows_request", "sensitivity"]
 
-SCALE = 2**12  # directions are rounded to a multiple of its inverse
+SCALE = 2**12  # directions are rounded to multiples of 1 / SCALE
 GRAM = 2048  # columns up to which the inner products of all pairs are computed
 STEPS = integer(1, 2**20)  # in a bound
 UNITS = ("item of a profile", "user")
-COVERS = "all codes; that there are so many rows, in this order, is public"
+COVERS = "all codes; the number of rows and their order are public"
 
 
 class ReleasedCosineSketch(Release):
-    """One code a row; the bits in which two codes differ estimate the angle of the noisy rows.
+    """Private codes of rows, for the angles between them; made by `CosineSketch.release_rows`.
 
-    Made by `CosineSketch.release_rows`.
-
-    bits, dimension and seed of the sketch; bound and step of the numbers of a row; sigma, of the
-    noise on the projections in integers.
+    It has the bits, dimension and seed of the sketch, the `bound` and `step` of the numbers of a
+    row, and `sigma`, the scale of the noise on the integer projections.
 
     Notes
     -----
-    **Guarantee.** (epsilon, delta)-differential privacy with a public seed, as its `statement`
-    says. Noise turns rows toward right angles: a cosine shrinks by r / sqrt(r**2 + noise**2) for
-    each of both rows, where r is the row's norm after clipping. Where the norms are public they can
-    be given, and the estimate is free of that. The noise grows with the root of the number of bits,
-    so that few bits, about (r / noise of one bit)**2, do best.
+    **Guarantee.** (epsilon, delta)-differentially private with a public seed, as its `statement`
+    says.
+
+    Noise turns rows toward right angles: the cosine shrinks by a factor r / sqrt(r**2 + noise**2)
+    for each of both rows, where r is the row's norm after clipping. If the norms are public they
+    can be given, and the estimate is corrected. The noise grows with the square root of the number
+    of bits, so that few bits, about (r / noise of one bit)**2, are best.
 
     References
     ----------
-    .. [1] Charikar 2002; for Gaussian directions the noise is one more coordinate of each row.
+    .. [1] Charikar. "Similarity Estimation Techniques from Rounding Algorithms". STOC 2002. For
+       Gaussian directions the noise acts as one more coordinate of each row.
 
     Examples
     --------
     >>> from sfumato.sketch import CosineSketch
     >>> sketch = CosineSketch(1024, dimension=2)
-    >>> told = sketch.release_rows([[8, 0], [8, 8]], 8, 1e-6, bound=8)
-    >>> cosine = told.cosine(told, norms=([8, 11.3], [8, 11.3]))[0, 1]
+    >>> released = sketch.release_rows([[8, 0], [8, 8]], 8, 1e-6, bound=8)
+    >>> released.cosine(released, norms=([8, 11.3], [8, 11.3])).shape
+    (2, 2)
     """
 
     bits: Annotated[int, integer(1, 2**16)]
@@ -74,29 +73,29 @@ class ReleasedCosineSketch(Release):
 
     @property
     def codes(self) -> np.ndarray:
-        """One code for each row, in order; read-only."""
+        """One code per row, in the order of the rows; read-only."""
         return self._codes
 
     @property
     def noise(self) -> float:
-        """The noise as a length: each row has one more coordinate of this size, at random."""
+        """Noise as a length: it acts as one more coordinate of this standard deviation per row."""
         return self.sigma * self.step / SCALE
 
     def __len__(self) -> int:
         return len(self._codes)
 
     def hamming(self, other: Self) -> np.ndarray:
-        """How many bits differ, for each row here (down) and there (across).
+        """Count the bits in which all pairs of codes differ.
 
         Parameters
         ----------
         other : Self
-            TODO.
+            Release of the same bits, dimension and seed; may be the release itself.
 
         Returns
         -------
-        ndarray
-            How many bits differ, for each row here (down) and there (across).
+        ndarray of shape (rows, rows of other)
+            Hamming distances, int32.
         """
         self._check_same(other, "compare")
         panels = side_by_side(other._codes)
@@ -105,56 +104,58 @@ class ReleasedCosineSketch(Release):
         return out[:, : len(other)]
 
     def angle(self, other: Self, norms: tuple[Any, Any] | None = None) -> np.ndarray:
-        """The angle in radians between each row here and there.
+        """Estimate the angles of all pairs of rows.
 
         Parameters
         ----------
         other : Self
-            TODO.
+            Release of the same bits, dimension and seed; may be the release itself.
         norms : tuple or None, default=None
-            Of the rows here and there after clipping, each one number or one a row, from public
-            knowledge. Without them it is the angle of the rows with their noise, which lies between
-            the true one and a right angle.
+            Norms of the rows here and of the rows of `other` after clipping, from public knowledge;
+            each a number or an array with one per row. None estimates the angles of the rows with
+            their noise, which lie between the true angles and a right angle.
 
         Returns
         -------
-        ndarray
-            The angle in radians between each row here and there.
+        ndarray of shape (rows, rows of other)
+            Angles in radians, from 0 to pi.
         """
-        shown = self.hamming(other) * (math.pi / self.bits)
+        noisy = self.hamming(other) * (math.pi / self.bits)
         if norms is None:
-            return np.asarray(shown)
-        return np.asarray(np.arccos(np.clip(np.cos(shown) / self._shrink(other, norms), -1, 1)))
+            return np.asarray(noisy)
+        shrinkage = self._shrinkage(other, norms)
+        return np.asarray(np.arccos(np.clip(np.cos(noisy) / shrinkage, -1, 1)))
 
     def cosine(self, other: Self, norms: tuple[Any, Any] | None = None) -> np.ndarray:
-        """The cosine of the angle; with norms, that of the rows without noise.
+        """Estimate the cosines of the angles of all pairs of rows.
 
         Parameters
         ----------
         other : Self
-            TODO.
+            Release of the same bits, dimension and seed; may be the release itself.
         norms : tuple or None, default=None
-            TODO.
+            Public norms of the rows, as in `angle`; with them the estimate is corrected for the
+            noise.
 
         Returns
         -------
-        ndarray
-            The cosine of the angle; with norms, that of the rows without noise.
+        ndarray of shape (rows, rows of other)
+            Cosines of `angle`.
         """
         return np.asarray(np.cos(self.angle(other, norms)))
 
     def similarity(self, other: Self) -> np.ndarray:
-        """The share of equal bits.
+        """Compute the fraction of equal bits of all pairs of codes.
 
         Parameters
         ----------
         other : Self
-            TODO.
+            Release of the same bits, dimension and seed; may be the release itself.
 
         Returns
         -------
-        ndarray
-            The share of equal bits.
+        ndarray of shape (rows, rows of other)
+            Fractions from 0 to 1.
         """
         return 1 - self.hamming(other) / self.bits
 
@@ -164,39 +165,36 @@ class ReleasedCosineSketch(Release):
         other: Self | None = None,
         norms: tuple[Any, Any] | None = None,
     ) -> Any:
-        """What the angle of one pair of different rows may be off by, with this probability.
-
-        Hoeffding's inequality for the bits, which are independent, about the angle of the rows with
-        their noise; with norms, carried over to the angle without it, as one number a pair.
-
-        confidence;
+        """Bound the error of the angle of a pair of different rows.
 
         Parameters
         ----------
         confidence : float, default=0.99
-            TODO.
+            Probability with which the bound holds for each pair, between 0 and 1.
         other : Self or None, default=None
-            The release compared to (None: this one).
+            The other release, used with `norms`; None for this one.
         norms : tuple or None, default=None
-            As in `angle`.
+            Public norms of the rows, as in `angle`.
 
         Returns
         -------
-        object
-            What the angle of one pair of different rows may be off by, with this probability.
+        float or ndarray
+            Bound in radians. Without norms, one number for the angle of the rows with their noise,
+            by Hoeffding's inequality for the independent bits. With norms, an array of shape (rows,
+            rows of other) for the angles without noise.
         """
         miss = 1 - fraction.check(type(self).__name__, "confidence", confidence)
-        off = math.pi * math.sqrt(math.log(2 / miss) / (2 * self.bits))
+        bound = math.pi * math.sqrt(math.log(2 / miss) / (2 * self.bits))
         if norms is None:
-            return off
+            return bound
         # |cos x - cos y| <= |x - y|; and angles whose cosines differ by t differ most next to 0.
-        differ = np.minimum(off / self._shrink(other or self, norms), 2.0)
-        return np.arccos(1 - differ)
+        difference = np.minimum(bound / self._shrinkage(other or self, norms), 2.0)
+        return np.arccos(1 - difference)
 
-    def _shrink(self, other: Self, norms: tuple[Any, Any]) -> np.ndarray:
-        """What the noise leaves of the cosine of each pair."""
+    def _shrinkage(self, other: Self, norms: tuple[Any, Any]) -> np.ndarray:
+        """The factor by which the noise shrinks the cosine of each pair."""
         left, right = (
-            _left_of(length, release.noise)
+            _row_shrinkage(length, release.noise)
             for length, release in zip(norms, (self, other), strict=True)
         )
         return np.asarray(left[:, np.newaxis] * right)
@@ -213,10 +211,10 @@ class ReleasedCosineSketch(Release):
             raise ValueError("a code has more bits than it should.")
 
 
-def rows_terms(
+def rows_request(
     owner: str, epsilon: float | Privacy | None, delta: float, options: ReleaseOptions
 ) -> ReleaseRequest:
-    """The terms of a release of rows, whose unit is one number of a row or a whole row."""
+    """The request of a release of rows, whose unit is one number of a row or an entire row."""
     epsilon, delta, options = asked_for(owner, epsilon, delta, options)
     given = {"contributions": 1, **options}
     if options.get("ledger") is None:
@@ -228,7 +226,7 @@ def rows_terms(
     return request
 
 
-def plan(
+def calibrated(
     rows: np.ndarray,
     normals: np.ndarray,
     shape: dict[str, Any],
@@ -236,7 +234,7 @@ def plan(
     step: float | None,
     request: ReleaseRequest,
 ) -> CalibratedRelease[ReleasedCosineSketch]:
-    """The release of these rows: integers times integers, plus noise, and their signs."""
+    """The release of rows: signs of integer projections with calibrated noise."""
     bound = positive.check(request.owner, "bound", bound)
     step = positive.check(request.owner, "step", bound / 256 if step is None else step)
     steps = STEPS.check(request.owner, "bound / step", Fraction(bound) // Fraction(step))
@@ -264,18 +262,18 @@ def plan(
 
 
 def sensitivity(directions: np.ndarray, unit: str) -> int:
-    """The most that a unit moves the projections: the square of an L2 norm, for a bound of 1.
+    """Squared L2 sensitivity of the projections to one unit, for a bound of 1.
 
-    One number of a row moves them by a multiple of its direction, directions[i], so by the longest
-    at most. A row g of numbers from -1 to 1 moves them by sum_ij g_i g_j <d_i, d_j> <=
-    sum_ij |<d_i, d_j>|, squared already; beyond 2048 numbers, by the sum of all lengths at most.
+    One number of a row changes them by a multiple of its direction, directions[i], so at most by
+    the longest. A row g of numbers from -1 to 1 changes them by sum_ij g_i g_j <d_i, d_j> <=
+    sum_ij |<d_i, d_j>| (squared norm); beyond 2048 numbers, by at most the sum of all lengths.
     """
     squares = np.einsum("ij,ij->i", directions, directions, dtype=np.int64)
     if unit == UNITS[0]:
         return max(int(squares.max()), 1)
     if len(directions) > GRAM:
         return int((np.ceil(np.sqrt(squares)) + 1).astype(np.int64).sum()) ** 2
-    # Integers below 2**53, whose sums and products float64 holds exactly in any order.
+    # Integers below 2**53, whose sums and products are exact in float64, in any order.
     exact = directions.astype(np.float64)
     rows: list[int] = np.abs(exact @ exact.T).astype(np.int64).sum(axis=1).tolist()
     return max(sum(rows), 1)
@@ -294,7 +292,7 @@ def _codes(
     at_once, limit = max(1, ROWS // bits), (steps + 1) * step
     for start in range(0, len(rows), at_once):
         part = rows[start : start + at_once]
-        # However the quotient was rounded, what is projected is an integer within the steps.
+        # However the quotient is rounded, the projected number is an integer within the steps.
         numbers = np.trunc(np.clip(part, -limit, limit) / step).astype(np.int64)
         numbers = np.clip(numbers, -steps, steps)
         cells = np.empty((len(part), bits), np.int64)
@@ -306,7 +304,8 @@ def _codes(
     return out
 
 
-def _left_of(norms: Any, added: float) -> np.ndarray:
+def _row_shrinkage(norms: Any, added: float) -> np.ndarray:
+    """The factor by which noise of this length shrinks the cosines of rows of these norms."""
     length = np.atleast_1d(np.asarray(norms, np.float64))
     if length.ndim != 1 or not (np.isfinite(length).all() and (length > 0).all()):
         raise ValueError("ReleasedCosineSketch: norms must be finite numbers above 0.")
@@ -318,36 +317,44 @@ UNPROVED = "CosineSketch: no bound is proved for {!r} directions; use 'random' o
 
 
 class CosineSketch(CodeTable):
-    """One code of bits for each row; the bits in which two codes differ estimate the angle.
+    """Angles between rows from short binary codes (random hyperplane hashes).
 
-    Guarantee: |angle - true| <= error_bound(c) with probability c for each pair of rows. The
-    estimate is unbiased but for "sign". A row of zeros has the code 0, at 90 degrees to any other
-    on average. Rows are encoded alike however they are split into updates.
-    Parameters: bits of a code, up to 2**16; dimension, numbers in a row, up to 2**20 (the product
-    of both at most 2**26), 0 to take it from the first rows; directions, normals of the planes:
-    - "random", independent Gaussian;
-    - "sign", entries +1 or -1: angles of sparse rows are biased, no bound;
-    - "orthogonal", at most `dimension` bits: less variance;
-    - "super-bit", orthogonal in batches of `dimension`: less variance, any number of bits;
-    - "frame", at least `dimension` bits: a tight frame of unit vectors, no bound proved;
-    seed, of the directions, which are made when first needed (n orthogonal ones of n numbers in
-    time n**3: half a second for 1,024) and never stored. Merge is refused.
+    Bit j of a code is the side of the j-th hyperplane on which the row lies; the number of bits in
+    which two codes differ estimates the angle. It cannot merge.
 
     Parameters
     ----------
     bits : int, default=256
-        TODO.
+        Bits per code, from 1 to 2**16; bits times dimension is at most 2**26.
     dimension : int, default=0
-        TODO.
-    directions : str, default="random"
-        TODO.
+        Numbers per row, up to 2**20; 0 takes it from the first rows.
+    directions : {"random", "sign", "orthogonal", "frame", "super-bit"}, default="random"
+        Normals of the hyperplanes.
+
+        - "random": independent Gaussian vectors.
+        - "sign": entries +1 or -1. Angles of sparse rows are biased; no bound.
+        - "orthogonal": smaller variance; at most `dimension` bits.
+        - "super-bit": orthogonal in batches of `dimension`. Smaller variance, any number of bits.
+        - "frame": a tight frame of unit vectors; at least `dimension` bits. No bound is proved.
     seed : int, default=0
-        TODO.
+        Seed of the directions, which are made when first needed and never stored; n orthogonal ones
+        of n numbers take time n**3, half a second for 1,024.
+
+    Notes
+    -----
+    **Guarantee.** ``|angle - true| <= error_bound(c)`` with probability at least c for each pair of
+    rows. The estimate is unbiased, except for "sign".
+
+    A row of zeros has the code 0, which is at 90 degrees to any other on average. The codes do not
+    depend on how rows are divided into updates.
 
     References
     ----------
-    .. [1] Charikar 2002; thesis (2.16) to (2.19) and (5.9); super-bits: Ji, Li, Yan, Zhang and Tian
-       2012.
+    .. [1] Charikar. "Similarity Estimation Techniques from Rounding Algorithms". STOC 2002.
+    .. [2] Balu. "Privacy-aware and scalable recommender systems using sketching techniques".
+       Thesis, Université Rennes 1, 2016, equations 2.16 to 2.19 (cosine sketch) and 5.9
+       (tight frame), https://theses.hal.science/tel-01430156.
+    .. [3] Ji, Li, Yan, Zhang, Tian. "Super-Bit Locality-Sensitive Hashing". NeurIPS 2012.
 
     Examples
     --------
@@ -384,29 +391,30 @@ class CosineSketch(CodeTable):
         directions: str = "random",
         seed: int = 0,
     ) -> Self:
-        """The shortest code whose error bound is `error`, in radians.
+        """Build the sketch of shortest codes with a given error bound.
 
         Parameters
         ----------
         error : float
-            TODO.
+            Bound on the error of an angle in radians, above 0.
         confidence : float, default=0.99
-            TODO.
+            Probability with which the bound holds for each pair, between 0 and 1.
         dimension : int, default=0
-            TODO.
-        directions : str, default="random"
-            TODO.
+            Numbers per row; 0 takes it from the first rows.
+        directions : {"random", "orthogonal", "super-bit"}, default="random"
+            Normals of the hyperplanes, as in `CosineSketch`; other kinds have no bound and are
+            refused.
         seed : int, default=0
-            TODO.
+            Seed of the directions.
 
         Returns
         -------
         Self
-            The shortest code whose error bound is `error`, in radians.
+            An empty sketch with ``error_bound(confidence) <= error``.
         """
-        share = positive.check("CosineSketch", "error", error) / math.pi
+        part = positive.check("CosineSketch", "error", error) / math.pi
         miss = 1 - fraction.check("CosineSketch", "confidence", confidence)
-        hoeffding, chebyshev = math.log(2 / miss) / 2 / share**2, 1 / (4 * miss * share**2)
+        hoeffding, chebyshev = math.log(2 / miss) / 2 / part**2, 1 / (4 * miss * part**2)
         needed = {
             "random": hoeffding,
             "orthogonal": chebyshev,
@@ -419,98 +427,105 @@ class CosineSketch(CodeTable):
 
     @property
     def normals(self) -> np.ndarray:
-        """The directions, one a row."""
+        """Directions, one per row, of shape (bits, dimension)."""
         return dense(self._directions(self.dimension), self.bits)
 
     def hamming(self, other: Self) -> np.ndarray:
-        """How many bits differ, for each row here (down) and there (across).
+        """Count the bits in which all pairs of codes differ.
 
         Parameters
         ----------
         other : Self
-            TODO.
+            Sketch of the same parameters, the seed included; may be the sketch itself.
 
         Returns
         -------
-        ndarray
-            How many bits differ, for each row here (down) and there (across).
+        ndarray of shape (rows, rows of other)
+            Hamming distances, int32.
         """
         return self._compare(other, kernels.hamming)
 
     def angle(self, other: Self) -> np.ndarray:
-        """The angle in radians, from 0 to pi, between each row here and there.
+        """Estimate the angles of all pairs of rows.
 
         Parameters
         ----------
         other : Self
-            TODO.
+            Sketch of the same parameters, the seed included; may be the sketch itself.
 
         Returns
         -------
-        ndarray
-            The angle in radians, from 0 to pi, between each row here and there.
+        ndarray of shape (rows, rows of other)
+            Angles in radians, from 0 to pi.
         """
         return self.hamming(other) * (math.pi / self.bits)
 
     def cosine(self, other: Self) -> np.ndarray:
-        """The cosine of the angle; biased towards 0, since the mean of a cosine is.
+        """Estimate the cosines of the angles of all pairs of rows.
 
         Parameters
         ----------
         other : Self
-            TODO.
+            Sketch of the same parameters, the seed included; may be the sketch itself.
 
         Returns
         -------
-        ndarray
-            The cosine of the angle; biased towards 0, since the mean of a cosine is.
+        ndarray of shape (rows, rows of other)
+            Cosines of `angle`; biased toward 0, since the angle has a variance.
         """
         return np.asarray(np.cos(self.angle(other)))
 
     def similarity(self, other: Self) -> np.ndarray:
-        """The share of equal bits: 1 for the same direction, 0 for the opposite.
+        """Compute the fraction of equal bits of all pairs of codes.
 
         Parameters
         ----------
         other : Self
-            TODO.
+            Sketch of the same parameters, the seed included; may be the sketch itself.
 
         Returns
         -------
-        ndarray
-            The share of equal bits: 1 for the same direction, 0 for the opposite.
+        ndarray of shape (rows, rows of other)
+            Fractions: 1 for the same direction, 0 for the opposite one.
         """
         return 1 - self.hamming(other) / self.bits
 
     def error_bound(self, confidence: float = 0.99, angle: float | None = None) -> float:
-        """What the angle of one pair may be off by, in radians, with this probability.
-
-        confidence;
+        """Bound the error of an angle.
 
         Parameters
         ----------
         confidence : float, default=0.99
-            TODO.
+            Probability with which the bound holds for each pair, between 0 and 1.
         angle : float or None, default=None
-            The true one, gives the narrower bound at that angle: exact for random directions.
-            Without it: Hoeffding's inequality for independent bits or batches, Chebyshev's for
-            orthogonal ones, whose variance is at most that of independent bits.
+            True angle, from 0 to pi, for the narrower bound at that angle; it is exact for
+            "random" directions. None bounds the error at any angle.
 
         Returns
         -------
         float
-            What the angle of one pair may be off by, in radians, with this probability.
+            Bound in radians.
+
+        Raises
+        ------
+        ValueError
+            No bound is proved for the directions ("sign", "frame").
+
+        Notes
+        -----
+        Without an angle, Hoeffding's inequality is used for independent bits or batches, and
+        Chebyshev's for orthogonal ones, whose variance is at most that of independent bits.
         """
         miss = 1 - fraction.check("CosineSketch", "confidence", confidence)
-        share = 0.5 if angle is None else _share(angle)
+        differ = 0.5 if angle is None else _differing(angle)
         if self.directions == "random":
             if angle is not None:
-                return math.pi * _binomial(self.bits, share, miss)
+                return math.pi * _binomial(self.bits, differ, miss)
             return math.pi * math.sqrt(math.log(2 / miss) / (2 * self.bits))
         if self.directions in ("orthogonal", "super-bit"):
             batch = min(self.bits, self.dimension or self.bits)
             batches = math.sqrt(batch * math.log(2 / miss) / (2 * self.bits))
-            return math.pi * min(math.sqrt(share * (1 - share) / (self.bits * miss)), batches)
+            return math.pi * min(math.sqrt(differ * (1 - differ) / (self.bits * miss)), batches)
         raise ValueError(UNPROVED.format(self.directions))
 
     def release_rows(
@@ -523,55 +538,63 @@ class CosineSketch(CodeTable):
         step: float | None = None,
         **options: Unpack[ReleaseOptions],
     ) -> ReleasedCosineSketch:
-        """Private codes of rows, one a user: signs of projections that got noise before.
+        """Release private codes of rows, one row per user.
 
-        The sketch lends its parameters and is not changed; its directions are "random" and its
-        dimension is given when it is built.
+        Noise is added to the projections before their signs are taken. Only the parameters of the
+        sketch are used: its directions must be "random", and its dimension given when it is built.
 
         Parameters
         ----------
-        rows : object
-            A matrix; epsilon above 0; delta between 0 and 1.
+        rows : array_like of shape (n, dimension)
+            Numbers, one row per user.
         epsilon : float, Privacy or None, default=None
-            TODO.
+            Privacy loss of the release, above 0. A `sfumato.privacy.Privacy` here, or as the
+            option `privacy`, replaces `epsilon`, `delta` and the options except `source`.
         delta : float, default=0.0
-            TODO.
+            Failure probability of the privacy guarantee, between 0 and 1; required.
         bound : float
-            Of a number's size, public.
+            Public bound on the absolute value of a number, above 0. Larger numbers are clipped.
         step : float or None, default=None
-            At most bound, 1/256 of it by default.
+            Numbers are rounded toward 0 to a multiple of it, from bound / 2**20 to bound; None
+            takes bound / 256.
         **options : dict
-            Ledger and dataset, unit, relation, release_id (docs/privacy.md).
+            `ledger`, `dataset`, `unit`, `relation`, `contributions` (default 1), `release_id`,
+            `privacy` and `source`, as in `CountMin.release`. The unit is "item of a profile"
+            (default), one number of a row, or "user", an entire row.
 
         Returns
         -------
         ReleasedCosineSketch
-            TODO.
+            The released codes, in the order of the rows.
 
         Notes
         -----
-        **Guarantee.** (epsilon, delta)-private for one unit, with a public seed. Numbers are cut to
-        -bound..bound and rounded toward 0 to a multiple of the step; directions are rounded to
-        2**-12; so projections are integers, which get discrete Gaussian noise for their exact L2
-        sensitivity, see `released_cosine.sensitivity` (Canonne, Kamath and Steinke 2020, theorem
-        14); the signs are computed from those alone. The unit is "item of a profile" (unless the
-        ledger says otherwise), one number of a row that is 0 or not, or "user", a row that is zero
-        or not; exchanging moves twice as far. How many rows there are, and their order, is public.
-        Each is read by itself and none is refused: what is no number counts as 0, and so do all
-        numbers of a row that is no row of so many.
+        **Guarantee.** (epsilon, delta)-differentially private for one unit, with a public seed. The
+        unit "item of a profile" is one number of a row, present or 0; the unit "user" is a row,
+        present or all zeros. Under the relation "replace" the sensitivity doubles. The number of
+        rows and their order are public.
+
+        Numbers and directions (to 2**-12) are rounded, so projections are integers. They get
+        discrete Gaussian noise for their exact L2 sensitivity [1]_, as in [2]_, and the signs are
+        computed from those alone. Each row is read on its own and none is refused: a value that is
+        not a number counts as 0, and so does a row that does not have `dimension` numbers.
 
         References
         ----------
-        .. [1] Thesis 3.2 (noise on projections): Kenthapadi, Korolova, Mironov and Mishra 2013.
+        .. [1] Canonne, Kamath, Steinke. "The Discrete Gaussian for Differential Privacy". NeurIPS
+           2020, Theorem 14 (multivariate discrete Gaussian), https://arxiv.org/abs/2004.00010.
+        .. [2] Kenthapadi, Korolova, Mironov, Mishra. "Privacy via the Johnson-Lindenstrauss
+           Transform". 2013, https://arxiv.org/abs/1204.2606 (noise on projections; Section 3.2 of
+           the thesis https://theses.hal.science/tel-01430156).
 
         Examples
         --------
         >>> sketch = CosineSketch(64, dimension=3)
-        >>> told = sketch.release_rows([[1, 0, 0], [1, 1, 0]], 2, 1e-6, bound=1)
-        >>> told.codes.shape, told.statement.unit
+        >>> released = sketch.release_rows([[1, 0, 0], [1, 1, 0]], 2, 1e-6, bound=1)
+        >>> released.codes.shape, released.statement.unit
         ((2, 1), 'item of a profile')
         """
-        request = rows_terms("CosineSketch", epsilon, delta, options)
+        request = rows_request("CosineSketch", epsilon, delta, options)
         normals = self._released_normals()
         matrix = private_points("CosineSketch", rows, self.dimension)
         if matrix.shape[1] != self.dimension:
@@ -581,10 +604,10 @@ class CosineSketch(CodeTable):
             )
         matrix = np.clip(np.where(np.isnan(matrix), 0, matrix), -LARGEST, LARGEST)
         shape = dict(bits=self.bits, dimension=self.dimension, seed=self.seed)
-        return plan(matrix, normals, shape, bound, step, request).publish(request)
+        return calibrated(matrix, normals, shape, bound, step, request).publish(request)
 
     def _released_normals(self) -> np.ndarray:
-        """The directions; ValueError where there is no proof for them, or they are not known."""
+        """The directions; ValueError if they cannot be released or are not known yet."""
         if self.directions != "random":
             raise ValueError(
                 f"CosineSketch: directions must be 'random' to be released, not "
@@ -627,22 +650,23 @@ class CosineSketch(CodeTable):
             raise ValueError("a code has more bits than it should.")
 
 
-def _share(angle: float) -> float:
+def _differing(angle: float) -> float:
+    """The probability that a bit differs at this angle."""
     if not 0 <= angle <= math.pi:
         raise ValueError(f"CosineSketch: angle must be from 0 to pi, not {angle!r}.")
     return angle / math.pi
 
 
-def _binomial(count: int, share: float, miss: float) -> float:
-    """The smallest t with P(|X / count - share| > t) <= miss for X binomial."""
-    if share in (0, 1):
+def _binomial(count: int, p: float, miss: float) -> float:
+    """The smallest t with P(|X / count - p| > t) <= miss for X binomial."""
+    if p in (0, 1):
         return 0.0
     x = np.arange(count + 1)
     factorials = np.cumsum(np.log(np.maximum(x, 1)))
     choose = factorials[-1] - factorials - factorials[::-1]
-    chance = np.exp(choose + x * math.log(share) + (count - x) * math.log1p(-share))
-    away = np.abs(x / count - share)
-    order = np.argsort(away)
-    kept = np.cumsum(chance[order])
+    probabilities = np.exp(choose + x * math.log(p) + (count - x) * math.log1p(-p))
+    deviations = np.abs(x / count - p)
+    order = np.argsort(deviations)
+    within = np.cumsum(probabilities[order])
     # A lattice point of the estimate, which rounding may put just beyond it.
-    return float(away[order][min(int(np.searchsorted(kept, 1 - miss)), count)]) + 1e-13
+    return float(deviations[order][min(int(np.searchsorted(within, 1 - miss)), count)]) + 1e-13

@@ -1,7 +1,4 @@
-"""MinHash: how alike two sets are, as the part of their union that they share, from signatures.
-
-How many keys a set has, from the minima of their hashes.
-"""
+"""MinHash: Jaccard similarities and sizes of sets from the minima of hashes."""
 
 import math
 from typing import Any, Self, Unpack
@@ -17,8 +14,8 @@ from sfumato.kernels.sketch import minhash as rows
 from sfumato.kernels.sketch.minhash import EMPTY
 from sfumato.privacy.parameters import Privacy
 from sfumato.privacy.release import ReleaseOptions, ReleaseRequest
-from sfumato.sketch.similarity.packed_minima import WHOLE, PackedMinima, coefficients
-from sfumato.sketch.similarity.released_min_hash import CODE_BITS, ReleasedMinHash, plan
+from sfumato.sketch.similarity.packed_minima import FULL_BITS, PackedMinima, coefficients
+from sfumato.sketch.similarity.released_min_hash import CODE_BITS, ReleasedMinHash, calibrated
 from sfumato.sketch.similarity.token_sets import as_sets, runs
 
 __all__ = ["MinHash", "evidence", "limits"]
@@ -27,7 +24,7 @@ RANGE = 2.0**32
 
 
 def evidence(kind: str, minima: np.ndarray) -> tuple[int, float]:
-    """Two numbers whose quotient estimates n; the second is 0 where the first is n itself."""
+    """Two numbers whose quotient estimates n; the second is 0 if the first is exactly n."""
     events, exposure = _search(kind, minima)
     if exposure == 0 or kind == "one-permutation":
         return events, exposure
@@ -36,12 +33,12 @@ def evidence(kind: str, minima: np.ndarray) -> tuple[int, float]:
 
 
 def limits(kind: str, minima: np.ndarray, confidence: float) -> tuple[float, float]:
-    """The lowest and highest n that agree with the minima."""
+    """Confidence limits of n from the minima."""
     events, exposure = _search(kind, minima)
     if exposure == 0:
         return float(events), float(events)
     miss = (1 - confidence) / 2
-    # Where empty bins end the search instead of an event, one more event may have been about to.
+    # If empty bins end the search and not an event, one more event may have been imminent.
     more = events + (kind == "one-permutation")
     low, high = gammaincinv(events, miss), gammaincinv(more, 1 - miss)
     return float(low / exposure), float(high / exposure)
@@ -57,51 +54,69 @@ def _search(kind: str, minima: np.ndarray) -> tuple[int, float]:
         return events, float(-np.log1p(-positions).sum())
     if kind == "one-permutation":
         return events, float(np.where(full, positions, 1.0).mean())
-    # Equal hashes are kept once, so that values lie thinner than keys: by log1p(-m) / -m.
+    # Equal hashes are stored once, so values are sparser than keys: by log1p(-m) / -m.
     thin = min(minima.size / positions[-1] / RANGE, 1 - 1 / RANGE)
     return events, float(positions[-1] * thin / -np.log1p(-thin))
 
 
 UNRELEASED = {
     "permutations": "one key may be the minimum of every permutation",
-    "k-minimum": "one key may move all others by one place",
+    "k-minimum": "one key may shift all others by one position",
 }
-TWO_BITS = 2.0  # the epsilon of an answer from which two bits estimate better than one
+TWO_BITS = 2.0  # epsilon per response from which two bits estimate better than one
 
 
 class MinHash(PackedMinima):
-    """The signature of a set of keys; two of them estimate the Jaccard similarity of the sets.
+    """Set of keys as a short signature, for Jaccard similarities and set sizes.
 
-    Guarantee: the estimate is unbiased, and within error_bound(c) with probability c for each pair.
-    It is about sets: keys have no weights, and repeats change nothing. Two empty sets have
-    similarity 1, an empty and a full one 0 (signatures of few bits: 0 on average). Sets of n keys
-    gain at most n / 2**33 from equal 32-bit hashes.
-    Parameters: permutations, minima in a signature, 1 to 2**16; seed, of all hashes; kind, one of
-    - "permutations", the minimum under each permutation: as accurate for small sets as for large;
-    - "one-permutation", the minimum in each bin of one hash: several times faster; a set of fewer
-      keys than bins leaves some empty. Signatures fill those from full ones (they are densified),
-      sketches never do, so sketches merge and are compared without that loss. Densified signatures
-      cannot be merged;
-    - "k-minimum", the lowest of one hash: exact for unions of fewer keys than permutations;
-    bits, 1 to 32, kept of each minimum in signatures and in bytes. Below 32, chance agreement is
-    subtracted, so that an estimate may fall below 0; merge is refused; and a sketch read back from
-    bytes or a pickle takes no more keys. "k-minimum" takes no fewer than 32.
+    A sketch is one set; `signatures` makes those of many sets at once. Keys have no weights, and
+    repeated keys change nothing. Merges exactly, to the union, if `bits` is 32.
 
     Parameters
     ----------
     permutations : int, default=128
-        TODO.
+        Number of minima, from 1 to 2**16. The error is proportional to its inverse square root.
     seed : int, default=0
-        TODO.
-    kind : str, default="permutations"
-        TODO.
+        Seed of the hash functions. Sketches merge and compare only if their seeds are equal.
+    kind : {"permutations", "one-permutation", "k-minimum"}, default="permutations"
+        Kind of the signature.
+
+        - "permutations": the minimum under each permutation. As accurate for small sets as for
+          large ones.
+        - "one-permutation": the minimum in each bin of one hash. Several times faster. A set of
+          fewer keys than bins leaves bins empty. Signatures copy values into those (densification),
+          and cannot be merged; sketches do not, so they merge and compare without that loss.
+        - "k-minimum": the lowest values of one hash. Exact for unions of fewer keys than
+          `permutations`.
     bits : int, default=32
-        TODO.
+        Bits of each minimum in signatures and in bytes, from 1 to 32; "k-minimum" needs 32. Below
+        32, the expected number of accidental matches is subtracted, so estimates may be negative;
+        the sketch cannot merge, and takes no more keys once it is read back from bytes or a pickle.
+
+    Attributes
+    ----------
+    held : str
+        "minima", or "bits" in a sketch that was read back with fewer than 32 bits.
+
+    Notes
+    -----
+    **Guarantee.** The estimated similarity is unbiased, and its error is at most ``error_bound(c)``
+    with probability at least c for each pair of sets.
+
+    Two empty sets have similarity 1, an empty and a non-empty one 0 (0 on average for signatures
+    of few bits). Equal 32-bit hashes raise the similarity of sets of n keys by at most n / 2**33.
 
     References
     ----------
-    .. [1] Broder 1997; bins: Li, Owen and Zhang 2012, densified as Shrivastava 2017; k-minimum:
-       Beyer et al. 2007; bits: Li and Koenig 2011; error bound: Hoeffding 1963, Theorems 1 and 4.
+    .. [1] Broder. "On the resemblance and containment of documents". 1997.
+    .. [2] Li, Owen, Zhang. "One Permutation Hashing". NeurIPS 2012.
+    .. [3] Shrivastava. "Optimal Densification for Fast and Accurate Minwise Hashing". ICML 2017,
+       https://arxiv.org/abs/1703.04664.
+    .. [4] Beyer, Haas, Reinwald, Sismanis, Gemulla. "On Synopses for Distinct-Value Estimation
+       Under Multiset Operations". SIGMOD 2007 (kind "k-minimum").
+    .. [5] Li, König. "Theory and applications of b-bit minwise hashing". CACM 2011.
+    .. [6] Hoeffding. "Probability Inequalities for Sums of Bounded Random Variables". JASA 1963,
+       Theorems 1 and 4 (sampling with and without replacement; the error bound).
 
     Examples
     --------
@@ -116,7 +131,7 @@ class MinHash(PackedMinima):
         *,
         seed: int = 0,
         kind: str = "permutations",
-        bits: int = WHOLE,
+        bits: int = FULL_BITS,
     ) -> None:
         self._set_parameters(permutations=permutations, seed=seed, kind=kind, bits=bits)
         self._allocate()
@@ -129,27 +144,27 @@ class MinHash(PackedMinima):
         *,
         seed: int = 0,
         kind: str = "permutations",
-        bits: int = WHOLE,
+        bits: int = FULL_BITS,
     ) -> Self:
-        """The shortest signature whose error bound is `error` (if no bin is empty).
+        """Build the sketch of shortest signature with a given error bound.
 
         Parameters
         ----------
         error : float
-            TODO.
+            Bound on the error of a similarity, between 0 and 1.
         confidence : float, default=0.99
-            TODO.
+            Probability with which the bound holds for each pair, between 0 and 1.
         seed : int, default=0
-            TODO.
-        kind : str, default="permutations"
-            TODO.
+            Seed of the hash functions.
+        kind : {"permutations", "one-permutation", "k-minimum"}, default="permutations"
+            Kind of the signature, as in `MinHash`.
         bits : int, default=32
-            TODO.
+            Bits of each minimum, from 1 to 32.
 
         Returns
         -------
         Self
-            The shortest signature whose error bound is `error` (if no bin is empty).
+            An empty sketch that has this error bound if no bin is empty.
         """
         error = fraction.check("MinHash", "error", error)
         one = cls(1, seed=seed, kind="permutations", bits=bits)
@@ -157,22 +172,27 @@ class MinHash(PackedMinima):
         return cls(needed, seed=seed, kind=kind, bits=bits)
 
     def update(self, keys: Column) -> Self:
-        """Put every key into the set.
+        """Add keys to the set.
 
         Parameters
         ----------
-        keys : array_like
-            TODO.
+        keys : array_like of shape (n,)
+            Keys of any types; 7, "7" and 7.0 are the same key, and all missing values are one key.
 
         Returns
         -------
         Self
-            The object itself.
+            The sketch itself.
+
+        Raises
+        ------
+        ValueError
+            The sketch was read back from bytes that have fewer than 32 bits of each minimum.
         """
         column = self._key_column(keys)
         if self.held == "bits":
             raise ValueError(
-                f"MinHash: keys cannot be added, only {self.bits} bits of each minimum were kept "
+                f"MinHash: keys cannot be added, only {self.bits} bits of each minimum were stored "
                 "in the bytes; update before saving."
             )
         self._note_keys(column)
@@ -180,19 +200,18 @@ class MinHash(PackedMinima):
         return self
 
     def similarity(self, other: Self) -> float:
-        """The estimated Jaccard similarity of both sets: the part of their union that they share.
-
-        Bins that are empty in both are left out, which is more accurate than densified signatures.
+        """Estimate the Jaccard similarity to another set.
 
         Parameters
         ----------
         other : Self
-            TODO.
+            Sketch of the same parameters, the seed included.
 
         Returns
         -------
         float
-            The estimated Jaccard similarity of both sets: the part of their union that they share.
+            Estimated size of the intersection over that of the union. Bins that are empty in both
+            sketches are excluded, which is more accurate than densified signatures.
         """
         self._check_same(other, "compare")
         if not self.keys or not other.keys:
@@ -205,18 +224,19 @@ class MinHash(PackedMinima):
             int(np.count_nonzero(each))
             for each in (full | theirs, full & theirs, full & (mine == yours))
         )
-        # A set whose only hash is EMPTY has no full place at all.
-        return (equal - self._chance * both) / (1 - self._chance) / max(either, 1)
+        # A set whose only hash is EMPTY has no full bin at all.
+        return (equal - self._match * both) / (1 - self._match) / max(either, 1)
 
     jaccard = similarity
 
     def signature(self) -> np.ndarray:
-        """The minima, densified and cut to `bits`, as a row of `signatures`; all ones if empty.
+        """Return the signature of the set, as a row of `signatures`.
 
         Returns
         -------
-        ndarray
-            The minima, densified and cut to `bits`, as a row of `signatures`; all ones if empty.
+        ndarray of shape (permutations,)
+            The minima, densified and truncated to `bits`, as uint8, uint16 or uint32; all bits are
+            1 for an empty set.
         """
         values = self._values()[np.newaxis].copy()
         if self.kind == "one-permutation":
@@ -224,20 +244,20 @@ class MinHash(PackedMinima):
         return np.asarray(values[0] & np.uint32(2**self.bits - 1), self._dtype)
 
     def signatures(self, tokens: Any, offsets: Any = None) -> np.ndarray:
-        """One signature a row for many sets; the sketch lends its parameters and is not changed.
+        """Compute the signatures of many sets; only the parameters of the sketch are used.
 
         Parameters
         ----------
-        tokens : object
-            The keys of all sets one after the other.
-        offsets : object, default=None
-            Where each set starts and the last ends, from 0 to the number of tokens. Or tokens
-            alone, a column of lists.
+        tokens : array_like
+            Keys of all sets, concatenated; or, without `offsets`, a column of lists of keys.
+        offsets : array_like of shape (n + 1,) or None, default=None
+            Integers from 0 to the number of tokens that do not decrease: set i has the tokens
+            offsets[i] to offsets[i + 1].
 
         Returns
         -------
-        ndarray
-            One signature a row for many sets; the sketch lends its parameters and is not changed.
+        ndarray of shape (n, permutations)
+            One signature per row, as uint8, uint16 or uint32.
 
         Examples
         --------
@@ -249,97 +269,99 @@ class MinHash(PackedMinima):
         self._fold(column, ends, minima)
         if self.kind == "one-permutation":
             kernels.densify(minima)
-        if self.bits == WHOLE:
+        if self.bits == FULL_BITS:
             return minima
         out = np.empty(minima.shape, self._dtype)
         kernels.cut(minima, self.bits, out)
         return out
 
     def similarities(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """The estimated similarity of row i of both signature matrices, for each i.
+        """Estimate the Jaccard similarities of corresponding rows of signatures.
 
         Parameters
         ----------
-        left : ndarray
-            TODO.
-        right : ndarray
-            TODO.
+        left : ndarray of shape (n, permutations)
+            Signatures by `signatures` of a sketch of these parameters.
+        right : ndarray of shape (n, permutations)
+            As many signatures.
 
         Returns
         -------
-        ndarray
-            The estimated similarity of row i of both signature matrices, for each i.
+        ndarray of shape (n,)
+            Estimated similarity of row i of `left` and row i of `right`.
         """
         left, right = self._matrix("left", left), self._matrix("right", right)
         if len(left) != len(right):
             raise ValueError(f"MinHash: left has {len(left)} rows and right {len(right)}.")
         out = np.empty(len(left))
         (rows.shared_pairs if self.kind == "k-minimum" else rows.equal_pairs)(left, right, out)
-        return (out - self._chance) / (1 - self._chance)
+        return (out - self._match) / (1 - self._match)
 
     def similarity_matrix(self, left: np.ndarray, right: np.ndarray | None = None) -> np.ndarray:
-        """The estimated similarity of every row of left to every row of right, or of left.
+        """Estimate the Jaccard similarities of all pairs of signatures.
 
         Parameters
         ----------
-        left : ndarray
-            TODO.
-        right : ndarray or None, default=None
-            TODO.
+        left : ndarray of shape (n, permutations)
+            Signatures by `signatures` of a sketch of these parameters.
+        right : ndarray of shape (m, permutations) or None, default=None
+            Other signatures; None compares `left` with itself.
 
         Returns
         -------
-        ndarray
-            The estimated similarity of every row of left to every row of right, or of left.
+        ndarray of shape (n, m)
+            Estimated similarity of every row of `left` and every row of `right`.
         """
         left = self._matrix("left", left)
         right = left if right is None else self._matrix("right", right)
         out = np.empty((len(left), len(right)))
         (rows.shared_table if self.kind == "k-minimum" else rows.equal_table)(left, right, out)
-        return (out - self._chance) / (1 - self._chance)
+        return (out - self._match) / (1 - self._match)
 
     def estimate_size(self) -> float:
-        """The estimated number of different keys in the set.
+        """Estimate the number of distinct keys in the set.
 
         Returns
         -------
         float
-            The estimated number of different keys in the set.
+            Estimated number; it needs all 32 bits of the minima.
         """
-        events, exposure = evidence(self.kind, self._whole_minima())
+        events, exposure = evidence(self.kind, self._full_minima())
         return float(events / exposure) if exposure else float(events)
 
     def size_bounds(self, confidence: float = 0.99) -> tuple[float, float]:
-        """Numbers of keys between which the true one lies, with this probability.
+        """Compute confidence limits of the number of distinct keys.
 
         Parameters
         ----------
         confidence : float, default=0.99
-            TODO.
+            Probability with which the interval contains the true number, between 0 and 1.
 
         Returns
         -------
         tuple
-            TODO.
+            Lower and upper limit.
         """
         confidence = fraction.check("MinHash", "confidence", confidence)
-        return limits(self.kind, self._whole_minima(), confidence)
+        return limits(self.kind, self._full_minima(), confidence)
 
     def error_bound(self, confidence: float = 0.99) -> float:
-        """How far a similarity to this sketch may be off, with this probability, for any sets.
-
-        Each minimum is a draw from the union, with or without replacement. Bins that are empty here
-        may be empty there, and do not count.
+        """Bound the error of a similarity to this sketch.
 
         Parameters
         ----------
         confidence : float, default=0.99
-            TODO.
+            Probability with which the bound holds for each pair of sets, between 0 and 1.
 
         Returns
         -------
         float
-            How far a similarity to this sketch may be off, with this probability, for any sets.
+            Bound on the absolute error, at most 1.
+
+        Notes
+        -----
+        By Hoeffding's inequality: each minimum is a sample from the union, with or without
+        replacement. Bins that are empty here may be empty in the other set, and do not count.
         """
         drawn = self.permutations
         if self.kind == "one-permutation":
@@ -354,43 +376,47 @@ class MinHash(PackedMinima):
         bits: int | None = None,
         **options: Unpack[ReleaseOptions],
     ) -> ReleasedMinHash:
-        """A private copy: a few bits of each bin's minimum, or "empty", answered at random.
+        """Release a differentially private copy by randomized response on every bin.
 
-        epsilon above 0;
+        Only kind "one-permutation" can be released.
 
         Parameters
         ----------
         epsilon : float, Privacy or None, default=None
-            TODO.
+            Privacy loss of the release, above 0. A `sfumato.privacy.Privacy` here, or as the
+            option `privacy`, replaces `epsilon`, `delta` and the options except `source`.
         delta : float, default=0.0
-            Which is not spent; bits kept of a minimum, 1 to 7, by default 1 where a bin is told at
-            an epsilon below 2 and else 2, which was measured to estimate best.
+            Accepted as in other releases, from 0 to below 1; none of it is spent.
         bits : int or None, default=None
-            TODO.
+            Bits of each minimum in the release, from 1 to 7. None takes 1 if epsilon per response
+            is below 2, else 2, which estimated best in measurements.
         **options : dict
-            Ledger and dataset, unit, relation, contributions, release_id (docs/privacy.md).
+            `ledger`, `dataset`, `unit`, `relation`, `contributions`, `release_id`, `privacy` and
+            `source`, as in `CountMin.release`.
 
         Returns
         -------
         ReleasedMinHash
-            A private copy: a few bits of each bin's minimum, or "empty", answered at random.
+            The released copy: for each bin some bits of its minimum, or "empty".
 
         Notes
         -----
-        **Guarantee.** Epsilon-private for one unit, with a public seed; one-permutation sketches
-        only. A key that is added or removed changes at most the minimum of its own bin, an
-        exchanged key two. Signatures are densified, so that one key may be in many places: release
-        sketches.
+        **Guarantee.** Epsilon-differentially private for one unit, with a public seed. Adding or
+        removing a key changes at most the minimum of its own bin; replacing a key changes two.
+
+        Signatures must not be released: they are densified, so one key may be in many bins. Other
+        work [1]_ divides epsilon among the bins that densification fills from one; here no bin is
+        filled, and epsilon is not divided.
 
         References
         ----------
-        .. [1] Li and Li 2023 divide epsilon among the bins that densification fills from one; here
-           none is filled, and no epsilon divided.
+        .. [1] Li, Li. "Differentially Private One Permutation Hashing and Bin-wise Consistent
+           Weighted Sampling". 2023, https://arxiv.org/abs/2306.07674.
 
         Examples
         --------
-        >>> seen = MinHash(64, kind="one-permutation").update(range(100))
-        >>> seen.release(epsilon=1).bits
+        >>> items = MinHash(64, kind="one-permutation").update(range(100))
+        >>> items.release(epsilon=1).bits
         1
         """
         if self.kind in UNRELEASED:
@@ -399,25 +425,25 @@ class MinHash(PackedMinima):
                 "use kind='one-permutation'."
             )
         request = ReleaseRequest.of("MinHash", epsilon, delta, options)
-        cells = min(request.events, self.permutations)  # bins that one unit changes, at most
+        cells = min(request.events, self.permutations)  # bins that one unit may change
         if bits is None:
             bits = min(1 if request.epsilon / cells < TWO_BITS else 2, self.bits)
         bits = CODE_BITS.check("MinHash", "bits", bits)
-        return plan(self._codes(bits), bits, self.seed, request, cells).publish(request)
+        return calibrated(self._codes(bits), bits, self.seed, request, cells).publish(request)
 
     def _codes(self, bits: int) -> np.ndarray:
-        """So many bits of each minimum, 2**bits where there is none."""
+        """The given number of bits of each minimum; 2**bits for an empty bin."""
         values = self._values()
         cut = values.copy()
-        if self.bits == WHOLE:
+        if self.bits == FULL_BITS:
             kernels.cut(values[np.newaxis], bits, cut[np.newaxis])
         elif bits > self.bits:
-            raise ValueError(f"MinHash: bits must be at most the {self.bits} it keeps, not {bits}.")
+            raise ValueError(f"MinHash: bits must be at most the {self.bits} it has, not {bits}.")
         return np.where(values == EMPTY, 2**bits, cut & np.uint32(2**bits - 1)).astype(np.uint8)
 
     def _half_width(self, confidence: float, drawn: int) -> float:
         miss = 1 - fraction.check("MinHash", "confidence", confidence)
-        return math.sqrt(math.log(2 / miss) / (2 * drawn)) / (1 - self._chance)
+        return math.sqrt(math.log(2 / miss) / (2 * drawn)) / (1 - self._match)
 
     def _fold(self, column: Any, offsets: np.ndarray, out: np.ndarray) -> None:
         key = key_of(self.seed)

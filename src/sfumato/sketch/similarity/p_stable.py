@@ -1,4 +1,4 @@
-"""p-stable sketch: the distance between vectors from codes of buckets, near ones collide more."""
+"""p-stable sketch: distances of vectors from codes of quantized projections."""
 
 import math
 from typing import Annotated, Any, Self
@@ -14,41 +14,47 @@ from sfumato.sketch.similarity.row_codes import DIMENSION, CodeTable
 
 __all__ = ["PStableSketch"]
 
-REACH = 2.0**53  # buckets farther out are closer than the numbers that name them
+REACH = 2.0**53  # beyond it float64 does not resolve single buckets
 KINDS = {1: "cauchy", 2: "gaussian"}
-WIDEST = 200.0  # powers of two, of the ratios of distance to width that are told apart
+WIDEST = 200.0  # base-2 logarithm of the largest ratio of distance to width that is searched
 
 
 class PStableSketch(CodeTable):
-    """One code of integers for each row; the share of equal ones tells the distance of two rows.
+    """Distances of rows from short codes of integers (locality-sensitive hashes).
 
-    width of a bucket, in the unit of the distances: those far above it look alike;
+    The fraction of equal integers in two codes estimates the distance of the rows. It cannot merge.
 
     Parameters
     ----------
     width : float
-        TODO.
+        Width of a bucket in the unit of the distances, above 0. Distances far above it cannot be
+        distinguished.
     dimension : int, default=0
-        Numbers in a row, up to 2**20, 0 to take it from the first rows.
+        Numbers per row, up to 2**20; 0 takes it from the first rows.
     hashes : int, default=64
-        Integers in a code, up to 2**16 (the product of both at most 2**26).
+        Integers per code, from 1 to 2**16; hashes times dimension is at most 2**26.
     p : int, default=2
-        2 for Euclidean distance (Gaussian w) or 1 for the sum of absolute differences (Cauchy w).
+        2 for the Euclidean distance (Gaussian w), 1 for the sum of absolute differences (Cauchy w).
     seed : int, default=0
-        Of w and a, which are made when first needed and never stored. Rows more than 2**53 widths
-        out raise. Merge is refused.
+        Seed of w and a, which are made when first needed and never stored.
 
     Notes
     -----
     **Guarantee.** Two rows at distance D agree in each hash with probability
-    collision_probability(D), independently; so |similarity - that| <= error_bound(c) with
-    probability c for each pair, and `distance_range` holds the true distance with probability c.
-    Entry j of a code is floor((w_j . x + a_j) / width), modulo 2**32, with a_j uniform in [0,
-    width).
+    ``collision_probability(D)``, independently. So
+    ``|similarity - collision_probability(D)| <= error_bound(c)`` with probability at least c for
+    each pair, and `distance_range` contains D with probability at least c.
+
+    Entry j of a code is floor((w_j . x + a_j) / width), modulo 2**32, with a_j uniform in
+    [0, width). Rows that are more than 2**53 widths from the origin raise ValueError.
 
     References
     ----------
-    .. [1] Datar, Immorlica, Indyk and Mirrokni 2004; thesis 2.3.3.4.
+    .. [1] Datar, Immorlica, Indyk, Mirrokni. "Locality-Sensitive Hashing Scheme Based on p-Stable
+       Distributions". SoCG 2004.
+    .. [2] Balu. "Privacy-aware and scalable recommender systems using sketching techniques".
+       Thesis, Université Rennes 1, 2016, Section 2.3.3.4 (hashing for Euclidean distances),
+       https://theses.hal.science/tel-01430156.
 
     Examples
     --------
@@ -86,27 +92,27 @@ class PStableSketch(CodeTable):
         p: int = 2,
         seed: int = 0,
     ) -> Self:
-        """The shortest code whose similarity is within `error` of the collision probability.
+        """Build the sketch of shortest codes with a given error of the similarity.
 
         Parameters
         ----------
         error : float
-            TODO.
+            Bound on the error of `similarity`, between 0 and 1.
         confidence : float, default=0.99
-            TODO.
+            Probability with which the bound holds for each pair, between 0 and 1.
         width : float
-            TODO.
+            Width of a bucket.
         dimension : int, default=0
-            TODO.
+            Numbers per row; 0 takes it from the first rows.
         p : int, default=2
-            TODO.
+            2 for the Euclidean distance, 1 for the sum of absolute differences.
         seed : int, default=0
-            TODO.
+            Seed of the hash functions.
 
         Returns
         -------
         Self
-            The shortest code whose similarity is within `error` of the collision probability.
+            An empty sketch with ``error_bound(confidence) <= error``.
         """
         error = fraction.check("PStableSketch", "error", error)
         miss = 1 - fraction.check("PStableSketch", "confidence", confidence)
@@ -114,17 +120,17 @@ class PStableSketch(CodeTable):
         return cls(width, dimension=dimension, hashes=hashes, p=p, seed=seed)
 
     def collision_probability(self, distance: Any) -> Any:
-        """With which probability one hash of two rows at this distance agrees; 1 at distance 0.
+        """Compute the probability that one hash of two rows agrees.
 
         Parameters
         ----------
-        distance : object
-            TODO.
+        distance : float or array_like
+            Distance of the rows, at least 0.
 
         Returns
         -------
-        object
-            TODO.
+        float or ndarray
+            Probability for each distance; it decreases from 1 at distance 0.
         """
         ratio = np.asarray(distance, np.float64) / self.width
         if not (ratio >= 0).all():
@@ -132,77 +138,78 @@ class PStableSketch(CodeTable):
         return collision_probability(ratio, self.p)[()]
 
     def similarity(self, other: Self) -> np.ndarray:
-        """The share of equal integers, for each row here (down) and there (across).
+        """Compute the fraction of equal hashes of all pairs of rows.
 
         Parameters
         ----------
         other : Self
-            TODO.
+            Sketch of the same parameters, the seed included; may be the sketch itself.
 
         Returns
         -------
-        ndarray
-            The share of equal integers, for each row here (down) and there (across).
+        ndarray of shape (rows, rows of other)
+            Fraction of equal integers in both codes, an estimate of the collision probability.
         """
         return self._equal(other) / self.hashes
 
     def distance(self, other: Self) -> np.ndarray:
-        """The distance whose collision probability is the similarity; infinite where that is 0.
+        """Estimate the distances of all pairs of rows.
 
         Parameters
         ----------
         other : Self
-            TODO.
+            Sketch of the same parameters, the seed included; may be the sketch itself.
 
         Returns
         -------
-        ndarray
-            The distance whose collision probability is the similarity; infinite where that is 0.
+        ndarray of shape (rows, rows of other)
+            The distance whose collision probability is the similarity; infinite if that is 0.
         """
-        shares = np.arange(self.hashes + 1) / self.hashes
-        return np.asarray(self.width * _ratio(shares, self.p)[self._equal(other)])
+        fractions = np.arange(self.hashes + 1) / self.hashes
+        return np.asarray(self.width * _ratio(fractions, self.p)[self._equal(other)])
 
     def distance_range(
         self, other: Self, confidence: float = 0.99
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The shortest and longest distance that are plausible for each pair (Clopper, Pearson).
+        """Compute confidence intervals of the distances of all pairs of rows.
 
         Parameters
         ----------
         other : Self
-            TODO.
+            Sketch of the same parameters, the seed included; may be the sketch itself.
         confidence : float, default=0.99
-            TODO.
+            Probability with which the interval contains the distance of a pair, between 0 and 1.
 
         Returns
         -------
         tuple
-            The shortest and longest distance that are plausible for each pair (Clopper, Pearson).
+            Lower and upper limits, arrays of shape (rows, rows of other), by the Clopper-Pearson
+            interval of the collision probability. Upper limits may be infinite.
         """
         from scipy.special import betaincinv  # here, since its import takes a quarter of a second
 
         miss = 1 - fraction.check("PStableSketch", "confidence", confidence)
         same, all_ = np.arange(self.hashes + 1), self.hashes
-        # The beta quantiles are undefined where none or all agree; the ends are then exact.
+        # The beta quantiles are undefined if none or all agree; the limits are then exact.
         low = np.where(same > 0, betaincinv(np.maximum(same, 1), all_ - same + 1, miss / 2), 0)
-        rest = np.maximum(all_ - same, 1)
-        high = np.where(same < all_, betaincinv(same + 1, rest, 1 - miss / 2), 1)
+        different = np.maximum(all_ - same, 1)
+        high = np.where(same < all_, betaincinv(same + 1, different, 1 - miss / 2), 1)
         equal = self._equal(other)
-        near, far = (self.width * _ratio(share, self.p) for share in (high, low))
+        near, far = (self.width * _ratio(limit, self.p) for limit in (high, low))
         return near[equal], far[equal]
 
     def error_bound(self, confidence: float = 0.99) -> float:
-        """What the similarity of one pair may be off by, with this probability (Hoeffding).
+        """Bound the error of a similarity.
 
         Parameters
         ----------
         confidence : float, default=0.99
-            TODO.
+            Probability with which the bound holds for each pair, between 0 and 1.
 
         Returns
         -------
         float
-            What the similarity of one pair may be off by, with this probability (Hoeffding).
+            Bound on ``|similarity - collision_probability|``, by Hoeffding's inequality.
         """
         miss = 1 - fraction.check("PStableSketch", "confidence", confidence)
         return math.sqrt(math.log(2 / miss) / (2 * self.hashes))
@@ -232,10 +239,10 @@ class PStableSketch(CodeTable):
 
 
 def collision_probability(ratio: np.ndarray, p: int) -> np.ndarray:
-    """P(same bucket) where the projections differ by ratio Z widths, Z stable and |Z| of density f.
+    """P(same bucket) if projections differ by ratio Z widths, for p-stable Z with |Z| of density f.
 
-    It is the integral of f(t / r) / r (1 - t) over t from 0 to 1: once the offset is uniform, a gap
-    of t widths is not cut with probability 1 - t.
+    It is the integral of f(t / r) / r (1 - t) over t from 0 to 1: with a uniform offset, a
+    difference of t widths stays in one bucket with probability 1 - t.
     """
     from scipy.special import erf
 
@@ -243,19 +250,20 @@ def collision_probability(ratio: np.ndarray, p: int) -> np.ndarray:
         inverse = 1 / ratio
         if p == 2:
             tail = ratio * math.sqrt(2 / math.pi) * np.expm1(-(inverse**2) / 2)
-            chance = erf(inverse / math.sqrt(2)) + tail
+            probability = erf(inverse / math.sqrt(2)) + tail
         else:
-            # log(1 + 1 / r**2), without squaring what would overflow
+            # log(1 + 1 / r**2), without overflow of the square
             log = 2 * np.log(np.hypot(1, inverse))
-            chance = (2 * np.arctan(inverse) - ratio * log) / math.pi
-        return np.where(ratio == 0, 1.0, np.where(np.isinf(ratio), 0.0, chance))
+            probability = (2 * np.arctan(inverse) - ratio * log) / math.pi
+        return np.where(ratio == 0, 1.0, np.where(np.isinf(ratio), 0.0, probability))
 
 
-def _ratio(shares: np.ndarray, p: int) -> np.ndarray:
-    """The distance, in widths, of each collision probability: by halving, as that decreases."""
-    low, high = np.full(shares.shape, -WIDEST), np.full(shares.shape, WIDEST)
+def _ratio(probabilities: np.ndarray, p: int) -> np.ndarray:
+    """The distance in widths of each collision probability, by bisection."""
+    low, high = np.full(probabilities.shape, -WIDEST), np.full(probabilities.shape, WIDEST)
     for _ in range(60):
         middle = (low + high) / 2
-        near = collision_probability(2.0**middle, p) > shares
+        near = collision_probability(2.0**middle, p) > probabilities
         low, high = np.where(near, middle, low), np.where(near, high, middle)
-    return np.where(shares >= 1, 0.0, np.where(shares <= 0, math.inf, 2.0**low))
+    far = np.where(probabilities <= 0, math.inf, 2.0**low)
+    return np.where(probabilities >= 1, 0.0, far)

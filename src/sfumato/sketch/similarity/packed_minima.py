@@ -1,4 +1,4 @@
-"""Minima as MinHash holds them, whole or a few bits of each: bytes, copies, equality and merge."""
+"""State of MinHash, full minima or some bits of each: bytes, copies, equality and merge."""
 
 import functools
 from typing import Annotated, Any, Self
@@ -11,19 +11,19 @@ from sfumato.core.validation import integer, one_of
 from sfumato.kernels.sketch.minhash import EMPTY, STEP, cut
 from sfumato.sketch.base import EXACT, SEED, KeyedSketch, Merging, Sketch, refused
 
-__all__ = ["WHOLE", "PackedMinima", "coefficients"]
+__all__ = ["FULL_BITS", "PackedMinima", "coefficients"]
 
-WHOLE = 32  # bits of a minimum
-REFUSED = "{} bits do not tell which of two minima is lower; merge whole ones, then use with_bits."
+FULL_BITS = 32  # bits of a minimum
+REFUSED = "{} bits do not order two minima; merge sketches of all 32 bits, then use with_bits."
 
 
 class PackedMinima(KeyedSketch, in_files=False):
-    """The state of MinHash. `held` says what of it there is: "minima", or only "bits" of them."""
+    """The state of MinHash; `held` says what is stored: "minima", or only "bits" of them."""
 
     permutations: Annotated[int, integer(1, 2**16)]
     seed: Annotated[int, SEED]
     kind: Annotated[str, one_of(("permutations", "one-permutation", "k-minimum"))]
-    bits: Annotated[int, integer(1, WHOLE)]
+    bits: Annotated[int, integer(1, FULL_BITS)]
     keys: str
     held: str
     _minima: np.ndarray
@@ -35,68 +35,63 @@ class PackedMinima(KeyedSketch, in_files=False):
 
     @property
     def merging(self) -> Merging:
-        return EXACT if self.bits == WHOLE else refused(REFUSED.format(self.bits))
+        return EXACT if self.bits == FULL_BITS else refused(REFUSED.format(self.bits))
 
     def with_bits(self, bits: int) -> Self:
-        """This set as a sketch that keeps fewer bits of each minimum.
+        """Copy the sketch with fewer bits of each minimum.
 
         Parameters
         ----------
         bits : int
-            TODO.
+            Bits of each minimum in signatures and bytes, from 1 to 32.
 
         Returns
         -------
         Self
-            This set as a sketch that keeps fewer bits of each minimum.
+            A sketch of the same set, to be compared with sketches of as many bits. This sketch must
+            have all 32.
         """
-        self._whole_minima()
+        self._full_minima()
         parameters = {**self.parameters, "bits": bits}
         return self._twin(parameters, "minima", _minima=self._minima.copy())
 
     def copy(self) -> Self:
-        """An independent sketch with the same content, which takes keys if this one does.
-
-        Returns
-        -------
-        Self
-            An independent sketch with the same content, which takes keys if this one does.
-        """
         arrays = {name: array.copy() for name, array in self._arrays().items()}
         return self._twin(self.parameters, self.held, **arrays)
 
     __copy__ = copy
 
     def to_bytes(self) -> bytes:
-        """The sketch as bytes; of each minimum, only `bits` bits are written.
+        """Serialize the sketch.
 
         Returns
         -------
         bytes
-            The sketch as bytes; of each minimum, only `bits` bits are written.
+            Header, `bits` bits of each minimum, and a checksum. With fewer than 32 bits, the
+            sketch that is read back takes no more keys.
         """
-        return Sketch.to_bytes(self._kept())
+        return Sketch.to_bytes(self._packed())
 
     def __eq__(self, other: object) -> bool:
         """Whether the bytes of both are the same."""
         if not isinstance(other, PackedMinima):
             return NotImplemented
-        return bool(Sketch.__eq__(self._kept(), other._kept()))
+        return bool(Sketch.__eq__(self._packed(), other._packed()))
 
     __hash__ = None  # type: ignore[assignment]
 
     @property
-    def _chance(self) -> float:
-        """The probability that different minima agree in the bits that are kept."""
-        return 0.0 if self.bits == WHOLE else float(2.0**-self.bits)
+    def _match(self) -> float:
+        """The probability that different minima agree in the stored bits."""
+        return 0.0 if self.bits == FULL_BITS else float(2.0**-self.bits)
 
     @property
     def _dtype(self) -> Any:
         return np.uint8 if self.bits <= 8 else np.uint16 if self.bits <= 16 else np.uint32
 
     def _values(self) -> np.ndarray:
-        """What is compared: minima or their kept bits, EMPTY where there is none."""
-        if self.bits == WHOLE:
+        """The values to compare: minima or their stored bits, EMPTY for an empty bin."""
+        if self.bits == FULL_BITS:
             return self._minima
         if self.held == "bits":
             values = _unpack(self._cut, self.permutations, self.bits)
@@ -108,14 +103,14 @@ class PackedMinima(KeyedSketch, in_files=False):
             cut(self._minima[np.newaxis], self.bits, values[np.newaxis])
         return np.where(full, values, EMPTY)
 
-    def _whole_minima(self) -> np.ndarray:
-        if self.bits < WHOLE:
-            raise ValueError(f"MinHash: whole minima are needed, {self.bits} bits do not do.")
+    def _full_minima(self) -> np.ndarray:
+        if self.bits < FULL_BITS:
+            raise ValueError(f"MinHash: full minima are needed, {self.bits} bits do not suffice.")
         return self._minima
 
-    def _kept(self) -> Self:
-        """The sketch as its bytes hold it."""
-        if self.bits == WHOLE or self.held == "bits":
+    def _packed(self) -> Self:
+        """The sketch with the content that its bytes have."""
+        if self.bits == FULL_BITS or self.held == "bits":
             return self
         values = self._values()
         arrays = {"_cut": _pack(values, self.bits)}
@@ -132,8 +127,8 @@ class PackedMinima(KeyedSketch, in_files=False):
         return twin
 
     def _check_parameters(self) -> None:
-        if self.kind == "k-minimum" and self.bits != WHOLE:
-            raise ValueError(f"MinHash: bits must be {WHOLE} for k-minimum, not {self.bits}.")
+        if self.kind == "k-minimum" and self.bits != FULL_BITS:
+            raise ValueError(f"MinHash: bits must be {FULL_BITS} for k-minimum, not {self.bits}.")
 
     def _layout(self) -> dict[str, Cells]:
         if self.held == "bits":
@@ -157,8 +152,8 @@ class PackedMinima(KeyedSketch, in_files=False):
 
     def _check_state(self) -> None:
         super()._check_state()
-        if self.held != ("minima" if self.bits == WHOLE else "bits"):
-            raise ValueError("what is held of the minima does not go with the bits.")
+        if self.held != ("minima" if self.bits == FULL_BITS else "bits"):
+            raise ValueError("what is stored of the minima does not fit the bits.")
         values = self._values()
         if self.kind == "k-minimum" and not _ascending(values):
             raise ValueError("the lowest values are not in order.")
@@ -168,25 +163,25 @@ class PackedMinima(KeyedSketch, in_files=False):
 
 @functools.cache
 def coefficients(permutations: int) -> tuple[np.ndarray, np.ndarray]:
-    """Multipliers, all odd, and shifts of the permutations, and of unused ones up to a STEP."""
-    # The same for every seed of a sketch, which already chooses the hashes that are permuted.
+    """Odd multipliers and shifts of the permutations, padded to a multiple of STEP."""
+    # The same for every seed of a sketch, since the seed already determines the permuted hashes.
     drawn = hash_column(range(-(-permutations // STEP) * STEP), seed=0x6D696E2D68617368)
     return drawn.astype(np.uint32) | np.uint32(1), (drawn >> np.uint64(32)).astype(np.uint32)
 
 
 def _pack(values: np.ndarray, bits: int) -> np.ndarray:
-    """The low bits of every value, one value after the other, in as few bytes as they fill."""
+    """Pack the low bits of all values into as few bytes as possible."""
     positions = np.arange(bits, dtype=np.uint32)
     return np.packbits((values[:, np.newaxis].astype(np.uint32) >> positions & 1).astype(np.uint8))
 
 
 def _unpack(packed: np.ndarray, size: int, bits: int) -> np.ndarray:
-    """The values that were packed."""
+    """Unpack `size` values of `bits` bits each."""
     table = np.unpackbits(packed, count=size * bits).reshape(size, bits)
     return np.asarray(table @ (np.uint32(1) << np.arange(bits, dtype=np.uint32)))
 
 
 def _ascending(values: np.ndarray) -> bool:
-    """Whether values rise, each different, and only EMPTY ones follow the first of those."""
+    """Whether values are strictly increasing, except that EMPTY may repeat at the end."""
     rising = values[1:] > values[:-1]
     return bool((rising | (values[1:] == EMPTY)).all())

@@ -1,4 +1,4 @@
-"""Released MinHash: how alike two sets are, and how large, from answers about one bin a key."""
+"""Released MinHash: similarities and sizes of sets from randomized responses on bins."""
 
 import math
 from functools import cached_property
@@ -19,33 +19,35 @@ from sfumato.sketch.response_release import (
     symbols_answered,
 )
 
-__all__ = ["BINS", "CODE_BITS", "ReleasedMinHash", "plan"]
+__all__ = ["BINS", "CODE_BITS", "ReleasedMinHash", "calibrated"]
 
 BINS = integer(1, 2**16)
 CODE_BITS = integer(1, 7)  # of a minimum; with "empty" a code fits a byte
 
 
 class ReleasedMinHash(Answered):
-    """A few bits of each bin's minimum, or that it is empty, answered at random, for good.
+    """Private MinHash sketch of a set; made by `MinHash.release`.
 
-    Made by `MinHash.release`.
-
-    permutations (bins) and seed of the sketch; bits released of a minimum, 1 to 7.
+    It contains a few bits of each bin's minimum, or that the bin is empty, by randomized response.
+    It has the permutations (bins) and seed of the sketch, and the number of bits of a minimum, from
+    1 to 7.
 
     Notes
     -----
-    **Guarantee.** Epsilon-differential privacy with a public seed, as its `statement` says.
-    Similarities to releases of the same parameters, at any epsilon, are debiased: consistent, and
-    within error_bound(c, other) with probability c.
+    **Guarantee.** Epsilon-differentially private with a public seed, as its `statement` says.
+    Similarities to releases of the same parameters, at any epsilon, are corrected for the noise:
+    consistent, and with an error of at most ``error_bound(c, other)`` with probability at least c.
 
     References
     ----------
-    .. [1] Li, Owen and Zhang 2012; Li and Koenig 2011; private: Li and Li 2023, before
-       densification.
+    .. [1] Li, Owen, Zhang. "One Permutation Hashing". NeurIPS 2012.
+    .. [2] Li, König. "Theory and applications of b-bit minwise hashing". CACM 2011.
+    .. [3] Li, Li. "Differentially Private One Permutation Hashing and Bin-wise Consistent Weighted
+       Sampling". 2023, https://arxiv.org/abs/2306.07674 (here before densification).
 
     Examples
     --------
-    >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
+    >>> from sfumato.privacy.noise import InsecureSeededSource  # for tests only: omit it
     >>> from sfumato.sketch import MinHash
     >>> tea, milk = (MinHash(4096, kind="one-permutation").update(range(n)) for n in (9000, 6000))
     >>> tea = tea.release(epsilon=4, source=InsecureSeededSource(1))
@@ -62,117 +64,124 @@ class ReleasedMinHash(Answered):
     _of = "MinHash"
 
     def similarity(self, other: Self) -> float:
-        """The estimated Jaccard similarity of both sets, cut to 0..1.
-
-        Answers are undone bin by bin, so that the numbers of bins that are full here or there, and
-        of those that are alike, are unbiased; different minima agree with chance 2**-bits.
+        """Estimate the Jaccard similarity to another set.
 
         Parameters
         ----------
         other : Self
-            TODO.
+            Release of the same parameters; its epsilon may differ.
 
         Returns
         -------
         float
-            The estimated Jaccard similarity of both sets, cut to 0..1.
+            Estimated similarity, clipped to 0 to 1.
+
+        Notes
+        -----
+        The ratio of two unbiased estimates: the number of bins that are equal, and of those that
+        are full in either set. Different minima agree with probability 2**-bits.
         """
-        alike, either = self._bins(other)
-        return float(min(max(alike.sum() / max(either.sum(), 1.0), 0.0), 1.0))
+        equal, either = self._bins(other)
+        return float(min(max(equal.sum() / max(either.sum(), 1.0), 0.0), 1.0))
 
     def error_bound(self, confidence: float = 0.99, other: Self | None = None) -> float:
-        """How far the similarity to another release may be off, with this probability.
-
-        confidence;
+        """Bound the error of a similarity to another release.
 
         Parameters
         ----------
         confidence : float, default=0.99
-            TODO.
+            Probability with which the bound holds, between 0 and 1.
         other : Self or None, default=None
-            Whose answers then tell the variance (Maurer and Pontil 2009, theorem 4); without it,
-            for any one like this in noise and size, the largest variance that a bin can have is
-            taken (Bernstein's inequality). Bins are taken as independent.
+            The other release, whose responses then give the variance (empirical Bernstein bound
+            [1]_). None bounds the error for any release of the same noise and size, by Bernstein's
+            inequality with the largest variance that a bin can have.
 
         Returns
         -------
         float
-            How far the similarity to another release may be off, with this probability.
+            Bound on the absolute error, at most 1. Bins are assumed to be independent.
+
+        References
+        ----------
+        .. [1] Maurer, Pontil. "Empirical Bernstein Bounds and Sample Variance Penalization". COLT
+           2009, Theorem 4 (empirical Bernstein bound), https://arxiv.org/abs/0907.3740.
         """
         miss = 1 - fraction.check(type(self).__name__, "confidence", confidence)
         if other is None:
-            far = _bernstein(2**self.bits, self._wrong, self.permutations, miss)
-            return min(far / max(self._full() * self.permutations, 1.0), 1.0)
-        alike, either = self._bins(other)
-        extent = _extent(2**self.bits, self._wrong, other._wrong)
-        full, off = max(float(either.sum()), 1.0), 1.0
-        here = float(alike.sum()) / full
-        # What holds for the true similarity need only be asked near the estimate.
+            deviation = _bernstein(2**self.bits, self._false, self.permutations, miss)
+            return min(deviation / max(self._full() * self.permutations, 1.0), 1.0)
+        equal, either = self._bins(other)
+        extent = _extent(2**self.bits, self._false, other._false)
+        full, bound = max(float(either.sum()), 1.0), 1.0
+        here = float(equal.sum()) / full
+        # The true similarity is within the bound of the estimate, so only that range matters.
         for _ in range(4):
-            ends = (min(max(here + side * off, 0.0), 1.0) for side in (-1, 1))
-            off = max(_measured(alike - end * either, extent, miss) for end in ends) / full
-        return min(off, 1.0)
+            ends = (min(max(here + side * bound, 0.0), 1.0) for side in (-1, 1))
+            bound = max(_empirical(equal - end * either, extent, miss) for end in ends) / full
+        return min(bound, 1.0)
 
     def estimate_size(self) -> float:
-        """The estimated number of different keys in the set, from the share of full bins.
+        """Estimate the number of distinct keys in the set.
 
         Returns
         -------
         float
-            The estimated number of different keys in the set, from the share of full bins.
+            The number for which the expected fraction of full bins is the estimated one; at least
+            0.
         """
-        share = min(max(self._full(), 0.0), 1 - 0.5 / self.permutations)
-        return math.log1p(-share) / self._log_missed
+        full = min(max(self._full(), 0.0), 1 - 0.5 / self.permutations)
+        return math.log1p(-full) / self._log_missed
 
     def size_bounds(self, confidence: float = 0.99) -> tuple[float, float]:
-        """Numbers of keys between which the true one lies, with about this probability.
+        """Compute confidence limits of the number of distinct keys.
 
         Parameters
         ----------
         confidence : float, default=0.99
-            TODO.
+            Approximate probability with which the interval contains the true number, between 0 and
+            1.
 
         Returns
         -------
         tuple
-            TODO.
+            Lower and upper limit; the upper may be infinite.
         """
-        return limits(self._distribution, self._told(), confidence, type(self).__name__)
+        return limits(self._distribution, self._reported(), confidence, type(self).__name__)
 
     def _distribution(self, n: float) -> tuple[float, float]:
-        """Mean and deviation, at most, of the share of bins that are told to be full."""
+        """Mean of the fraction of bins reported full, and a bound on its standard deviation."""
         full = -math.expm1(n * self._log_missed)
-        mean = 2**self.bits * self._wrong + self._kept * full
+        mean = 2**self.bits * self._false + self._signal * full
         return mean, math.sqrt(mean * (1 - mean) / self.permutations)
 
     @property
     def _log_missed(self) -> float:
-        """The logarithm of the chance that a key misses a given bin; very low if it is the only."""
+        """Log-probability that a key is not in a given bin; very low if there is only one."""
         return math.log1p(-1 / self.permutations) if self.permutations > 1 else -64.0
 
     def _bins(self, other: Self) -> tuple[np.ndarray, np.ndarray]:
-        """What each bin adds to the number that are alike, and to that full here or there."""
+        """Unbiased indicators, per bin, of being equal and of being full in either set."""
         self._check_same(other, "compare")
-        alike, either = _tables(2**self.bits, self._wrong, other._wrong)
-        return alike[self._codes, other._codes], either[self._codes, other._codes]
+        equal, either = _tables(2**self.bits, self._false, other._false)
+        return equal[self._codes, other._codes], either[self._codes, other._codes]
 
-    def _told(self) -> float:
-        """The share of bins that are told to be full."""
+    def _reported(self) -> float:
+        """The fraction of bins that are reported to be full."""
         return float(np.count_nonzero(self._codes < 2**self.bits) / self.permutations)
 
     def _full(self) -> float:
-        """The share of bins that are full, debiased."""
-        return float((self._told() - 2**self.bits * self._wrong) / self._kept)
+        """Unbiased estimate of the fraction of full bins."""
+        return float((self._reported() - 2**self.bits * self._false) / self._signal)
 
     @cached_property
-    def _wrong(self) -> float:
-        """The chance of each wrong symbol."""
+    def _false(self) -> float:
+        """Probability of each false symbol."""
         return float(chance_of(answers_of(self.statement), 2**self.bits + 1))
 
     @property
-    def _kept(self) -> float:
-        """How much likelier the right symbol is than each wrong one."""
-        return float(1 - (2**self.bits + 1) * self._wrong)
+    def _signal(self) -> float:
+        """Probability of the true symbol minus that of each false one."""
+        return float(1 - (2**self.bits + 1) * self._false)
 
     def _layout(self) -> dict[str, Cells]:
         return {"_codes": Cells(np.uint8, (self.permutations,), "")}
@@ -182,12 +191,12 @@ class ReleasedMinHash(Answered):
             raise ValueError("a code is out of range.")
 
 
-def plan(
+def calibrated(
     codes: np.ndarray, bits: int, seed: int, request: ReleaseRequest, cells: int
 ) -> CalibratedRelease[ReleasedMinHash]:
-    """The release of one code a bin, when a unit changes so many of them (cells), at most.
+    """The release of one code per bin, for a unit that changes at most `cells` bins.
 
-    An answer tells the symbol of a bin by a factor of exp(epsilon / cells) at most.
+    The likelihood ratio of one response is at most exp(epsilon / cells).
     """
     symbols = 2**bits + 1
     answer = symbols_answered(request, symbols, cells)
@@ -205,44 +214,44 @@ def plan(
 
 
 def _tables(codes: int, c: float, d: float) -> tuple[np.ndarray, np.ndarray]:
-    """What a pair of answers counts for "alike" and for "full here or there", right on average.
+    """Unbiased indicators of "equal" and "full in either" for each pair of responses.
 
-    An answer counts (1[it is s] - c) / (1 - (codes + 1) c) for the symbol s, a pair the product.
+    A response counts (1[it is s] - c) / (1 - (codes + 1) c) for the symbol s, a pair the product.
     """
     left, right = ((np.eye(codes + 1) - w) / (1 - (codes + 1) * w) for w in (c, d))
     here, there = left[:, :codes].sum(axis=1), right[:, :codes].sum(axis=1)
     both = np.outer(here, there)
-    alike = (left[:, :codes] @ right[:, :codes].T - both / codes) / (1 - 1 / codes)
-    return alike, here[:, np.newaxis] + there - both
+    equal = (left[:, :codes] @ right[:, :codes].T - both / codes) / (1 - 1 / codes)
+    return equal, here[:, np.newaxis] + there - both
 
 
 def _extent(codes: int, c: float, d: float) -> float:
-    """How far apart two errors of a bin can be.
+    """The range of the error of one bin.
 
-    The error is alike - J either, linear in the similarity J, so its extremes are at J = 0 or 1.
+    The error is equal - J either, linear in the similarity J, so its extremes are at J = 0 or 1.
     """
-    alike, either = _tables(codes, c, d)
-    return float(max(np.ptp(alike), np.ptp(alike - either)))
+    equal, either = _tables(codes, c, d)
+    return float(max(np.ptp(equal), np.ptp(equal - either)))
 
 
-def _measured(errors: np.ndarray, extent: float, miss: float) -> float:
-    """How far the sum of independent errors may be from 0, from their own variance."""
+def _empirical(errors: np.ndarray, extent: float, miss: float) -> float:
+    """Bound on the sum of independent errors, from their sample variance."""
     bins, log = errors.size, math.log(4 / miss)
     if bins == 1:
         return math.inf
-    spread = math.sqrt(2 * bins * float(errors.var(ddof=1)) * log)
-    return spread + 7 * extent * log * bins / (3 * (bins - 1))
+    deviation = math.sqrt(2 * bins * float(errors.var(ddof=1)) * log)
+    return deviation + 7 * extent * log * bins / (3 * (bins - 1))
 
 
 def _bernstein(codes: int, c: float, bins: int, miss: float) -> float:
-    """The same, from the largest variance in any true state of a bin in both sketches."""
-    alike, either = _tables(codes, c, c)
-    chances = np.full((codes + 1, codes + 1), c)  # of an answer (across) to a symbol (down)
-    np.fill_diagonal(chances, 1 - codes * c)
+    """Bound on the sum of errors, from the largest variance in any true state of a bin."""
+    equal, either = _tables(codes, c, c)
+    channel = np.full((codes + 1, codes + 1), c)  # P(response (column) | symbol (row))
+    np.fill_diagonal(channel, 1 - codes * c)
     here, there = np.array([(0, 0), (0, 1), (0, codes), (codes, codes)]).T
     largest = variance = 0.0
-    for error in (alike, alike - either):
-        squares = (chances[here] @ error**2 * chances[there]).sum(axis=1)
+    for error in (equal, equal - either):
+        squares = (channel[here] @ error**2 * channel[there]).sum(axis=1)
         variance = max(variance, float(squares.max()))
         largest = max(largest, float(np.abs(error).max()))
     log = math.log(2 / miss)

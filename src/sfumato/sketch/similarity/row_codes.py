@@ -1,4 +1,4 @@
-"""What sketches share that keep one short code for each row: they append, compare, never merge."""
+"""Base class of sketches that store one short code per row: they append and compare."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Self
@@ -22,14 +22,14 @@ COLUMNS = integer(1, DIMENSION.high)
 
 
 class CodeTable(Sketch, in_files=False):
-    """A growing table of codes; a subclass says how a row is encoded and two codes compared."""
+    """A growing table of codes; a subclass defines how rows are encoded and codes compared."""
 
     dimension: int
     seed: int
     _codes: np.ndarray
     _reason: ClassVar[str]
-    _measure: ClassVar[str]  # the parameter that says how long a code is
-    _room: np.ndarray | None = None  # starts with _codes and has space for more
+    _measure: ClassVar[str]  # the parameter with the length of a code
+    _room: np.ndarray | None = None  # begins with _codes and has space for more
     _panels: np.ndarray | None = None
 
     @property
@@ -38,7 +38,7 @@ class CodeTable(Sketch, in_files=False):
 
     @property
     def codes(self) -> np.ndarray:
-        """One code for each row seen, in order; read-only."""
+        """One code per row, in the order of the updates; read-only."""
         view = self._codes.view()
         view.flags.writeable = False
         return view
@@ -50,17 +50,17 @@ class CodeTable(Sketch, in_files=False):
         return True
 
     def update(self, rows: Any) -> Self:
-        """Append the codes of the rows.
+        """Append the codes of rows.
 
         Parameters
         ----------
-        rows : object
-            TODO.
+        rows : array_like of shape (n, dimension)
+            Finite numbers: NumPy array, Arrow table, data frame or list of lists.
 
         Returns
         -------
         Self
-            The object itself.
+            The sketch itself.
         """
         matrix = self._matrix(rows)
         codes = self._encode(matrix)
@@ -76,17 +76,17 @@ class CodeTable(Sketch, in_files=False):
         return self
 
     def encode(self, rows: Any) -> np.ndarray:
-        """The codes of the rows, one a row, not stored; the sketch stays as it is.
+        """Encode rows without storing them; the sketch is not changed.
 
         Parameters
         ----------
-        rows : object
-            TODO.
+        rows : array_like of shape (n, dimension)
+            Finite numbers: NumPy array, Arrow table, data frame or list of lists.
 
         Returns
         -------
-        ndarray
-            The codes of the rows, one a row, not stored; the sketch stays as it is.
+        ndarray of shape (n, length)
+            One code per row, in the form of `codes`.
         """
         return self._encode(self._matrix(rows))
 
@@ -108,13 +108,13 @@ class CodeTable(Sketch, in_files=False):
         return out
 
     def _write_codes(self, values: np.ndarray, start: int, out: np.ndarray) -> None:
-        """Codes of projected rows; `start` is the number of the first, for errors to name."""
+        """Write the codes of projected rows; `start` is the first row number, for errors."""
         raise NotImplementedError
 
     def _compare(self, other: Self, kernel: Compare) -> np.ndarray:
-        """What the kernel counts for each code here (down) and there (across)."""
+        """The kernel's count for each pair of a code here (row) and there (column)."""
         self._check_same(other, "compare")
-        if len(other) < len(self):  # the longer side is the one padded to whole panels
+        if len(other) < len(self):  # the longer side is padded to full panels
             return other._compare(self, kernel).T
         panels = side_by_side(other._codes)
         out = np.empty((len(self), panels.shape[0] * panels.shape[2]), np.int32)
@@ -127,7 +127,7 @@ class CodeTable(Sketch, in_files=False):
 
     @property
     def _kind(self) -> str:
-        """The kind of the directions."""
+        """Kind of the directions."""
         raise NotImplementedError
 
     def _directions(self, dimension: int) -> np.ndarray:
@@ -135,14 +135,14 @@ class CodeTable(Sketch, in_files=False):
             raise ValueError(
                 f"{type(self).__name__}: dimension is not known yet; give it, or update first."
             )
-        # Threads that read may replace what is kept, so what is returned is looked at only once.
+        # Another thread may replace the attribute, so it is read only once.
         panels = self._panels
         if panels is None or panels.shape[1] != dimension:
             panels = self._panels = directions(self._kind, self._length, dimension, self.seed)
         return panels
 
     def _to_agree(self, other: Self) -> Iterable[str]:
-        # Without a dimension there are no rows yet, so that any dimension goes with it.
+        # Without a dimension there are no rows yet, so any dimension is compatible.
         known = self.dimension and other.dimension
         return (name for name in self._limits if known or name != "dimension")
 
@@ -150,7 +150,7 @@ class CodeTable(Sketch, in_files=False):
         self._check_dimension(self.dimension)
 
     def _check_dimension(self, dimension: int) -> None:
-        """Raise ValueError where the other parameters do not go with it; 0 is not known yet."""
+        """Raise ValueError if other parameters do not allow this dimension; 0 is not known yet."""
         if self._length * dimension > MOST_ENTRIES:
             raise ValueError(
                 f"{type(self).__name__}: {self._measure} times dimension must be at most "
@@ -164,7 +164,7 @@ class CodeTable(Sketch, in_files=False):
 
 
 def side_by_side(codes: np.ndarray) -> np.ndarray:
-    """Panels of 16 codes, transposed, that a kernel compares to one code at a time."""
+    """Transposed panels of 16 codes, which a kernel compares with one code at a time."""
     padded = np.zeros((PANEL * -(-len(codes) // PANEL), codes.shape[1]), codes.dtype)
     padded[: len(codes)] = codes
     panels = padded.reshape(-1, PANEL, codes.shape[1]).transpose(0, 2, 1)

@@ -1,7 +1,4 @@
-"""Many sets as one column of tokens and the offsets where each set starts, checked whole.
-
-A column of sets from any container, and how alike two columns of sets are, exactly.
-"""
+"""Columns of sets from any container, as tokens and offsets; and exact Jaccard similarities."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -21,10 +18,10 @@ FAILURES = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 def as_sets(owner: str, tokens: Any, offsets: Any = None) -> tuple[KeyColumn, np.ndarray]:
-    """The tokens of all sets in a row, and n + 1 offsets for n sets, from 0 to all tokens.
+    """The concatenated tokens of n sets, and n + 1 offsets from 0 to the number of tokens.
 
     Without offsets, tokens is a column of lists: Arrow, pandas, polars or a list of lists. Tokens
-    are keys of any types; a row that is no list is an empty set.
+    are keys of any types; a row that is not a list is an empty set.
     """
     if offsets is None:
         tokens, offsets = _flat(owner, tokens)
@@ -33,7 +30,7 @@ def as_sets(owner: str, tokens: Any, offsets: Any = None) -> tuple[KeyColumn, np
 
 
 def checked_offsets(owner: str, offsets: Any, size: int, what: str) -> np.ndarray:
-    """Where each of n sets starts and the last ends, from 0 to `size`: n + 1 that never fall."""
+    """Check the n + 1 offsets of n sets: from 0 to `size`, never decreasing."""
     ends = np.asarray(offsets)
     if ends.ndim != 1 or ends.size == 0 or ends.dtype.kind not in "iu":
         raise TypeError(
@@ -52,7 +49,7 @@ def checked_offsets(owner: str, offsets: Any, size: int, what: str) -> np.ndarra
 
 
 def runs(column: KeyColumn, seed: int) -> Iterator[tuple[int, np.ndarray, int]]:
-    """Start row, values and their form; integers come as they are, and text as its hashes."""
+    """Yield first row, values and their form: integers unchanged, texts as their hashes."""
     if all(isinstance(p.values, np.ndarray) and p.missing is None for p in column.pieces):
         start = 0
         for piece in column.pieces:
@@ -68,7 +65,7 @@ def _flat(owner: str, sets: Any) -> tuple[pa.ChunkedArray, np.ndarray]:
     chunks = _lists(owner, sets)
     offsets, end = [np.zeros(1, np.int64)], 0
     for chunk in chunks:
-        # Not by its offsets: a list that is null may have some, and holds nothing.
+        # Not from its offsets: a null list may have a non-empty range.
         ends = np.cumsum(np.asarray(chunk.value_lengths().fill_null(0)), dtype=np.int64) + end
         offsets.append(ends)
         end = int(ends[-1])
@@ -97,7 +94,7 @@ def _arrow(owner: str, sets: Any) -> Any:
     if isinstance(sets, np.ndarray) and sets.ndim == 1 and sets.dtype != object:
         raise TypeError(f"{owner}: tokens must be a column of lists, not {sets.dtype}.")
     if isinstance(sets, Iterator | np.ndarray):
-        sets = list(sets)  # an iterator can be read but once, and a matrix has rows
+        sets = list(sets)  # an iterator can be read only once, and a matrix has rows
     untyped = isinstance(sets, list | tuple) or getattr(sets, "dtype", None) == np.dtype(object)
     if untyped and not _are_plain(sets):
         return _one_by_one(sets)
@@ -105,13 +102,13 @@ def _arrow(owner: str, sets: Any) -> Any:
         found = pa.chunked_array(sets) if hasattr(sets, "__arrow_c_stream__") else pa.array(sets)
         value = getattr(found.type, "value_type", pa.null())
         changed = pa.types.is_floating(value) or pa.types.is_duration(value)
-        if not changed:  # integers beside floats would be rounded, durations cut
+        if not changed:  # integers among floats would be rounded, durations truncated
             return found
     return _one_by_one(sets)
 
 
 def _are_plain(sets: Iterable[Any]) -> bool:
-    """Whether Arrow reads all of these sets as they are, or none of them."""
+    """Whether Arrow reads all tokens of these sets unchanged, or refuses them."""
     if not {type(row) for row in sets} <= {list, tuple}:
         return False
     kinds = set(map(type, chain.from_iterable(sets)))
@@ -119,7 +116,7 @@ def _are_plain(sets: Iterable[Any]) -> bool:
 
 
 def _one_by_one(sets: Iterable[Any]) -> pa.Array:
-    """Sets of keys of any types; a row that is no collection is an empty set."""
+    """Convert sets of keys of any types row by row; other rows are empty sets."""
     plain = (list, tuple, set, frozenset, np.ndarray)
     return pa.array(
         [[_token(key) for key in row] if isinstance(row, plain) else [] for row in sets],
@@ -133,13 +130,13 @@ def _token(key: Any) -> bytes:
 
 
 def _typed(chunk: Any) -> Any:
-    # Lists that are all empty have items of type null; any type of key will do for none.
+    # Lists that are all empty have items of type null; any type of key fits none.
     return chunk.cast(pa.list_(pa.int64())) if pa.types.is_null(chunk.type.value_type) else chunk
 
 
 @dataclass(frozen=True)
 class Sets:
-    """Set i holds the members bounds[i] to bounds[i + 1]; repeats change nothing."""
+    """Set i has the members bounds[i] to bounds[i + 1]; repeats change nothing."""
 
     members: KeyColumn
     bounds: np.ndarray
@@ -149,19 +146,18 @@ class Sets:
         return self.bounds.size - 1
 
     def hashed(self, seed: int) -> np.ndarray:
-        """32 bits for every member; two members share them with p = 2**-32."""
-        if seed not in self._hashed:  # tables ask for a few rows at a time, with the same seeds
+        """32-bit hashes of all members; two members collide with probability 2**-32."""
+        if seed not in self._hashed:  # tables hash a few rows at a time, with the same seeds
             self._hashed[seed] = hash_column(self.members, seed).astype(np.uint32)
         return self._hashed[seed]
 
 
 def sets_of(owner: str, data: Any) -> Sets:
-    """The sets of a column.
+    """Convert data to sets of integers or texts; errors name the owner.
 
-    Parameters: owner, whom errors name; data, a pair (offsets, members) as a tuple, where set i
-    holds members offsets[i] to offsets[i + 1]; or the rows of a SciPy sparse matrix, whose members
-    are the columns that are not 0; or a column of lists: Arrow, pandas, polars or a list of lists.
-    Members are integers or text.
+    The data is a tuple (offsets, members), where set i has the members offsets[i] to
+    offsets[i + 1]; or a SciPy sparse matrix, where row i has the columns that are not 0; or a
+    column of lists: Arrow, pandas, polars or a list of lists.
 
     >>> len(sets_of("example", [["a", "b"], [], ["b"]]))
     3
@@ -171,31 +167,31 @@ def sets_of(owner: str, data: Any) -> Sets:
     if hasattr(data, "tocsr"):
         data = data.tocsr()
         if not data.has_canonical_format:
-            data = data.copy()  # the caller's own stays as it is
+            data = data.copy()  # the caller's matrix is not changed
             data.sum_duplicates()
-        kept = data.data != 0
-        bounds = np.concatenate([[0], np.cumsum(kept)])[data.indptr]
-        return Sets(*as_sets(owner, data.indices[kept].astype(np.int64), bounds))
+        nonzero = data.data != 0
+        bounds = np.concatenate([[0], np.cumsum(nonzero)])[data.indptr]
+        return Sets(*as_sets(owner, data.indices[nonzero].astype(np.int64), bounds))
     if isinstance(data, tuple) and len(data) == 2:
         return Sets(*as_sets(owner, data[1], data[0]))
     return Sets(*as_sets(owner, data))
 
 
 def jaccard(some: Sets, others: Sets) -> np.ndarray:
-    """|A and B| / |A or B| for each set here (down) and there (across); 1 where both are empty."""
-    alike, empty, also = _shares(some, others)
-    return np.asarray(alike.toarray() + np.outer(empty, also))
+    """Jaccard similarity of each pair of sets of `some` and `others`; 1 if both are empty."""
+    similar, empty, also = _similarities(some, others)
+    return np.asarray(similar.toarray() + np.outer(empty, also))
 
 
 def jaccard_sums(some: Sets, others: Sets, weights: np.ndarray, power: int) -> np.ndarray:
-    """The weighted sum over the sets here of their similarity to a power, for each set there."""
-    alike, empty, also = _shares(some, others)
-    alike.data **= power
-    return np.asarray(weights @ alike + (weights @ empty) * also)
+    """For each set of `others`, the weighted sum of similarity**power over the sets of `some`."""
+    similar, empty, also = _similarities(some, others)
+    similar.data **= power
+    return np.asarray(weights @ similar + (weights @ empty) * also)
 
 
-def _shares(some: Sets, others: Sets) -> tuple[Any, np.ndarray, np.ndarray]:
-    """The similarities that are not 0, of sets that are not empty; and which sets are, as 1."""
+def _similarities(some: Sets, others: Sets) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Sparse similarities of non-empty sets, and for both columns 1 for each empty set."""
     here, there = _matrices(some, others)
     sizes, theirs = here.sum(axis=1), there.sum(axis=1)
     shared = (here @ there.T).tocoo()
@@ -205,7 +201,7 @@ def _shares(some: Sets, others: Sets) -> tuple[Any, np.ndarray, np.ndarray]:
 
 
 def _matrices(*columns: Sets) -> list[Any]:
-    """Rows of ones at the members, in one numbering for all columns."""
+    """Indicator matrices of the members, with columns common to all."""
     from scipy import sparse
 
     hashes = [hash_column(sets.members, 0) for sets in columns]
