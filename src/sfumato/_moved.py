@@ -1,7 +1,7 @@
-"""Import paths of earlier versions: each old module is an alias of the one that took its place.
+"""Import paths of earlier versions: each old module is an alias of its successor.
 
-A finder at the end of `sys.meta_path` is asked only for what Python itself does not find, so the
-aliases cost nothing until one is imported, which warns once. They go with version 1.0.
+A finder at the end of `sys.meta_path` is called only for modules that Python itself does not find,
+so the aliases cost nothing until one is imported, which warns once. Version 1.0 removes them.
 """
 
 from __future__ import annotations
@@ -132,8 +132,8 @@ telemetry.subset_selection telemetry.schemes.subset_selection
     )
 }
 
-# Classes of old modules, not of their room, that are called differently now. A room has a table
-# `_RENAMED` of its own.
+# Renamed classes that were public in an old module but not in its package. A package has its own
+# table `_RENAMED`.
 RENAMED = {
     "sfumato.privacy.pan_private.NoisyCells": "PanPrivateTable",
     "sfumato.privacy.posterior.Model": "PosteriorModel",
@@ -143,10 +143,10 @@ RENAMED = {
 
 
 class _Alias(types.ModuleType):
-    """A module that reads all names from the one that took its place.
+    """An old module, which looks all names up in its successor.
 
-    Importing it binds its name in the room. Where a function of that name is there, such as
-    `sfumato.attack.audit`, a call goes on to the function.
+    Importing it binds its name in the package. If a function of that name is there, such as
+    `sfumato.attack.audit`, a call is passed on to the function.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -171,7 +171,7 @@ class _Alias(types.ModuleType):
 
 
 class _Finder:
-    """Finds and loads aliases. importlib.abc has a base for it, but triples the time of import."""
+    """Finds and loads aliases; not derived from importlib.abc, which triples the import time."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
@@ -192,6 +192,6 @@ class _Finder:
 
 
 def install() -> None:
-    """Find old modules from now on."""
+    """Install the finder of old modules, once."""
     if not any(isinstance(each, _Finder) for each in sys.meta_path):
         sys.meta_path.append(_Finder())

@@ -1,4 +1,4 @@
-"""Rows come alike from every container, and a bad one is named by its place, never by its value."""
+"""Rows are read the same from every container; a bad one is named by its row, not its value."""
 
 import numpy as np
 import pandas as pd
@@ -87,9 +87,9 @@ def test_the_largest_come_first_and_equal_ones_by_their_position(n, kind):
     scores = draws.choice([-np.inf, np.nan, -1.0, 0.0, 0.5, 2.0], (200, 12)).astype(kind)
     positions, found = top_n(scores, n)
     assert found.dtype == kind
-    for row, places, values in zip(scores.tolist(), positions, found, strict=True):
+    for row, selected, values in zip(scores.tolist(), positions, found, strict=True):
         # NaN is above nothing, so that only true numbers are left.
         want = sorted((-score, at) for at, score in enumerate(row) if score > -np.inf)[:n]
         lacking = n - len(want)
-        assert places.tolist() == [at for _, at in want] + [-1] * lacking
+        assert selected.tolist() == [at for _, at in want] + [-1] * lacking
         assert values.tolist() == [-score for score, _ in want] + [-np.inf] * lacking

@@ -1,4 +1,4 @@
-"""Points come alike from every container, and stand in their box: clipped, counted, in steps."""
+"""Points are read the same from every container, and clipped to their box, counted, in steps."""
 
 import numpy as np
 import pandas as pd
@@ -29,7 +29,7 @@ def test_every_container_gives_the_same_points_infinities_included(data):
     np.testing.assert_array_equal(got, MATRIX)
 
 
-def test_nan_is_refused_by_its_column_and_no_value_is_told():
+def test_nan_is_refused_by_its_column_and_no_value_is_disclosed():
     bad = np.array([[7.25, 1.0], [-np.inf, np.nan], [np.inf, 3.0]])
     with pytest.raises(ValueError, match="Owner: points must be numbers; column 1 holds") as e:
         points("Owner", bad, 2)
@@ -38,7 +38,7 @@ def test_nan_is_refused_by_its_column_and_no_value_is_told():
         points("Owner", bad, 3)
 
 
-def test_bounds_spread_over_columns_and_come_back_from_files():
+def test_bounds_broadcast_over_columns_and_come_back_from_files():
     box = Box.of("Owner", (0, [1, 2, 4]), 3)
     assert box.bounds == ((0.0, 0.0, 0.0), (1.0, 2.0, 4.0))
     assert Box.of("Owner", [list(side) for side in box.bounds]) == box

@@ -1,4 +1,4 @@
-"""Numbers and their places: the same as by a dictionary, however many there are."""
+"""Integers and their positions: as by a dictionary, however many there are."""
 
 import numpy as np
 import pytest
@@ -14,15 +14,15 @@ def by_dictionary(values):
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int32, np.int8])
 @pytest.mark.parametrize("count", [1, 512, 513, 5000, 40_000])
-def test_places_are_those_of_first_appearance(dtype, count):
+def test_positions_are_those_of_first_appearance(dtype, count):
     random = np.random.default_rng(count)
-    reach = min(count, 100) if dtype == np.int8 else count
-    values = random.integers(-reach, reach, 3 * count).astype(dtype)
-    places, distinct = coded_integers(values)
+    largest = min(count, 100) if dtype == np.int8 else count
+    values = random.integers(-largest, largest, 3 * count).astype(dtype)
+    positions, distinct = coded_integers(values)
     expected, known = by_dictionary(values)
-    assert places.tolist() == expected
+    assert positions.tolist() == expected
     assert distinct.tolist() == known
-    assert (places.dtype, distinct.dtype) == (np.int32, dtype)
+    assert (positions.dtype, distinct.dtype) == (np.int32, dtype)
 
 
 def test_runs_extremes_and_nothing():

@@ -108,8 +108,8 @@ def test_every_declared_limit_raises_the_error_of_its_parameter():
             assert (error.owner, error.parameter) == (owner, name)
 
 
-def test_the_estimator_that_was_asked_is_the_owner():
-    # The sketch below refuses the weight; its error is told in the name of the estimator.
+def test_the_estimator_that_was_called_is_the_owner():
+    # The sketch below refuses the weight; its error names the estimator.
     from sfumato.density.base import naming
 
     def inside():

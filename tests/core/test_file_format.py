@@ -30,7 +30,7 @@ SAMPLES = [data for data in SAMPLES if len(data) < 20_000]
 
 
 def resealed(body):
-    """The bytes with a checksum that fits them, so that only the content can be wrong."""
+    """The bytes with a checksum that fits them, so that only the content can be invalid."""
     return bytes(body) + checksum(memoryview(bytes(body)))
 
 
@@ -66,8 +66,8 @@ def use(sketch):
 )
 def test_mutated_bytes_load_whole_or_are_refused(which, changes, resize, reseal):
     body = bytearray(SAMPLES[which][:-8])
-    for share, value in changes:
-        body[int(share**3 * len(body))] = value  # most changes hit the header
+    for fraction, value in changes:
+        body[int(fraction**3 * len(body))] = value  # most changes hit the header
     body = body[:resize] if resize < 0 else body + bytes(resize)
     data = resealed(body) if reseal else bytes(body) + SAMPLES[which][-8:]
     loads_or_refuses(data)
@@ -147,17 +147,17 @@ def test_files_are_written_whole(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "wrong", [FileNotFoundError("list: there is no such file."), OSError(5, "broken", "list")]
+    "failure", [FileNotFoundError("list: there is no such file."), OSError(5, "broken", "list")]
 )
-def test_what_fails_while_a_file_is_written_keeps_its_own_name(tmp_path, wrong):
+def test_what_fails_while_a_file_is_written_keeps_its_own_name(tmp_path, failure):
     def write():
         with written_whole(tmp_path / "counts") as file:
             file.write(b"half")
-            raise wrong
+            raise failure
 
     with pytest.raises(OSError, match="list") as result:
         write()
-    assert result.value is wrong
+    assert result.value is failure
     assert not list(tmp_path.iterdir())
 
 
@@ -216,7 +216,7 @@ def test_bytes_of_this_version_are_those_once_stored(name):
 
 
 def test_bytes_of_an_older_version_are_refused_and_say_so():
-    # Digits as text had other hashes in version 2, integers the same.
+    # Version 2 hashed digits as text otherwise, integers the same.
     for older in ("CountMin, version 1", "CountMin, version 2, text"):
         data = base64.b64decode(STORED[older])
         sentence = "CountMin: version . of the format cannot be read, only 3; use the sfumato that"

@@ -1,4 +1,4 @@
-"""The hash is XXH64 for text, one stable mixer for integers, alike for every type and container."""
+"""The hash is XXH64 for text, one stable mixer for integers, equal for every type and container."""
 
 import datetime
 import decimal
@@ -88,9 +88,9 @@ def test_other_texts_of_digits_are_keys_of_their_own(word):
     assert hash_column([word, 0.5], 3)[0] == want
 
 
-KEPT = [7, -3, 2**53 + 1, 0]  # as floats, the third would be another
+INTEGERS = [7, -3, 2**53 + 1, 0]  # as floats, the third would be another
 DAY = datetime.date(2026, 5, 17)
-ODD = [
+OTHERS = [
     "guest",
     "7",
     0.5,
@@ -104,31 +104,36 @@ ODD = [
     -(2**70),
     b"x",
 ]
-ODD += [DAY, decimal.Decimal("7.5"), np.datetime64("NaT"), pd.NaT, pd.NA, 1j, object(), "\ud800"]
+OTHERS += [DAY, decimal.Decimal("7.5"), np.datetime64("NaT"), pd.NaT, pd.NA, 1j, object(), "\ud800"]
 
 
-@pytest.mark.parametrize("odd", ODD, ids=lambda odd: f"{type(odd).__name__} {odd!r:.12}")
-def test_a_row_of_another_type_changes_no_other_hash(odd):
-    want = hash_column(KEPT, 5).tolist()
+@pytest.mark.parametrize("other", OTHERS, ids=lambda other: f"{type(other).__name__} {other!r:.12}")
+def test_a_row_of_another_type_changes_no_other_hash(other):
+    want = hash_column(INTEGERS, 5).tolist()
     objects = np.empty(5, object)
-    objects[:] = [*KEPT, odd]
-    for column in ([*KEPT, odd], (*KEPT, odd), objects, pd.Series([*KEPT, odd], dtype=object)):
+    objects[:] = [*INTEGERS, other]
+    for column in (
+        [*INTEGERS, other],
+        (*INTEGERS, other),
+        objects,
+        pd.Series([*INTEGERS, other], dtype=object),
+    ):
         assert hash_column(column, 5)[:4].tolist() == want
     halves = [0.5, 1.5, 4.0]
-    for column in ([*halves, odd], pd.Series([*halves, odd], dtype=object)):
+    for column in ([*halves, other], pd.Series([*halves, other], dtype=object)):
         assert hash_column(column)[:3].tolist() == hash_column(np.array(halves)).tolist()
 
 
 def test_containers_that_one_row_turns_into_another_type_keep_their_hashes():
-    want = hash_column(KEPT).tolist()
+    want = hash_column(INTEGERS).tolist()
     small = hash_column([1, 2]).tolist()
     for column in (
-        np.array([*KEPT, "guest"]),  # all text
-        pa.array([*map(str, KEPT), "guest"]),
-        pa.array([*map(str, KEPT), None]).dictionary_encode(),
-        pd.Series([*KEPT, None], dtype="Int64"),
-        pl.Series([*KEPT, None]),
-        np.ma.masked_array([*KEPT, 9], [False] * 4 + [True]),
+        np.array([*INTEGERS, "guest"]),  # all text
+        pa.array([*map(str, INTEGERS), "guest"]),
+        pa.array([*map(str, INTEGERS), None]).dictionary_encode(),
+        pd.Series([*INTEGERS, None], dtype="Int64"),
+        pl.Series([*INTEGERS, None]),
+        np.ma.masked_array([*INTEGERS, 9], [False] * 4 + [True]),
     ):
         assert hash_column(column)[:4].tolist() == want
     for column in (
@@ -178,7 +183,7 @@ def test_an_iterator_is_read_once():
     assert hash_column(iter(keys)).tolist() == hash_column(keys).tolist()
 
 
-def test_dates_and_truth_values_hash_alike_in_every_container():
+def test_dates_and_booleans_hash_equally_in_every_container():
     times = [pd.Timestamp("2026-05-17"), pd.Timestamp("2026-05-17 12:30:00.5")]
     want = reference(["2026-05-17", "2026-05-17 12:30:00.5"], 0)
     series = pd.Series(times)
@@ -230,7 +235,7 @@ def test_names_are_equal_where_keys_are(values):
         pytest.param(pl.Series(WORDS, dtype=pl.Categorical), id="polars-category"),
     ],
 )
-def test_text_hashes_alike_in_every_container(column):
+def test_text_hashes_equally_in_every_container(column):
     assert hash_column(column, 7).tolist() == reference(WORDS, 7)
 
 
@@ -246,7 +251,7 @@ def test_blocks_join_seamlessly():
 
 
 @pytest.mark.parametrize("dtype", "bBhHiIlLqQ")
-def test_an_integer_hashes_alike_in_every_type(dtype):
+def test_an_integer_hashes_equally_in_every_type(dtype):
     values = [0, 1, 77, 127]
     want = hash_column(values, 5)
     assert hash_column(np.array(values, dtype), 5).tolist() == want.tolist()
@@ -254,7 +259,7 @@ def test_an_integer_hashes_alike_in_every_type(dtype):
     assert hash_column(swapped, 5).tolist() == want.tolist()
 
 
-def test_negative_integers_hash_alike_and_differ_from_large_unsigned_ones():
+def test_negative_integers_hash_equally_and_differ_from_large_unsigned_ones():
     small, large = hash_column(np.array([-1], np.int8)), hash_column(np.array([-1], np.int64))
     assert small == large
     assert hash_column(np.array([2**64 - 1], np.uint64)) != large
@@ -355,7 +360,7 @@ def _pairs(cells):
 )
 def test_rows_collide_independently(keys):
     # Pairs of keys that share a cell in two (three) rows, against independent rows: counts near a
-    # Poisson law of mean 43,000 (84). 28 + 56 tests at 6 deviations each: p < 1e-6 for the lot.
+    # Poisson distribution of mean 43,000 (84). 28 + 56 tests at 6 deviations each: p < 1e-6 in all.
     # Rows h1, h2, h1 ^ h2 would have 43,000 pairs in the three, not 84.
     width, rows = 512, 8
     slots = _slots(hash_column(keys, 9), rows, width)

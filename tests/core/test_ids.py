@@ -78,7 +78,7 @@ def test_nothing_missing_keeps_its_type():
     assert CountMin(8).update([7, 7], pd.Series([1, 2], dtype="Int64")).total == 3
 
 
-def test_dates_without_a_date_are_refused_and_told_by_their_row():
+def test_dates_without_a_date_are_refused_by_their_row():
     for dates in (np.array(["2020-01-01", "NaT"], "M8[s]"), pd.Series([pd.Timestamp(0), pd.NaT])):
         with pytest.raises(ValueError, match=r"times: row 1 is (no date|null)"):
             numbers(dates, "times")

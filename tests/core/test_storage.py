@@ -1,4 +1,4 @@
-"""Parameters of what is kept in files are checked together, set once, and stay."""
+"""Parameters of stored objects are checked together, set once, and stay."""
 
 import pytest
 

@@ -22,7 +22,7 @@ def test_a_line_names_its_facts():
     assert described(Owner()) == "Owner()"
 
 
-def test_long_values_are_cut_and_arrays_told_by_size():
+def test_long_values_are_cut_and_arrays_shown_by_size():
     text = described(Owner(), bounds=tuple(range(999)), words=np.zeros((3, 2)), function=np.sort)
     assert text == "Owner(bounds=(0, 1, 2, 3, ...), words=<3 x 2 float64>, function=sort)"
 
@@ -126,6 +126,6 @@ def test_a_missing_package_is_named(package, monkeypatch):
         getattr(Prices(["a"]), f"to_{package}")()
 
 
-def test_data_frame_libraries_are_not_imported_before_they_are_asked_for():
+def test_data_frame_libraries_are_not_imported_before_they_are_needed():
     code = "import sys, sfumato.core.tables;assert not {'pandas', 'polars'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

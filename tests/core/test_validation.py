@@ -34,7 +34,7 @@ LIMITS = {
     "power_of_two": validation.power_of_two,
     "random_state": validation.RANDOM_STATE,
     "rational": rational,
-    "whole": integer(1, 9),
+    "integer": integer(1, 9),
 }
 
 
@@ -68,7 +68,7 @@ def test_sentences_say_what_would_be_right(limit, wanted):
 def test_ends_are_open_or_closed_as_declared():
     assert DELTA.check("Tea", "delta", 0) == 0
     assert between(2**-10, 64).check("Tea", "epsilon", 2**-10) == 2**-10
-    assert fraction.check("Tea", "share", 5e-324) == 5e-324
+    assert fraction.check("Tea", "fraction", 5e-324) == 5e-324
     assert number.check("Tea", "low", -(2**53)) == -(2**53)
 
 
@@ -123,8 +123,8 @@ def test_whole_numbers_keep_their_stream_and_generators_move_on():
     source = np.random.default_rng(5)
     assert check_random_state("Tea", source) is source
     assert random_seed("Tea", source) != random_seed("Tea", source)
-    for ask in (check_random_state, random_seed):
+    for function in (check_random_state, random_seed):
         with pytest.raises(
             ValueError, match=r"^Tea: random_state must be .*Generator or None, not"
         ):
-            ask("Tea", "seven")
+            function("Tea", "seven")

@@ -74,7 +74,7 @@ def test_weights_are_a_column(engine, files):
 
 @engines
 @pytest.mark.parametrize("make", [lambda: CountSketch(64), lambda: HyperLogLog(8)])
-def test_other_exact_sketches_are_alike_too(engine, files, make):
+def test_other_exact_sketches_are_equal_too(engine, files, make):
     for threads in (1, 2, 8):
         made = engine.map_merge(
             files / "groups.parquet", make, column="key", threads=threads, batch_rows=3000

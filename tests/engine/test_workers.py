@@ -1,4 +1,4 @@
-"""Threads hold back the source, stop together, and tell where they are from the calling thread."""
+"""Threads hold back the source, stop together, and report their progress in the calling thread."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ def count_min():
 
 
 def ended(before):
-    """Whether only so many threads are left; the last lines of one may still be running."""
+    """Whether at most this many threads remain; the last lines of one may still be running."""
     deadline = time.monotonic() + 2
     while threading.active_count() > before and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -35,7 +35,7 @@ def ended(before):
 
 
 class Slow(CountMin):
-    """Holds the batch for a moment, so that a source could run ahead if nothing held it back."""
+    """Keeps the batch for a moment, so that a source could run ahead if nothing stopped it."""
 
     taken = 0
     lock = threading.Lock()
@@ -78,7 +78,7 @@ def test_idle_threads_help_with_the_last_piece():
 
 
 @pytest.mark.parametrize("threads", [1, 4])
-def test_an_error_stops_all_and_tells_where(threads):
+def test_an_error_stops_all_and_says_where(threads):
     hours = pa.array([*range(50_000), None, *range(150_000)])
     table = {"key": pa.array(range(200_001)), "hours": hours}
     before, how = threading.active_count(), dict(column="key", weights="hours", batch_rows=1000)
@@ -87,7 +87,7 @@ def test_an_error_stops_all_and_tells_where(threads):
     assert ended(before)
 
 
-def test_the_first_null_of_a_file_is_told_by_its_row_there(tmp_path):
+def test_the_first_null_of_a_file_is_named_by_its_row_there(tmp_path):
     path = tmp_path / "views.csv"
     lines = [f"{n},1" for n in range(1, 120_001)]
     lines[99_989] = "7,"
@@ -123,7 +123,7 @@ def test_after_an_error_no_thread_takes_more_than_the_batch_it_waits_for(threads
     assert len(made) <= 21 + 2 * threads
 
 
-def test_an_error_of_the_source_tells_where(tmp_path):
+def test_an_error_of_the_source_says_where(tmp_path):
     path = tmp_path / "views.csv"
     path.write_text("key,hours\n" + "1,1\n" * 50_000 + "1,x\n")
     with pytest.raises(ValueError, match="row 50001: column 'hours' is not of the type"):
@@ -138,7 +138,7 @@ def test_an_error_of_the_source_tells_where(tmp_path):
     assert "the stream from row 11 on" in result.value.__notes__[0]
 
 
-def test_progress_is_told_here_and_ends_at_all_rows():
+def test_progress_is_reported_here_and_ends_at_all_rows():
     result, threads = [], set()
 
     def progress(done, total):

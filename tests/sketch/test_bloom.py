@@ -13,22 +13,22 @@ from sfumato.sketch import (
 )
 from sfumato.sketch import bloom_variants as scalable_bloom
 
-SEEN, OTHER = np.arange(20_000), np.arange(1_000_000, 1_200_000)
+ADDED, OTHER = np.arange(20_000), np.arange(1_000_000, 1_200_000)
 
 
 def within(found, rate, deviations=6):
-    """The share of false yes is the stated rate: a binomial mean, p < 1e-8 at 6 deviations."""
-    spread = np.sqrt(rate * (1 - rate) / found.size)
-    return abs(found.mean() - rate) < deviations * spread
+    """The false positive rate is the stated one: a binomial mean, p < 1e-8 at 6 deviations."""
+    std_error = np.sqrt(rate * (1 - rate) / found.size)
+    return abs(found.mean() - rate) < deviations * std_error
 
 
 @pytest.mark.parametrize("layout", ["plain", "blocked"])
 @pytest.mark.parametrize("rate", [0.2, 0.01, 0.001])
 def test_capacity_keeps_its_rate(layout, rate):
     # The filter's own rate varies by a few per cent around the formula (its bits are random too).
-    sketch = BloomFilter.from_capacity(SEEN.size, rate, layout=layout).update(SEEN)
-    assert sketch.contains(SEEN).all()
-    assert sketch.false_positive_rate(SEEN.size) <= rate
+    sketch = BloomFilter.from_capacity(ADDED.size, rate, layout=layout).update(ADDED)
+    assert sketch.contains(ADDED).all()
+    assert sketch.false_positive_rate(ADDED.size) <= rate
     found = sketch.contains(OTHER)
     assert within(found, sketch.error_bound())
     assert sketch.error_bound() == pytest.approx(rate, rel=0.15)
@@ -50,8 +50,8 @@ def test_rates_of_small_filters_are_exact(n, rate):
     sized = BloomFilter.from_capacity(n, rate)
     rates = [BloomFilter(sized.bits, sized.hashes, seed=s).update(range(n)) for s in range(4000)]
     mean = np.mean([sketch.error_bound() for sketch in rates])
-    spread = np.std([sketch.error_bound() for sketch in rates]) / np.sqrt(4000)
-    assert abs(mean - sized.false_positive_rate(n)) < 6 * spread
+    std_error = np.std([sketch.error_bound() for sketch in rates]) / np.sqrt(4000)
+    assert abs(mean - sized.false_positive_rate(n)) < 6 * std_error
 
 
 def test_rates_agree_where_the_exact_sum_ends():
@@ -69,8 +69,8 @@ def test_plain_capacity_is_the_textbook_optimum():
 
 @pytest.mark.parametrize("layout", ["plain", "blocked"])
 def test_size_is_estimated_from_the_bits(layout):
-    sketch = BloomFilter.from_capacity(SEEN.size, 0.01, layout=layout).update(SEEN).update(SEEN)
-    assert sketch.estimate_size() == pytest.approx(SEEN.size, rel=0.02)
+    sketch = BloomFilter.from_capacity(ADDED.size, 0.01, layout=layout).update(ADDED).update(ADDED)
+    assert sketch.estimate_size() == pytest.approx(ADDED.size, rel=0.02)
     assert BloomFilter(512, layout=layout).estimate_size() == 0
 
 
@@ -86,22 +86,22 @@ def test_many_hashes_are_all_used():
 
 
 def test_removed_keys_are_gone_and_others_stay():
-    sketch = CountingBloomFilter.from_capacity(SEEN.size, 0.01).update(SEEN)
-    sketch.remove(SEEN[:10_000])
-    assert sketch.contains(SEEN[10_000:]).all()
-    assert within(sketch.contains(SEEN[:10_000]), sketch.error_bound())
+    sketch = CountingBloomFilter.from_capacity(ADDED.size, 0.01).update(ADDED)
+    sketch.remove(ADDED[:10_000])
+    assert sketch.contains(ADDED[10_000:]).all()
+    assert within(sketch.contains(ADDED[:10_000]), sketch.error_bound())
     assert sketch.estimate_size() == pytest.approx(10_000, rel=0.03)
-    assert not sketch.remove(SEEN[10_000:])._counts.any()
+    assert not sketch.remove(ADDED[10_000:])._counts.any()
 
 
 def test_removing_what_is_not_in_changes_nothing():
-    sketch = CountingBloomFilter(2**17).update(SEEN[:100])
+    sketch = CountingBloomFilter(2**17).update(ADDED[:100])
     before = sketch.copy()
-    keys = np.concatenate([SEEN[:100], [5_000_000]])
+    keys = np.concatenate([ADDED[:100], [5_000_000]])
     with pytest.raises(ValueError, match="key at row 100 is not in the filter"):
         sketch.remove(keys)
     assert sketch == before
-    long = np.concatenate([SEEN[:100], np.tile(SEEN[:1], 40_000)])
+    long = np.concatenate([ADDED[:100], np.tile(ADDED[:1], 40_000)])
     with pytest.raises(ValueError, match="is not in the filter"):
         sketch.remove(long)
     assert sketch == before
@@ -125,14 +125,14 @@ def test_counts_are_never_too_low():
 
 def test_scalable_filter_keeps_its_rate_as_it_grows():
     # Each filter's own rate scatters by about 10 % (its first layers are small), the mean of 20 by
-    # 2 %: 10 % above the promise has p < 1e-6. Far below would mean that layers are wasted.
+    # 2 %: 10 % above the stated rate has p < 1e-6. Far below would mean that layers are wasted.
     rates = []
     for seed in range(20):
         sketch = ScalableBloomFilter(100, false_positive_rate=0.02, seed=seed)
-        for part in np.array_split(SEEN[:5000], 7):
+        for part in np.array_split(ADDED[:5000], 7):
             sketch.update(part)
         assert sketch.layers == 6
-        assert sketch.contains(SEEN[:5000]).all()
+        assert sketch.contains(ADDED[:5000]).all()
         rate = sketch.contains(OTHER).mean()
         assert rate <= sketch.error_bound() + 6 * np.sqrt(0.02 / OTHER.size)
         rates.append(rate)

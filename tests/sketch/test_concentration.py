@@ -1,4 +1,4 @@
-"""The chances of a bad projection are exact or upper bounds, and shrink with the error."""
+"""The probabilities of a bad projection are exact or upper bounds, and shrink with the error."""
 
 import numpy as np
 import pytest
@@ -9,9 +9,9 @@ from sfumato.sketch import concentration
 
 @pytest.mark.parametrize("dimensions", [1, 10, 1000])
 @pytest.mark.parametrize("error", [0.05, 0.5, 1.5])
-def test_gaussian_chance_is_that_of_chi_square(dimensions, error):
-    law = stats.chi2(dimensions)
-    want = law.sf(dimensions * (1 + error)) + law.cdf(dimensions * (1 - error))
+def test_gaussian_probability_is_that_of_chi_square(dimensions, error):
+    chi2 = stats.chi2(dimensions)
+    want = chi2.sf(dimensions * (1 + error)) + chi2.cdf(dimensions * (1 - error))
     assert concentration.gaussian(dimensions, error) == pytest.approx(want, rel=1e-12)
 
 
@@ -31,7 +31,7 @@ def test_both_tails_of_moments_are_upper_bounds(dimensions, error):
     )
 
 
-def test_hadamard_chance_is_zero_when_all_is_sampled_and_exponential_when_many_are():
+def test_hadamard_probability_is_zero_when_all_is_sampled_and_exponential_when_many_are():
     assert concentration.hadamard(64, 64, 0.01) == 0
     assert (
         concentration.hadamard(2**13, 2**16, 0.5)
@@ -42,16 +42,18 @@ def test_hadamard_chance_is_zero_when_all_is_sampled_and_exponential_when_many_a
     assert concentration.hadamard(8, 2**10, 0.9) == pytest.approx(2 * (1016 / 1023) / 8 / 0.81)
 
 
-def test_hadamard_chance_is_consistent_with_its_two_halves():
+def test_hadamard_probability_is_consistent_with_its_two_halves():
     dimensions, length, error = 2**13, 2**16, 0.5
-    chance = concentration.hadamard(dimensions, length, error)
-    top = 2 * np.log(4 * length / chance)  # a larger squared coordinate has at most half the chance
-    assert 2 * length * np.exp(-top / 2) == pytest.approx(chance / 2)
+    probability = concentration.hadamard(dimensions, length, error)
+    top = 2 * np.log(
+        4 * length / probability
+    )  # a larger squared coordinate has at most half the probability
+    assert 2 * length * np.exp(-top / 2) == pytest.approx(probability / 2)
     bernstein = 2 * np.exp(-dimensions * error**2 / (2 * (top - 1 + top * error / 3)))
-    assert bernstein == pytest.approx(chance / 2, rel=1e-6)
+    assert bernstein == pytest.approx(probability / 2, rel=1e-6)
 
 
-def test_smallest_error_inverts_the_chance():
+def test_smallest_error_inverts_the_probability():
     for dimensions, miss in ((1, 0.01), (50, 0.1), (4000, 1e-9)):
         error = concentration.smallest_error(
             lambda e, k=dimensions: concentration.gaussian(k, e), miss

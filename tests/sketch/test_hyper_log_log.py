@@ -1,4 +1,4 @@
-"""HyperLogLog: distinct counts within the stated spread from one key to many."""
+"""HyperLogLog: distinct counts within the stated error from one key to many."""
 
 import numpy as np
 import pytest
@@ -7,16 +7,16 @@ from sfumato.sketch import HyperLogLog
 
 
 @pytest.mark.parametrize("count", [1, 10, 100, 1000, 10_000, 100_000])
-def test_spread_and_bias_are_as_stated(count):
+def test_standard_error_and_bias_are_as_stated(count):
     # 150 seeds: the mean error is within 5 standard errors (p < 1e-6) and the root mean square
     # within 1.35 of 1.04 / sqrt(m) (chi-square with 150 degrees: p < 1e-6).
     keys = np.arange(count)
     errors = np.array(
         [HyperLogLog(8, seed=s).update(keys).estimate() / count - 1 for s in range(150)]
     )
-    spread = 1.04 / 16
-    assert abs(errors.mean()) < 5 * spread / np.sqrt(150)
-    assert np.sqrt((errors**2).mean()) < 1.35 * spread
+    std_error = 1.04 / 16
+    assert abs(errors.mean()) < 5 * std_error / np.sqrt(150)
+    assert np.sqrt((errors**2).mean()) < 1.35 * std_error
 
 
 @pytest.mark.parametrize("precision", [4, 5, 6, 7, 10])
@@ -43,8 +43,8 @@ def test_registers_are_the_leading_zeros_of_the_hashes():
     keys = np.arange(50_000)
     want = np.zeros(64, np.uint8)
     for h in hash_column(keys, 3).tolist():
-        rest = h << 6 & 2**64 - 1
-        rank = min(64 - rest.bit_length(), 58) + 1
+        remaining = h << 6 & 2**64 - 1
+        rank = min(64 - remaining.bit_length(), 58) + 1
         want[h >> 58] = max(want[h >> 58], rank)
     np.testing.assert_array_equal(HyperLogLog(6, seed=3).update(keys)._registers, want)
 

@@ -58,7 +58,7 @@ def outcome(sketch, arguments):
 
 
 def resealed(body):
-    """The bytes with a checksum that fits them, so that only the content can be wrong."""
+    """The bytes with a checksum that fits them, so that only the content can be invalid."""
     return bytes(body) + checksum(memoryview(bytes(body)))
 
 
@@ -70,8 +70,8 @@ def resealed(body):
 )
 def test_mutated_bytes_load_whole_or_are_refused(which, changes, resize):
     body = bytearray(SAMPLES[which][:-8])
-    for share, value in changes:
-        body[int(share**3 * len(body))] = value  # most changes hit the header
+    for fraction, value in changes:
+        body[int(fraction**3 * len(body))] = value  # most changes hit the header
     body = body[:resize] if resize < 0 else body + bytes(resize)
     try:
         release = load(resealed(body))

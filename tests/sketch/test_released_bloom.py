@@ -24,7 +24,7 @@ def below_exp(ratio, epsilon):
         return Decimal(ratio.numerator) / ratio.denominator <= Decimal(epsilon).exp()
 
 
-def law(truth, bits, p):
+def distribution(truth, bits, p):
     """The exact probability of every possible release of these bits."""
     return [
         p ** (truth ^ out).bit_count() * (1 - p) ** (bits - (truth ^ out).bit_count())
@@ -33,16 +33,16 @@ def law(truth, bits, p):
 
 
 def worst_ratio(truths, neighbours, bits, p):
-    laws = {truth: law(truth, bits, p) for truth in set(truths.values())}
+    distributions = {truth: distribution(truth, bits, p) for truth in set(truths.values())}
     return max(
         a / b
         for left, right in neighbours
-        for a, b in zip(laws[truths[left]], laws[truths[right]], strict=True)
+        for a, b in zip(distributions[truths[left]], distributions[truths[right]], strict=True)
     )
 
 
 @pytest.mark.parametrize(("hashes", "epsilon"), [(1, 1.0), (2, 1.0), (3, 2.5)])
-def test_no_release_tells_neighbouring_sets_apart_by_more_than_epsilon(hashes, epsilon):
+def test_no_release_distinguishes_neighbouring_sets_by_more_than_epsilon(hashes, epsilon):
     sets = [s for size in range(5) for s in itertools.combinations(range(4), size)]
     truths = {s: int(BloomFilter(8, hashes, seed=9).update(list(s))._words[0]) for s in sets}
     added = [(s, t) for s in sets for t in sets if len(set(s) ^ set(t)) == 1]
@@ -58,7 +58,7 @@ def test_no_release_tells_neighbouring_sets_apart_by_more_than_epsilon(hashes, e
 
 
 def test_cells_are_the_bits_flipped_by_that_probability():
-    # 16,000 bits: a share 6 deviations off has p < 1e-8.
+    # 16,000 bits: a fraction 6 deviations off has p < 1e-8.
     observed = BloomFilter(100, 2).update(range(20))
     p = observed.release(1).flip_probability
     assert p.denominator <= 2**32
@@ -78,7 +78,7 @@ def test_probability_is_rounded_toward_one_half(epsilon):
     assert released.statement.epsilon == Loss.from_dict(released.statement.loss).epsilon <= epsilon
     assert below_exp(((1 - p) / p) ** 7, released.statement.epsilon)
     lower = p - Fraction(1, 2**32)
-    if lower > 0:  # one step less would cost more than was asked for, or nearly
+    if lower > 0:  # one step less would cost more than requested, or nearly
         assert Flips(lower, 7).epsilon > epsilon * (1 - 1e-9)
 
 
@@ -111,7 +111,7 @@ def test_spare_bits_stay_zero(bits):
             load(repacked(released, {"_words": np.full_like(released._words, 2**64 - 1)}))
 
 
-def test_a_statement_without_the_chance_of_a_flip_is_refused():
+def test_a_statement_without_the_probability_of_a_flip_is_refused():
     released = BloomFilter(64, 2).release(1)
     pure = {"kind": "Pure", "epsilon": 0.5, "relation": "add/remove"}
     for loss, why in (
@@ -147,26 +147,26 @@ def test_size_of_a_full_filter_has_no_bound():
 def test_contains_errs_as_often_as_its_rates_say(layout, bits, threshold):
     # Per release 4000 other keys, given the bits, and 100 keys of the set over the flips of 40
     # releases: 6 deviations of binomial counts, p < 1e-8 (keys share flips: twice that width).
-    wrong, missed, expected = [], [], []
+    false, missed, expected = [], [], []
     for seed in range(40):
         observed = BloomFilter(bits, 4, layout=layout, seed=seed).update(range(100))
         released = observed.release(6, source=InsecureSeededSource(seed))
-        wrong.append(released.contains(range(1000, 5000), threshold).mean())
+        false.append(released.contains(range(1000, 5000), threshold).mean())
         missed.append(1 - released.contains(range(100), threshold).mean())
         expected.append(released.rates(threshold))
     false_positive, false_negative = np.mean(expected, axis=0)
-    assert abs(np.mean(wrong) - false_positive) < 6 * (0.25 / 160_000) ** 0.5
+    assert abs(np.mean(false) - false_positive) < 6 * (0.25 / 160_000) ** 0.5
     assert abs(np.mean(missed) - false_negative) < 12 * (0.25 / 4000) ** 0.5
     assert false_positive + false_negative < 0.95
 
 
 def test_misses_are_exact_in_tiny_filters():
-    # 8 bits, 6 places: they meet often, and one flip hides several. 40,000 keys, each with its own
-    # flips, at each threshold; 6 deviations.
+    # 8 bits, 6 positions: they collide often, and one flip affects several. 40,000 keys, each with
+    # its own flips, at each threshold; 6 deviations.
     released = BloomFilter(8, 6).update([1]).release(9, source=InsecureSeededSource(0))
     flips = noise.coins(released.flip_probability, 320_000, source=InsecureSeededSource(2))
-    places = np.random.default_rng(0).integers(0, 8, (40_000, 6))
-    met = 6 - np.take_along_axis(flips.reshape(40_000, 8), places, axis=1).sum(axis=1)
+    positions = np.random.default_rng(0).integers(0, 8, (40_000, 6))
+    met = 6 - np.take_along_axis(flips.reshape(40_000, 8), positions, axis=1).sum(axis=1)
     assert (np.diff(released._scores) > 0).all()
     for ones, threshold in enumerate(released._scores):
         missed = (met < ones).mean()
@@ -175,9 +175,9 @@ def test_misses_are_exact_in_tiny_filters():
 
 def test_scores_are_log_likelihood_ratios():
     released = BloomFilter(4096, 3).update(range(300)).release(6, source=InsecureSeededSource(4))
-    share = np.bitwise_count(released._words).sum() / 4096
+    frequency = np.bitwise_count(released._words).sum() / 4096
     p = float(released.flip_probability)
-    best, worst = 3 * np.log((1 - p) / share), 3 * np.log(p / (1 - share))
+    best, worst = 3 * np.log((1 - p) / frequency), 3 * np.log(p / (1 - frequency))
     scores = released.scores(range(2000))
     assert set(np.round(scores, 9)) <= set(np.round(np.linspace(worst, best, 4), 9))
     for bad in (np.nan, np.inf, "1", True):
@@ -189,7 +189,7 @@ def test_scores_are_log_likelihood_ratios():
 def test_similarity_and_shared_bits_are_debiased(layout, bits):
     # 60 pairs at different epsilon. Deviations, measured: shared bits 34, intersection 21; means
     # off by 6 of their deviations have p < 1e-8.
-    shared, both, alike = [], [], []
+    shared, both, errors = [], [], []
     for seed in range(60):
         left = BloomFilter(bits, 2, layout=layout, seed=seed).update(range(400))
         right = BloomFilter(bits, 2, layout=layout, seed=seed).update(range(200, 600))
@@ -198,10 +198,10 @@ def test_similarity_and_shared_bits_are_debiased(layout, bits):
         truth = int(np.bitwise_count(left._words & right._words).sum())
         shared.append(a.inner(b) - truth)
         both.append(a.intersection(b) - 200)
-        alike.append(a.similarity(b) - 1 / 3)
+        errors.append(a.similarity(b) - 1 / 3)
     assert abs(np.mean(shared)) < 6 * 40 / 60**0.5
     assert abs(np.mean(both)) < 6 * 30 / 60**0.5
-    assert abs(np.mean(alike)) < 0.06
+    assert abs(np.mean(errors)) < 0.06
 
 
 def test_comparison_needs_the_same_hashes():

@@ -1,4 +1,4 @@
-"""Released HyperLogLog: one bit a register hides a key, and the count is right on average."""
+"""Released HyperLogLog: one private bit per register, and a count that is right on average."""
 
 import itertools
 from decimal import Decimal, localcontext
@@ -24,8 +24,8 @@ def below_exp(ratio, epsilon):
 
 
 @pytest.mark.parametrize("largest", [1, 1000, 2**62])
-def test_no_release_tells_neighbouring_sets_apart_by_more_than_epsilon(largest):
-    # Bits are flipped alone, so that the worst ratio of two laws is (1 - p) / p for each bit in
+def test_no_release_distinguishes_neighbouring_sets_by_more_than_epsilon(largest):
+    # Bits are flipped alone, so the worst ratio of two distributions is (1 - p) / p for each bit in
     # which the truths differ. All 128 sets of 7 keys that share a few of the 16 registers.
     every = HyperLogLog(4, seed=1)
     keys = sorted(range(300), key=lambda k: np.argmax(every.copy().update([k])._registers))[:7]
@@ -63,7 +63,7 @@ def test_levels_are_public_and_reach_from_one_to_the_largest_count():
         assert at.min() == 1
         assert at.max() == highest
     assert levels(18, 2**62).max() == 45
-    # Seven shares of the first level, one of each other.
+    # Seven parts of the first level, one of each other.
     counts = np.bincount(levels(14, 10**6))[1:]
     np.testing.assert_allclose(counts / counts[1:].mean(), [7, *[1] * 6], rtol=0.01)
 
@@ -123,7 +123,7 @@ def test_a_count_far_beyond_the_largest_has_no_bound():
     assert result.estimate() >= 80
 
 
-def test_largest_is_asked_for_and_checked():
+def test_largest_is_required_and_checked():
     observed = HyperLogLog(6).update(range(9))
     with pytest.raises(TypeError, match="largest"):
         observed.release(1)

@@ -440,4 +440,4 @@ def _check_shape(name: str, dtype: str, shape: list[int], cells: Any) -> None:
         for have, want in zip(shape, cells.shape, strict=True)
     )
     if not fits or np.dtype(cells.dtype).str != dtype:
-        raise ValueError(f"array {name} has the wrong shape or type.")
+        raise ValueError(f"array {name} has an invalid shape or type.")

@@ -278,8 +278,8 @@ LARGEST_ENTRY = 8.0  # no cell exceeds the mass times this; Gaussian entries end
 
 
 FLOAT_SUMS = (  # why sketches of real weights have no release
-    "its cells are float64 sums, whose rounding depends on all other events; count whole "
-    "weights in a CountSketch and release that."
+    "its cells are float64 sums, whose rounding depends on all other events; count "
+    "integer weights in a CountSketch and release that."
 )
 
 

@@ -198,9 +198,9 @@ def test_real_cells_of_any_size_have_a_bound():
 
 @pytest.mark.parametrize("combine", ["mean", "median"])
 @pytest.mark.parametrize(("width", "depth"), [(64, 5), (2000, 3), (500, 1)])
-def test_the_chances_of_both_ways_to_miss_add_up_to_that_of_the_bound(width, depth, combine):
-    # Either all rows tell a norm that is too low (Cantelli), or the estimate is off by more than
-    # that norm explains (Chebyshev): undone from the bound, the first has exactly half the chance.
+def test_the_probabilities_of_both_ways_to_miss_add_up_to_that_of_the_bound(width, depth, combine):
+    # Either all rows underestimate the norm (Cantelli), or the estimate is off by more than that
+    # norm explains (Chebyshev): undone from the bound, the first has exactly half the probability.
     for miss in (0.2, 0.01):
         half = miss / 2
         chebyshev = depth * half if combine == "mean" else row_miss(depth, half)

@@ -82,7 +82,7 @@ def test_inner_products_are_within_their_bound():
     assert found < 69
 
 
-def test_inner_products_need_releases_made_alike():
+def test_inner_products_need_releases_of_equal_parameters():
     x = AMS(16, 3).release(1.0)
     assert x.inner(x) == x.inner(load(x.to_bytes())) == x.estimate()
     assert x.error_bound(0.9, x) == x.error_bound(0.9)
@@ -131,8 +131,8 @@ def test_error_bound_holds_on_its_worst_stream(make, confidence):
     ],
 )
 def test_error_bound_holds_where_noise_or_collisions_prevail(make, stream, confidence):
-    # 20 seeds of 900 keys. Over 100 further seeds the share of misses was 3.2 % with a deviation of
-    # 0.7 % where 20 % are allowed, and 0.02 % with 0.04 % where 2 % are, or less: more than 20
+    # 20 seeds of 900 keys. Over 100 further seeds the fraction of misses was 3.2 % with a deviation
+    # of 0.7 % where 20 % are allowed, and 0.02 % with 0.04 % where 2 % are, or less: more than 20
     # deviations away for one seed, p < 1e-9.
     found = misses(make, stream, confidence, seeds=20, ask=range(900))
     assert found <= 20 * 900 * (1 - confidence)
@@ -205,8 +205,8 @@ def test_heavy_hitters_need_public_candidates():
     assert values[0] > values[2] > 0
 
 
-def test_the_median_of_rows_is_told_as_the_sketch_said():
-    # A cell has noise with chance exp(-200,000), so that a release answers as its sketch.
+def test_the_median_of_rows_is_released_as_the_sketch_estimated():
+    # A cell has noise with probability exp(-200,000), so a release estimates as its sketch.
     stream = zipf(20_000, 3000)
     for combine in ("mean", "median"):
         sketch = CountSketch(128, 5, combine=combine).update(stream)
@@ -227,7 +227,7 @@ def test_laws_of_releases_are_those_of_their_noise():
 
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.999])
 @pytest.mark.parametrize(("width", "depth"), [(64, 5), (2, 1), (1000, 4)])
-def test_the_parts_of_the_chance_to_miss_add_up(monkeypatch, width, depth, confidence):
+def test_the_parts_of_the_failure_probability_add_up(monkeypatch, width, depth, confidence):
     # A bound that holds with probability c may give away 1 - c in all (a union bound), and should.
     released, parts = CountMin(width, depth).update(range(50)).release(1.0), []
 

@@ -1,4 +1,4 @@
-"""Releases of counter tables: exact noise for the exact sensitivity, and nothing else told."""
+"""Releases of counter tables: exact noise for the exact sensitivity, and nothing else released."""
 
 import tracemalloc
 from fractions import Fraction
@@ -25,7 +25,7 @@ def cells(sketch):
     return sketch._used() if isinstance(sketch, AMS) else sketch._table
 
 
-def touched(sketch):
+def changed_cells(sketch):
     """How many cells one event changes."""
     return sketch.depth * (sketch.width if getattr(sketch, "kind", "") == "tug-of-war" else 1)
 
@@ -38,12 +38,12 @@ def seeded(seed=1):
 def test_laplace_noise_of_the_exact_scale_is_added_once_to_every_cell(make):
     sketch = make().update(np.arange(300), np.arange(300) % 4)
     released = sketch.release(0.1, weight=3, source=seeded())
-    scale = Fraction(3 * touched(sketch)) / Fraction(0.1)
+    scale = Fraction(3 * changed_cells(sketch)) / Fraction(0.1)
     noise = discrete_laplace(scale, cells(sketch).shape, source=seeded())
     assert (released._table - cells(sketch) == noise).all()
     assert released._table.dtype == np.int64
     assert released.scale == float(scale)
-    assert Loss.from_dict(released.statement.loss) == LaplaceNoise(scale, 3, touched(sketch))
+    assert Loss.from_dict(released.statement.loss) == LaplaceNoise(scale, 3, changed_cells(sketch))
     assert released.statement.epsilon == 0.1
     assert released.statement.delta == 0
 
@@ -56,7 +56,9 @@ def test_gaussian_noise_is_added_where_its_variance_is_smaller(make):
     noise = discrete_gaussian(sigma, cells(sketch).shape, source=seeded())
     assert released.noise == "Gaussian"
     assert (released._table - cells(sketch) == noise).all()
-    assert Loss.from_dict(released.statement.loss) == GaussianNoise(sigma**2, 1, touched(sketch))
+    assert Loss.from_dict(released.statement.loss) == GaussianNoise(
+        sigma**2, 1, changed_cells(sketch)
+    )
     assert 0.09 < released.statement.epsilon <= 0.1
     assert released.statement.delta == 0.01
     pure = sketch.release(0.1, source=seeded())
@@ -68,7 +70,7 @@ def test_a_delta_that_covers_everything_still_states_an_epsilon():
     assert (released.epsilon, released.delta) == (1e-6, 0.9)
 
 
-def test_laplace_noise_is_kept_where_a_delta_does_not_help():
+def test_laplace_noise_stays_where_a_delta_does_not_help():
     released = CountMin(64, 2).release(1.0, 1e-9)
     assert (released.noise, released.scale, released.statement.delta) == ("Laplace", 2.0, 0)
 
@@ -111,7 +113,7 @@ def test_noise_is_calibrated_to_the_worst_unit(make, terms, before, after):
     assert second <= 2 * loss.rho * mixed.scale**2 * (1 + 1e-9)
     assert mixed.statement.epsilon <= 0.5
     attained = "replace" not in terms.values() or min(before[1]) < 0 or type(sketch) is CountMin
-    if attained:  # the worst case exists, so less noise would break the promise
+    if attained:  # the worst case exists, so less noise would violate the guarantee
         assert first == pytest.approx(pure.scale * 0.5)
         assert second == pytest.approx(2 * loss.rho * mixed.scale**2)
 
@@ -123,8 +125,8 @@ def test_random_neighbours_never_differ_by_more(make):
     for _ in range(50):
         keys, weights = rng.integers(0, 40, 60), rng.integers(low, 6, 60)
         first, second = moved(make, (keys, weights), (keys[1:], weights[1:]))
-        assert first <= 5 * touched(make())
-        assert second <= 25 * touched(make())
+        assert first <= 5 * changed_cells(make())
+        assert second <= 25 * changed_cells(make())
 
 
 def test_the_cost_of_several_events_is_that_of_a_group():
@@ -136,7 +138,7 @@ def test_the_cost_of_several_events_is_that_of_a_group():
 
 
 @EACH
-def test_a_heavier_event_than_promised_is_refused_and_not_told(make):
+def test_a_heavier_event_than_declared_is_refused_and_not_disclosed(make):
     sketch = make().update([1, 2], [7919, 1])
     clean = make().update([3])
     for copy in (sketch, load(sketch.to_bytes()), sketch.copy(), clean.merge(sketch)):
@@ -144,7 +146,7 @@ def test_a_heavier_event_than_promised_is_refused_and_not_told(make):
         with pytest.raises(ValueError, match="weight is 7918, but the sketch holds a heavier") as e:
             copy.release(1.0, weight=7918)
         assert "7919" not in str(e.value)
-        assert copy.release(1.0, weight=7919).scale == 7919 * touched(copy)
+        assert copy.release(1.0, weight=7919).scale == 7919 * changed_cells(copy)
     for bad in (0, -1, 1.5, None, True, 2**31):
         with pytest.raises(ValueError, match="weight must be"):
             make().release(1.0, weight=bad)
@@ -195,7 +197,7 @@ def test_noise_too_large_for_the_cells_is_refused():
     assert (np.abs(released._table - 2**62) < 2**38).all()
 
 
-def test_units_of_several_events_are_told_what_is_missing():
+def test_units_of_several_events_need_contributions():
     for unit in ("user", "basket"):
         with pytest.raises(
             ValueError,

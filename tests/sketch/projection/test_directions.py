@@ -45,8 +45,8 @@ def test_each_direction_is_uniform_on_the_sphere(kind):
     first = np.array([made(kind, 6, 6, seed)[0] for seed in range(2000)])
     first /= np.linalg.norm(first, axis=1, keepdims=True)
     assert np.abs(first.mean(axis=0)).max() < 5 * np.sqrt(1 / 6 / 2000)
-    spread = np.sqrt((3 / (6 * 8) - 1 / 36) / 2000)
-    assert np.abs((first**2).mean(axis=0) - 1 / 6).max() < 5 * spread
+    std_error = np.sqrt((3 / (6 * 8) - 1 / 36) / 2000)
+    assert np.abs((first**2).mean(axis=0) - 1 / 6).max() < 5 * std_error
 
 
 def test_sketches_in_use_share_directions_and_the_last_one_frees_them():

@@ -24,7 +24,7 @@ def test_cells_are_the_first_row_of_a_count_sketch():
 
 def test_estimates_are_unbiased_with_the_variance_of_collisions():
     # 2,000 seeds: the mean within 4.5 sd of the truth (p < 1e-5), the variance within 20 % (5 sd of
-    # a sample variance, whose own spread is below 4 %).
+    # a sample variance, whose own standard error is below 4 %).
     errors = [FeatureHasher(16, seed=s).update(KEYS, VECTOR).estimate([3])[0] for s in range(2000)]
     variance = (VECTOR @ VECTOR - VECTOR[3] ** 2) / 16
     assert abs(np.mean(errors) - VECTOR[3]) < 4.5 * np.sqrt(variance / 2000)

@@ -67,7 +67,7 @@ def test_error_bound_holds(kind, vector):
 
 
 @pytest.mark.parametrize("kind", ["sign", "achlioptas"])
-def test_error_bound_is_where_the_chance_of_achlioptas_theorem_is_spent(kind):
+def test_error_bound_is_where_the_probability_of_achlioptas_theorem_is_spent(kind):
     for confidence in (0.5, 0.99, 1 - 1e-9):
         bound = make(300, kind).error_bound(confidence)
         assert concentration.moments(300, bound) == pytest.approx(1 - confidence, rel=1e-6)

@@ -69,9 +69,9 @@ def test_row_of_zeros_has_the_code_zero():
 @pytest.mark.parametrize("angle", [0.6, 2.2])
 def test_angles_are_unbiased(directions, angle):
     # The mean of 800 estimates of sd < pi / 2 / sqrt(24), within 4.5 sd: p < 1e-5.
-    share = angle / np.pi
-    spread = np.pi * np.sqrt(share * (1 - share) / 24 / 800)
-    assert abs(angles(angle, 24, directions, 800).mean() - angle) < 4.5 * spread
+    differ = angle / np.pi
+    std_error = np.pi * np.sqrt(differ * (1 - differ) / 24 / 800)
+    assert abs(angles(angle, 24, directions, 800).mean() - angle) < 4.5 * std_error
 
 
 @pytest.mark.parametrize("directions", ["super-bit", "frame"])
@@ -80,8 +80,8 @@ def test_super_bits_and_frames_have_less_variance(directions, angle):
     # The ratio is near 0.6; a sample variance of 800 has sd 5 %, so 0.8 is passed with p < 1e-4;
     # independent bits have ratio 1 and stay below 0.8 with p < 1e-4. Turning one row around turns
     # every bit, so that the variances at an angle and at pi minus it are the same.
-    share = angle / np.pi
-    independent = np.pi**2 * share * (1 - share) / 32
+    differ = angle / np.pi
+    independent = np.pi**2 * differ * (1 - differ) / 32
     assert angles(angle, 32, directions, 800).var() < 0.8 * independent
     assert angles(angle, 32, "random", 800).var() > 0.8 * independent
 
@@ -130,7 +130,7 @@ def test_no_bound_is_claimed_where_none_is_proved(directions):
             ask()
 
 
-def test_rows_are_encoded_alike_however_they_are_split():
+def test_rows_are_encoded_equally_however_they_are_split():
     whole = CosineSketch(200, dimension=12, seed=2).update(ROWS)
     parts = CosineSketch(200, dimension=12, seed=2)
     for start in range(0, 70, 3):

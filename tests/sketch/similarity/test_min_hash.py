@@ -1,4 +1,4 @@
-"""MinHash: the Jaccard law of every kind, unions by merging, signatures of many sets at once."""
+"""MinHash: Jaccard similarities of every kind, unions by merging, signatures of many sets."""
 
 from itertools import pairwise
 
@@ -36,9 +36,9 @@ def estimates(sketch, sets):
 
 def ideal(sketch, similarity, size):
     """The standard deviation of independent minima, or for k-minimum of draws without return."""
-    chance = 0.0 if sketch.bits == 32 else 2.0**-sketch.bits
-    agree = chance + (1 - chance) * similarity
-    variance = agree * (1 - agree) / sketch.permutations / (1 - chance) ** 2
+    match = 0.0 if sketch.bits == 32 else 2.0**-sketch.bits
+    agree = match + (1 - match) * similarity
+    variance = agree * (1 - agree) / sketch.permutations / (1 - match) ** 2
     if sketch.kind == "k-minimum":
         union = round(2 * size / (1 + similarity))
         variance *= (union - sketch.permutations) / (union - 1)
@@ -207,8 +207,8 @@ def test_k_minimum_is_exact_for_small_unions():
 
 
 def test_bits_do_not_depend_on_each_other_in_small_sets():
-    # The lowest bits of a x + b are those of x for every odd a, so without mixing the chance
-    # agreement of two small sets is common to all minima and does not average out: the spread
+    # The lowest bits of a x + b are those of x for every odd a, so without mixing the random
+    # agreement of two small sets is common to all minima and does not average out: the variance
     # would be about 2.4 times the ideal. The standard error of 2000 pairs is 1.6 %, p < 1e-6.
     sketch = MinHash(bits=1)
     sets, _ = world(2000, 5, 0.0, seed=12)

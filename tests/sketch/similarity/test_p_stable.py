@@ -32,25 +32,25 @@ def test_collision_probability_is_the_integral(p, distance):
 
 @pytest.mark.parametrize("p", [1, 2])
 def test_collision_probability_falls_from_one_to_zero(p):
-    chance = PStableSketch(2.0, dimension=1, p=p).collision_probability
-    got = chance([0, 1e-300, 1e-9, 1, 5, 1e9, 1e300, np.inf])
+    probability = PStableSketch(2.0, dimension=1, p=p).collision_probability
+    got = probability([0, 1e-300, 1e-9, 1, 5, 1e9, 1e300, np.inf])
     assert got[0] == 1
     assert got[-1] == 0
     assert (np.diff(got) <= 0).all()
     assert got[-2] > 0
     with pytest.raises(ValueError, match="distance must be at least 0"):
-        chance([-1])
+        probability([-1])
 
 
 @pytest.mark.parametrize("p", [1, 2])
 @pytest.mark.parametrize("distance", [0.5, 2, 8])
 def test_codes_collide_as_the_formula_says(p, distance):
-    # The share of 20,000 independent hashes, within 5 sd: p < 1e-6.
+    # The fraction of 20,000 independent hashes, within 5 sd: p < 1e-6.
     sketch = PStableSketch(2.0, dimension=12, hashes=20_000, p=p, seed=4)
     sketch.update(apart(distance, p))
     want = sketch.collision_probability(distance)
-    spread = np.sqrt(want * (1 - want) / 20_000)
-    assert abs(sketch.similarity(sketch)[0, 1] - want) < 5 * spread
+    std_error = np.sqrt(want * (1 - want) / 20_000)
+    assert abs(sketch.similarity(sketch)[0, 1] - want) < 5 * std_error
 
 
 @pytest.mark.parametrize("p", [1, 2])
@@ -75,7 +75,7 @@ def test_all_pairs_are_compared_in_both_orders():
 
 
 @pytest.mark.parametrize("p", [1, 2])
-def test_distance_has_the_collision_probability_that_was_seen(p):
+def test_distance_has_the_collision_probability_that_was_observed(p):
     sketch = PStableSketch(4.0, dimension=12, hashes=50, p=p).update(ROWS)
     similarity, distance = sketch.similarity(sketch), sketch.distance(sketch)
     np.testing.assert_allclose(sketch.collision_probability(distance), similarity, atol=1e-9)

@@ -159,8 +159,8 @@ def test_no_row_is_refused_or_changes_how_another_is_read():
 
     zero = codes([*base, [0, 0, 0]])
     nan, huge = float("nan"), 10**400
-    for odd in ([nan, None, "x"], [], [1, 2], None, "abc", 7, [{}, [1], nan], {"a": 1}):
-        assert np.array_equal(codes([*base, odd]), zero), odd
+    for invalid in ([nan, None, "x"], [], [1, 2], None, "abc", 7, [{}, [1], nan], {"a": 1}):
+        assert np.array_equal(codes([*base, invalid]), zero), invalid
     assert np.array_equal(codes([*base, [huge, -huge, nan]]), codes([*base, [2, -2, 0]]))
     assert np.array_equal(codes([*base, ["1", 1e200, 0.5]]), codes([*base, [1, 2, 0.5]]))
     mixed = np.array([[*map(str, row)] for row in base] + [["x", "y", "z"]])

@@ -26,52 +26,54 @@ def below_exp(ratio, epsilon):
 
 @pytest.mark.parametrize("bits", [1, 2])
 @pytest.mark.parametrize("relation", ["add/remove", "replace"])
-def test_no_release_tells_neighbouring_sets_apart_by_more_than_epsilon(bits, relation):
+def test_no_release_distinguishes_neighbouring_sets_by_more_than_epsilon(bits, relation):
     # Every set of 5 keys in 3 bins, every one of the 27 or 125 releases, in fractions.
     sets = [s for size in range(6) for s in itertools.combinations(range(5), size)]
     symbols = 2**bits + 1
     released = sketch(3, []).release(2.0, bits=bits, relation=relation)
     loss = Loss.from_dict(released.statement.loss)
-    wrong = chance_of(loss, symbols)
-    right = 1 - (symbols - 1) * wrong
+    false = chance_of(loss, symbols)
+    true = 1 - (symbols - 1) * false
 
-    def law(keys):
+    def distribution(keys):
         codes = sketch(3, keys, seed=4)._codes(bits) if keys else np.full(3, symbols - 1)
-        chances = [[right if s == code else wrong for s in range(symbols)] for code in codes]
-        return [a * b * c for a, b, c in itertools.product(*chances)]
+        channels = [[true if s == code else false for s in range(symbols)] for code in codes]
+        return [a * b * c for a, b, c in itertools.product(*channels)]
 
-    laws = {s: law(s) for s in sets}
-    assert all(sum(each) == 1 for each in laws.values())
+    distributions = {s: distribution(s) for s in sets}
+    assert all(sum(each) == 1 for each in distributions.values())
     size, worst = (1, 1) if relation == "add/remove" else (2, 1)
     for s, t in itertools.permutations(sets, 2):
         if len(set(s) ^ set(t)) == size and (size == 1 or len(s) == len(t)):
-            worst = max(worst, *(a / b for a, b in zip(laws[s], laws[t], strict=True)))
+            worst = max(
+                worst, *(a / b for a, b in zip(distributions[s], distributions[t], strict=True))
+            )
     assert released.statement.epsilon <= 2.0
     assert below_exp(worst, released.statement.epsilon)
     assert not below_exp(worst, 1.9)  # so that no noise is wasted either
 
 
 def test_codes_are_answers_about_the_bits_of_each_minimum():
-    # 30,000 answers: a share 6 deviations off has p < 1e-8.
+    # 30,000 responses: a fraction 6 deviations off has p < 1e-8.
     observed = sketch(300, range(400), seed=1)
     released = [
         observed.release(3, bits=2, source=InsecureSeededSource(seed)) for seed in range(100)
     ]
     retained = np.mean([each._codes == observed._codes(2) for each in released])
-    wrong = float(chance_of(Loss.from_dict(released[0].statement.loss), 5))
-    assert abs(retained - (1 - 4 * wrong)) < 6 * (0.25 / 30_000) ** 0.5
+    false = float(chance_of(Loss.from_dict(released[0].statement.loss), 5))
+    assert abs(retained - (1 - 4 * false)) < 6 * (0.25 / 30_000) ** 0.5
     assert {code for each in released for code in each._codes.tolist()} == set(range(5))
 
 
 def test_codes_of_cut_sketches_are_those_of_whole_ones():
     keys = range(50)
     for bits in (1, 3):
-        whole = sketch(64, keys)._codes(bits)
-        np.testing.assert_array_equal(sketch(64, keys, bits=8)._codes(bits), whole)
+        codes = sketch(64, keys)._codes(bits)
+        np.testing.assert_array_equal(sketch(64, keys, bits=8)._codes(bits), codes)
         saved = load(sketch(64, keys, bits=8).to_bytes())
-        np.testing.assert_array_equal(saved._codes(bits), whole)
-        assert set(whole) <= set(range(2**bits + 1))
-    assert (whole == 8).sum() == (sketch(64, keys)._minima == 2**32 - 1).sum() > 0
+        np.testing.assert_array_equal(saved._codes(bits), codes)
+        assert set(codes) <= set(range(2**bits + 1))
+    assert (codes == 8).sum() == (sketch(64, keys)._minima == 2**32 - 1).sum() > 0
 
 
 @pytest.mark.parametrize(
@@ -82,12 +84,12 @@ def test_similarity_is_right_on_average_and_within_its_bound(bins, keys, epsilon
     # of 1 %; at 90 %, more than 32 misses have p < 1e-5 (the bound is proved, so wider).
     errors, misses = [], 0
     for seed in range(150):
-        left, right = (
+        left, true = (
             sketch(bins, range(keys), seed),
             sketch(bins, range(keys // 2, 3 * keys // 2), seed),
         )
         a = left.release(epsilon, bits=bits, source=InsecureSeededSource(2 * seed))
-        b = right.release(epsilon + 1, bits=bits, source=InsecureSeededSource(2 * seed + 1))
+        b = true.release(epsilon + 1, bits=bits, source=InsecureSeededSource(2 * seed + 1))
         errors.append(a.similarity(b) - 1 / 3)
         misses += abs(errors[-1]) > a.error_bound(0.9, b)
     assert abs(np.mean(errors)) < 0.01 + 6 * np.std(errors) / 150**0.5
@@ -97,7 +99,7 @@ def test_similarity_is_right_on_average_and_within_its_bound(bins, keys, epsilon
 
 
 @pytest.mark.parametrize("overlap", [0, 1000])
-def test_equal_and_disjoint_sets_are_told_apart(overlap):
+def test_equal_and_disjoint_sets_are_distinguished(overlap):
     # Deviation about 0.06: 0.5 from the truth has p < 1e-9.
     a = sketch(1024, range(1000)).release(4, source=InsecureSeededSource(1))
     b = sketch(1024, range(1000 - overlap, 2000 - overlap)).release(
@@ -121,7 +123,7 @@ def test_size_is_right_on_average_and_within_its_bounds(keys):
         assert abs(np.mean(sizes) - keys) < 0.03 * keys + 6 * np.std(sizes) / 200**0.5
 
 
-def test_one_bit_is_kept_below_epsilon_two_and_two_from_there():
+def test_one_bit_is_released_below_epsilon_two_and_two_from_there():
     observed = sketch(64, range(100))
     assert [observed.release(epsilon).bits for epsilon in (0.5, 1.9, 2.0, 8)] == [1, 1, 2, 2]
     assert observed.release(3, relation="replace").bits == 1

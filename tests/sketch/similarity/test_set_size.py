@@ -22,8 +22,8 @@ def test_size_is_estimated_within_its_bounds(kind, size):
 
 @pytest.mark.parametrize("kind", ["permutations", "k-minimum"])
 def test_size_is_unbiased_for_few_permutations(kind):
-    # An estimate from 10 minima has a relative spread of 1 / sqrt(8); the mean of 2000 is more than
-    # 6 standard errors, or 0.047, off with p < 1e-6. Without the correction it is 0.11 too high.
+    # An estimate from 10 minima has a relative standard error of 1 / sqrt(8); the mean of 2000 is
+    # more than 6 standard errors, or 0.047, off with p < 1e-6. Uncorrected it is 0.11 too high.
     sizes = [MinHash(10, kind=kind, seed=s).update(range(500)).estimate_size() for s in range(2000)]
     assert abs(np.mean(sizes) / 500 - 1) < 0.047
 
@@ -39,10 +39,10 @@ def test_size_from_bins_is_right_on_average():
 
 
 def test_size_counts_keys_whose_hashes_are_equal():
-    # 2**32 hashes hold 2**31 keys in 1 - exp(-1/2) of the places: those are the lowest values.
+    # 2**32 hashes contain 2**31 keys in 1 - exp(-1/2) of the values: those are the lowest values.
     sketch = MinHash(1000, kind="k-minimum").update([1])
-    places = 1 - np.exp(-0.5)
-    sketch._minima[:] = np.arange(1, 1001) / places
+    occupied = 1 - np.exp(-0.5)
+    sketch._minima[:] = np.arange(1, 1001) / occupied
     assert abs(sketch.estimate_size() / 2**31 - 1) < 0.01
 
 

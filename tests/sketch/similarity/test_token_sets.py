@@ -64,12 +64,12 @@ def test_rows_of_a_matrix_are_sets():
 
 
 @pytest.mark.parametrize(
-    "odd", [["guest"], [1, "guest"], [0.5], [None], None, "guest", 7, [2**64], [-1, 2**63], [[1]]]
+    "other", [["guest"], [1, "guest"], [0.5], [None], None, "guest", 7, [2**64], [-1, 2**63], [[1]]]
 )
-def test_a_set_of_another_type_changes_no_other_signature(odd):
+def test_a_set_of_another_type_changes_no_other_signature(other):
     sketch, sets = MinHash(20), [[7, 2**53 + 1], [], [-3]]
     want = sketch.signatures(sets)
-    for column in ([*sets, odd], pd.Series([*sets, odd])):
+    for column in ([*sets, other], pd.Series([*sets, other])):
         np.testing.assert_array_equal(sketch.signatures(column)[:3], want)
     texts = [[str(key) for key in row] for row in sets]
     np.testing.assert_array_equal(sketch.signatures(texts), want)
@@ -79,7 +79,7 @@ def test_rows_that_are_no_lists_are_empty_sets():
     want = MinHash(20).signatures([["tea"], []])
     for column in ([["tea"], None], [["tea"], "tea"], pa.array([["tea"], None])):
         np.testing.assert_array_equal(MinHash(20).signatures(column), want)
-    # Nor is a list refused of which no other row is one: that would tell of those rows.
+    # Nor is a list refused of which no other row is one: that would disclose those rows.
     for column in ([None], ["tea"], [7], pd.Series(["tea"], dtype=object)):
         np.testing.assert_array_equal(MinHash(20).signatures(column), want[1:])
 
@@ -90,8 +90,10 @@ def test_one_value_among_sets_neither_raises_nor_takes_long():
     for sets in ([[huge], [7]], pd.Series([[huge], [7]])):
         np.testing.assert_array_equal(sketch.signatures(sets), sketch.signatures([["inf"], [7]]))
     assert time.process_time() - begin < 5  # Arrow guesses a decimal's type for minutes
-    for odd in ([{"a": 1}], [[1]], [object()]):  # beside empty sets, which have no type
-        np.testing.assert_array_equal(sketch.signatures([[], odd]), sketch.signatures([[], [None]]))
+    for other in ([{"a": 1}], [[1]], [object()]):  # beside empty sets, which have no type
+        np.testing.assert_array_equal(
+            sketch.signatures([[], other]), sketch.signatures([[], [None]])
+        )
 
 
 @pytest.mark.parametrize(

@@ -460,7 +460,7 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
         if self.cells == "real":
             raise ValueError(
                 "CountSketch: cannot be released, float64 sums round by amounts that depend on "
-                "other events; count whole weights in integer cells."
+                "other events; count integer weights in integer cells."
             )
 
     def _layout(self) -> dict[str, Cells]:
