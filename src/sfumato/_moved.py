@@ -132,12 +132,15 @@ telemetry.subset_selection telemetry.schemes.subset_selection
     )
 }
 
-# Renamed classes that were public in an old module but not in its package. A package has its own
+# Renamed names that were public in an old module but not in its package. A package has its own
 # table `_RENAMED`.
 RENAMED = {
     "sfumato.privacy.pan_private.NoisyCells": "PanPrivateTable",
     "sfumato.privacy.posterior.Model": "PosteriorModel",
     "sfumato.retrieve.codes.Options": "EncoderOptions",
+    "sfumato.sketch.released_cosine.plan": "calibrated",
+    "sfumato.sketch.released_cosine.rows_terms": "rows_request",
+    "sfumato.sketch.released_min_hash.plan": "calibrated",
     "sfumato.telemetry.likelihood.Fit": "LikelihoodFit",
 }
 
