@@ -40,8 +40,8 @@ class FeatureHasher(LinearSketch, KeyedSketch):
     -----
     **Guarantee.** Estimates, inner products and squared norms are unbiased, and
     ``|estimate - true| <= error_bound(c)`` with probability at least c for each key. Collisions
-    give an estimate variance at most |v|**2 / width, and an inner product variance at most
-    2 |u|**2 |v|**2 / width.
+    give an estimate variance at most ``|v|**2 / width``, and an inner product variance at most
+    ``2 |u|**2 |v|**2 / width``.
 
     The cells are those of the first row of a `CountSketch` of the same width and seed.
 
@@ -196,7 +196,7 @@ class FeatureHasher(LinearSketch, KeyedSketch):
         -----
         The bound is Chebyshev's. The norm of the vector is estimated from the cells. Half of the
         failure probability is for its being too low, by Cantelli's inequality with variance
-        2 |v|**4 / width, the other half for the collisions of the key. The mass bounds the norm
+        ``2 |v|**4 / width``, the other half for the collisions of the key. The mass bounds the norm
         with certainty, which is better for few keys and small widths.
         """
         miss = 1 - fraction.check("FeatureHasher", "confidence", confidence)

@@ -18,11 +18,11 @@ NUMBERS = 2**18  # of count sketches in memory at a time: 2 MiB
 
 
 class TensorSketch(LinearSketch):
-    """Random features of rows for the polynomial kernel <x, y>**degree, and their sum.
+    """Random features of rows for the polynomial kernel ``<x, y>**degree``, and their sum.
 
     `transform` maps rows to features, for linear methods; `update` adds the features of rows to the
-    sketch. For the kernel (<x, y> + c)**degree append the number sqrt(c) to every row. Merges up to
-    rounding.
+    sketch. For the kernel ``(<x, y> + c)**degree`` append the number sqrt(c) to every row. Merges
+    up to rounding.
 
     Parameters
     ----------
@@ -42,12 +42,12 @@ class TensorSketch(LinearSketch):
 
     Notes
     -----
-    **Guarantee.** <transform(x), transform(y)> is an unbiased estimate of <x, y>**degree. Its error
-    is at most ``error_bound(c) * |x|**degree * |y|**degree`` with probability at least c, where |x|
-    is the Euclidean norm.
+    **Guarantee.** ``<transform(x), transform(y)>`` is an unbiased estimate of ``<x, y>**degree``. Its
+    error is at most ``error_bound(c) * |x|**degree * |y|**degree`` with probability at least c,
+    where |x| is the Euclidean norm.
 
     The sketch stores the sum of the features of all rows: `inner` estimates the sum of
-    <x, y>**degree over all pairs of a row here and a row there, with an error of at most
+    ``<x, y>**degree`` over all pairs of a row here and a row there, with an error of at most
     ``error_bound(c)`` times the norms of both sums of tensors.
 
     References
@@ -93,7 +93,7 @@ class TensorSketch(LinearSketch):
         Parameters
         ----------
         error : float
-            Bound on the error, in units of |x|**degree |y|**degree, above 0.
+            Bound on the error, in units of ``|x|**degree |y|**degree``, above 0.
         confidence : float, default=0.99
             Probability with which the bound holds, between 0 and 1.
         dimension : int
@@ -165,7 +165,7 @@ class TensorSketch(LinearSketch):
         Returns
         -------
         float
-            Bound on the absolute error in units of |x|**degree |y|**degree, by Chebyshev's
+            Bound on the absolute error in units of ``|x|**degree |y|**degree``, by Chebyshev's
             inequality.
 
         Notes
