@@ -42,8 +42,8 @@ class TensorSketch(LinearSketch):
 
     Notes
     -----
-    **Guarantee.** ``<transform(x), transform(y)>`` is an unbiased estimate of ``<x, y>**degree``. Its
-    error is at most ``error_bound(c) * |x|**degree * |y|**degree`` with probability at least c,
+    **Guarantee.** ``<transform(x), transform(y)>`` is an unbiased estimate of ``<x, y>**degree``.
+    Its error is at most ``error_bound(c) * |x|**degree * |y|**degree`` with probability at least c,
     where |x| is the Euclidean norm.
 
     The sketch stores the sum of the features of all rows: `inner` estimates the sum of
