@@ -1,1 +1,1 @@
-"""What every room stands on: validation, ids, keys and hashes, bounds, files."""
+"""Shared foundations: validation, ids, keys and hashes, bounds, files."""
