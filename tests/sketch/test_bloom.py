@@ -17,7 +17,7 @@ SEEN, OTHER = np.arange(20_000), np.arange(1_000_000, 1_200_000)
 
 
 def within(found, rate, deviations=6):
-    """The share of false yes is the stated rate: a binomial mean, p < 1e-8 at 6 deviations."""
+    """The false positive rate is the stated rate: a binomial mean, p < 1e-8 at 6 deviations."""
     spread = np.sqrt(rate * (1 - rate) / found.size)
     return abs(found.mean() - rate) < deviations * spread
 

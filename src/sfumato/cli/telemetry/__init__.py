@@ -32,7 +32,7 @@ def show(content: str, file: Path, json: bool) -> None:
 
     if content == "parameters":
         scheme = report_files.scheme(file)
-        printing.document(telemetry_params.told(scheme, file, json), json)
+        printing.document(telemetry_params.described(scheme, file, json), json)
         telemetry_params.promise(scheme, json)
     elif content == "counts":
         telemetry_reports.show_counts(report_files.counts(file), file, json)
