@@ -272,7 +272,7 @@ def public(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def run(model: Any, train: Any, valid: Any, lists: dict[str, Any], *, hidden: bool) -> str | None:
-    """Fit a model by gradient descent; a note on what was saved if it was interrupted, else None."""
+    """Fit a model by gradient descent; a note on what was saved if interrupted, else None."""
     with bar("fitting", hidden=hidden) as advance:
         try:
             model.fit(train, valid, **lists, progress=advance)
@@ -284,7 +284,7 @@ def run(model: Any, train: Any, valid: Any, lists: dict[str, Any], *, hidden: bo
 
 
 def release(model: Any, train: Any, lists: dict[str, Any], options: dict[str, Any]) -> bool:
-    """Fit a private model; True if it was stored before. Errors after a charge say how to resume."""
+    """Fit a private model; True if stored before. Errors after the charge say how to resume."""
     given = {name: options[name] for name in PAID if options[name] is not None}
     if "ledger" not in given:
         model.fit(train, **lists, **given)
