@@ -34,7 +34,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Split:
-    """Random parts of 80, 10 and 10 % by a seed, and what was computed for it and is asked again.
+    """Random parts of 80, 10 and 10 % by a seed, and what was computed for it and is used again.
 
     `train_set` is the first part as Interactions, of `user_ids` and `item_ids`.
     """
@@ -63,7 +63,7 @@ class Split:
         return self.user_ids.size, self.item_ids.size
 
     def once(self, key, make):
-        """What `make` gives, computed when it is first asked for."""
+        """What `make` gives, computed when first used."""
         if key not in self.kept:
             self.kept[key] = make()
         return self.kept[key]

@@ -168,7 +168,7 @@ def _half_lists(split, bits, real, unseen, ridge, rounds=ROUNDS):
 
 
 def ratings():
-    """Ratings in stars: only told pairs count; biases stay real, except where a row has none."""
+    """Ratings in stars: only rated pairs count; biases stay real, except where a row has none."""
     return _over_seeds(_ratings)
 
 

@@ -55,7 +55,7 @@ def constant(true):
 
 
 def skin_errors():
-    """The figures asked for: skin, ten hashes, ten draws of noise (of each, or of all, by SLOW)."""
+    """The target figures: skin, ten hashes, ten draws of noise (of each, or of all, by SLOW)."""
     table = skin()
     data = _held(table)
     flat = {**constant(data[2]), "runs": 1}
@@ -64,7 +64,7 @@ def skin_errors():
         for name, options in WAYS.items():
             draws = 1 if name in SLOW else DRAWS
             found = measured(table, budget=budget, data=data, seeds=SEEDS, draws=draws, **options)
-            row = dict(table="skin", name=name, budget=result(budget), asked=ASKED.get(budget))
+            row = dict(table="skin", name=name, budget=result(budget), target=ASKED.get(budget))
             rows.append(shown({**row, **found}))
     return {"points": len(data[0]), "queries": QUERIES, "rows": rows}
 

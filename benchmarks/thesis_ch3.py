@@ -3,7 +3,7 @@
     python benchmarks/thesis_ch3.py [PART ...]    writes benchmarks/results/thesis_ch3.json
 
 MovieLens-100K and Last.fm (HetRec 2011) where the folder is there (SFUMATO_DATA), else worlds of
-their shape; Digg, the thesis' second set, cannot be had. A profile is all that a user rated or
+their shape; Digg, the thesis' second set, is not available. A profile is all that a user rated or
 listened to. The attacker knows 600 users, and takes from them how popular items are, how large
 profiles are, and (for "taste") which items go together; of the others 343 are attacked, all that
 MovieLens has left, and 100 of Last.fm. Users, codebook and noise change with the seed: three seeds
@@ -256,7 +256,7 @@ def sweep():
         observed = here.release(Blip(bits=5000, hashes=20, epsilon=epsilon))
         for name in ("popularity", "single", "joint", "joint, prior"):
             here.scored(name, observed)
-    return {"seconds": time.perf_counter() - start, "asked": 600}
+    return {"seconds": time.perf_counter() - start, "target": 600}
 
 
 def shown(label, row):

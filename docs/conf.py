@@ -93,7 +93,8 @@ def object_page(path: str, name: str) -> str:
     thing = getattr(MODULES[path], name)
     kind = "autoclass" if inspect.isclass(thing) else "autofunction"
     options = f"   :members:\n   :inherited-members: {OUTSIDE}\n" if inspect.isclass(thing) else ""
-    return f"{title(name)}\n.. currentmodule:: {MODULES[path].__name__}\n\n.. {kind}:: {name}\n{options}"
+    home = f".. currentmodule:: {MODULES[path].__name__}"
+    return f"{title(name)}\n{home}\n\n.. {kind}:: {name}\n{options}"
 
 
 def write_reference(app: Any) -> None:

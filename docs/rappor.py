@@ -167,7 +167,7 @@ def speeds(found):
         (
             row["name"],
             f"{row['ours']['median']:.2f} ({row['ours']['low']:.2f}-{row['ours']['high']:.2f})",
-            "-" if row["asked"] is None else f">= {row['asked']}",
+            "-" if row["target"] is None else f">= {row['target']}",
             "-" if row["ceiling"] is None else f"{row['ceiling']:.1f}",
             "; ".join(
                 f"{name} {each['median']:.3f}" for name, each in row["peers"].items()
@@ -176,7 +176,7 @@ def speeds(found):
         )
         for row in found["rows"]
     ]  # fmt: skip
-    return table(("one thread", "million a second", "asked", "ceiling", "peer"), rows)
+    return table(("one thread", "million a second", "target", "ceiling", "peer"), rows)
 
 
 def page():
