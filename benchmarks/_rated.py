@@ -81,7 +81,7 @@ class Split:
         beside = np.ones((len(users), 1), np.float32)
         shelf = Shelf.of(np.hstack([items, numbers[:, None]]).astype(np.float32))
         queries, known = np.hstack([users, beside]).astype(np.float32), self._known()
-        found, scores = shelf.best(queries, PLACES, known, self._seen(before))
+        found, scores = shelf.best(queries, PLACES, known, self._excluded(before))
         result = metrics.ranked(found, part.liked(), scores=scores)
         return {"ndcg": result["ndcg"], "recall": result["recall"]}
 
@@ -127,7 +127,7 @@ class Split:
     def _known(self):
         return np.bincount(self.train.items, minlength=self.shape[1]) > 0
 
-    def _seen(self, parts):
+    def _excluded(self, parts):
         users = np.concatenate([part.users for part in parts])
         items = np.concatenate([part.items for part in parts])
         order = np.argsort(users, kind="stable")

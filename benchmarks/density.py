@@ -143,8 +143,8 @@ def map_values():
         for budget in (None, (0.1, 0.0)):
             rows = 200 if backend == "race" else None
             made = sketch(table, backend, budget, 0, rows=rows, strata=strata).update(points)
-            told_by = made if budget is None else made.release(*budget)
-            pictures[f"{backend}, {strata}, {result(budget)}"] = told_by.mean(places)
+            predicted_by = made if budget is None else made.release(*budget)
+            pictures[f"{backend}, {strata}, {result(budget)}"] = predicted_by.mean(places)
     return {name: _lines(values.reshape(64, 64)) for name, values in pictures.items()}
 
 

@@ -100,16 +100,18 @@ def joint(scene, observed, prior=None, method="gibbs"):
 
 
 ATTACKS = {
-    "popularity": lambda scene, seen: attack.popularity(seen, scene.items, scene.popular),
+    "popularity": lambda scene, released: attack.popularity(released, scene.items, scene.popular),
     "single": single,
-    "single, prior": lambda scene, seen: single(scene, seen, scene.popular),
+    "single, prior": lambda scene, released: single(scene, released, scene.popular),
     "joint": joint,
-    "joint, prior": lambda scene, seen: joint(scene, seen, scene.popular),
-    "messages, prior": lambda scene, seen: joint(scene, seen, scene.popular, "propagation"),
-    "single, taste": lambda scene, seen: single(scene, seen, scene.taste),
-    "messages, taste": lambda scene, seen: joint(scene, seen, scene.taste, "propagation"),
-    "MAP, prior": lambda scene, seen: attack.map_decoder(seen, scene.items, scene.popular),
-    "eigen, prior": lambda scene, seen: attack.eigen_decoder(seen, scene.items, scene.popular),
+    "joint, prior": lambda scene, released: joint(scene, released, scene.popular),
+    "messages, prior": lambda scene, released: joint(scene, released, scene.popular, "propagation"),
+    "single, taste": lambda scene, released: single(scene, released, scene.taste),
+    "messages, taste": lambda scene, released: joint(scene, released, scene.taste, "propagation"),
+    "MAP, prior": lambda scene, released: attack.map_decoder(released, scene.items, scene.popular),
+    "eigen, prior": lambda scene, released: attack.eigen_decoder(
+        released, scene.items, scene.popular
+    ),
 }
 BEST = "messages, taste"
 DRAWN = ["popularity", "single", "single, prior", "joint", "joint, prior", BEST]
