@@ -74,7 +74,7 @@ def others():
         settings = {"delta": DELTA, "bounds": BOUNDS, **given}
         add("noisy descent", epsilon, lambda t, s=settings: NoisyDescent(**s).fit(t, **public))
         add(
-            "noise on ratings (hides values only)",
+            "noise on ratings (protects values only)",
             epsilon,
             lambda t, s=settings: NoisyRatings(**s).fit(t, **public),
         )

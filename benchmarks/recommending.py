@@ -122,7 +122,7 @@ def ranking():
         ("dense", DenseFactorization(epochs=2).fit(train)),
         ("sketch, depth 4", SketchFactorization(epochs=2).fit(train)),
     ):
-        for retained, observed in (("", None), (", seen left out", train)):
+        for retained, observed in (("", None), (", training items excluded", train)):
             model.recommend(users, 10, exclude=observed)
             runs = [
                 users.size / _seconds(lambda m=model, s=observed: m.recommend(users, 10, exclude=s))
@@ -152,7 +152,7 @@ def _implicit(train):
     with threadpool_limits(1, "blas"):
         model.fit(matrix, show_progress=False)
     users = np.arange(matrix.shape[0])
-    for retained, filtered in (("", False), (", seen left out", True)):
+    for retained, filtered in (("", False), (", training items excluded", True)):
         runs = [
             users.size
             / _seconds(

@@ -100,7 +100,7 @@ def serving():
     stream = Ceilings().stream(scheme.payload_bytes)
     rows = [
         row(
-            "counted, ids not kept",
+            "counted, ids not stored",
             lambda: Counts(scheme, keep_ids=False).update(reports),
             ceiling=stream,
         ),

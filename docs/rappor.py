@@ -236,7 +236,7 @@ def page():
         "",
         "## The tolerances of google/rappor",
         "",
-        "k = 8, h = 2, m = 32, p = 0.4, q = 0.6, f = 0.5, a Zipf law over 100 values, a million",
+        "k = 8, h = 2, m = 32, p = 0.4, q = 0.6, f = 0.5, a Zipf distribution over 100 values, a million",
         "reports: the sum of errors at most 300 sqrt(N), the largest at most 100 sqrt(max).",
         "",
         *allowed(found["published"]),
