@@ -119,7 +119,7 @@ def test_sums_and_sizes_are_unbiased_and_as_noisy_as_stated():
 
 @pytest.mark.parametrize(("rows", "width", "kernel"), [(3, 8, PLANE), (20, 64, FINE), (3, 2, FINE)])
 def test_stated_noise_is_that_of_all_cells_an_estimate_reads(rows, width, kernel):
-    # An estimate is linear in the cells: its factors are told by cells that are 0 but for one.
+    # An estimate is linear in the cells: cells that are 0 but for one give its coefficients.
     released = Race(rows, width, kernel).release(1.0)
     assert released.counts == (1 if rows == 20 else 0)
 

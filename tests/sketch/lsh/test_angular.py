@@ -19,7 +19,7 @@ def test_kernel_is_one_minus_the_angle_over_pi_to_the_power_of_bits():
     angles = np.array([0.0, 0.3, 1.0, math.pi / 2, 3.0, math.pi])
     for bits in (1, 2, 7):
         result = Angular(bits, dimension=2).kernel([[5.0, 0.0]], 3 * np.array(turned(angles)))
-        # Vectors are rounded to 2**-24 of their length, and angles near 0 told to its root.
+        # Vectors are rounded to 2**-24 of their length, and angles near 0 to its square root.
         assert np.allclose(result[0], (1 - angles / math.pi) ** bits, atol=1e-6)
 
 

@@ -43,7 +43,7 @@ def test_separating_hashes_tell_classes_apart_that_plain_ones_do_not():
     assert learned > 2
 
 
-def test_private_classes_are_told_better_by_learned_hashes():
+def test_learned_hashes_separate_private_classes_better():
     # Class by the larger of two noisy kernel means. 4 standard deviations apart, the best rule is
     # right in 97.7 %; plain hashes see little of that.
     public, labels = world(2000, seed=3)
