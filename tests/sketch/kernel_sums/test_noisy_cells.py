@@ -1,4 +1,4 @@
-"""Noise on cells of any change: the scale its norms need, the exact law, and the cost as stated."""
+"""Noise on cells: the scale their sensitivity needs, the exact distribution, the stated cost."""
 
 import itertools
 from fractions import Fraction
@@ -27,14 +27,14 @@ class _NoisyVector(NoisyCells, in_files=False):
 ARRAYS = {"_cells": np.arange(5, dtype=np.int32), "_more": np.array([7, -7])}
 
 
-def result(reach, epsilon=0.5, delta=0.0, wanted=None, arrays=ARRAYS, **options):
-    terms = ReleaseRequest.of(
+def result(sensitivity, epsilon=0.5, delta=0.0, wanted=None, arrays=ARRAYS, **options):
+    request = ReleaseRequest.of(
         "Owner", epsilon, delta, {"source": InsecureSeededSource(1), **options}
     )
     size = {"size": arrays["_cells"].size}
-    return calibrated_cells(_NoisyVector, size, arrays, terms, reach, wanted, "7 cells").publish(
-        terms
-    )
+    return calibrated_cells(
+        _NoisyVector, size, arrays, request, sensitivity, wanted, "7 cells"
+    ).publish(request)
 
 
 def loss(release):
@@ -78,14 +78,14 @@ def test_cells_that_change_by_one_each_have_their_exact_cost_stated():
 
 @pytest.mark.parametrize("ones", [False, True])
 def test_exchange_and_several_events_take_more_noise(ones):
-    reach = Sensitivity(10, 10, 19, 18 if not ones else 19, ones=ones)
-    assert result(reach).scale == 20
-    assert result(reach, relation="replace").scale == 38
-    assert result(reach, unit="user", contributions=3).scale == 60
+    sensitivity = Sensitivity(10, 10, 19, 18 if not ones else 19, ones=ones)
+    assert result(sensitivity).scale == 20
+    assert result(sensitivity, relation="replace").scale == 38
+    assert result(sensitivity, unit="user", contributions=3).scale == 60
     assert result(Sensitivity(10, 50), relation="replace").scale == 40
     kinds = {"relation": "replace", "unit": "user", "contributions": 3}
-    mixed = result(reach, delta=0.01, wanted="gaussian", **kinds)
-    square = 9 * reach.norms("replace")[1]
+    mixed = result(sensitivity, delta=0.01, wanted="gaussian", **kinds)
+    square = 9 * sensitivity.norms("replace")[1]
     assert loss(mixed).rho == pytest.approx(square / 2 / mixed.scale**2)
     assert loss(mixed).relation == "replace"
     without = result(Sensitivity(10, 50), delta=0.01, wanted="gaussian", relation="replace")
@@ -94,10 +94,10 @@ def test_exchange_and_several_events_take_more_noise(ones):
 
 def test_an_exchange_of_which_only_the_parts_are_known_may_change_a_cell_by_two():
     # One change by 1 takes away, another adds: where both meet, a cell of ones changes by 2.
-    reach = Sensitivity(10, 10, ones=True)
-    mixed = result(reach, delta=0.01, wanted="gaussian", relation="replace")
+    sensitivity = Sensitivity(10, 10, ones=True)
+    mixed = result(sensitivity, delta=0.01, wanted="gaussian", relation="replace")
     assert loss(mixed).rho == pytest.approx(40 / 2 / mixed.scale**2)
-    pure = result(reach, relation="replace")
+    pure = result(sensitivity, relation="replace")
     assert (loss(pure), pure.scale) == (Pure(0.5, relation="replace"), 40)
 
 
@@ -106,7 +106,7 @@ CHANGES = list(itertools.product(range(-3, 4), repeat=3))
 
 
 def masses(release, span):
-    """The law of one cell's noise at -span, ..., span, from its formula."""
+    """The distribution of one cell's noise at -span, ..., span, from its formula."""
     at = np.arange(-span, span + 1)
     size = np.abs(at) / release.scale
     mass = np.exp(-size if release.noise == "Laplace" else -(size**2) / 2)
@@ -116,8 +116,8 @@ def masses(release, span):
 def test_no_change_within_the_l1_norm_costs_more_than_epsilon():
     # log P(z) / P(z - v) of discrete Laplace noise is at most |v|_1 / scale, and reaches it.
     release = result(Sensitivity(3, 5))
-    law = np.log(masses(release, 40))
-    worst = [np.abs(law[10:71] - law[10 - v : 71 - v]).max() for v in range(4)]
+    density = np.log(masses(release, 40))
+    worst = [np.abs(density[10:71] - density[10 - v : 71 - v]).max() for v in range(4)]
     costs = [sum(worst[abs(v)] for v in change) for change in CHANGES if _l1(change) <= 3]
     assert max(costs) == pytest.approx(0.5)
 
@@ -125,9 +125,9 @@ def test_no_change_within_the_l1_norm_costs_more_than_epsilon():
 def test_no_change_within_the_l2_norm_costs_more_than_delta():
     # The hockey-stick divergence over all outputs of three cells, summed; 45 is 7 deviations.
     release = result(Sensitivity(3, 5), 1.0, 0.05, wanted="gaussian")
-    law = masses(release, 45)
+    density = masses(release, 45)
     within = [v for v in CHANGES if sum(x * x for x in v) <= 5 and list(v) == sorted(v)]
-    deltas = [_delta([_moved(law, x) for x in v], law) for v in within]
+    deltas = [_delta([_moved(density, x) for x in v], density) for v in within]
     assert 0.01 < max(deltas) <= 0.05
 
 
@@ -135,15 +135,15 @@ def _l1(change):
     return sum(map(abs, change))
 
 
-def _moved(law, by):
-    out = np.zeros_like(law)
-    out[max(by, 0) : law.size + min(by, 0)] = law[max(-by, 0) : law.size - max(by, 0)]
+def _moved(density, by):
+    out = np.zeros_like(density)
+    out[max(by, 0) : density.size + min(by, 0)] = density[max(-by, 0) : density.size - max(by, 0)]
     return out
 
 
-def _delta(moved, law):
+def _delta(moved, density):
     joint = np.einsum("a,b,c->abc", *moved)
-    return np.maximum(joint - np.e * np.einsum("a,b,c->abc", law, law, law), 0).sum()
+    return np.maximum(joint - np.e * np.einsum("a,b,c->abc", density, density, density), 0).sum()
 
 
 def test_impossible_requests_are_refused_with_the_parameter_named():

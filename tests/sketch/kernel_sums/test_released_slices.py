@@ -1,4 +1,4 @@
-"""Released slices: the noise that is stated, at the cost that is proved, and nothing private."""
+"""Released slices: the stated noise at the stated cost, and nothing private."""
 
 import itertools
 

@@ -37,9 +37,7 @@ __all__ = [
 
 BITS = 20  # of a coordinate: a frequency is then off by 2**-13 turns over a side, at most
 FARTHEST = 2.0**31 - 1  # steps: two thousand sides away from the box
-MAX_FREQUENCIES = (
-    2**26
-)  # numbers of all frequencies: 256 MiB, and a few times that while they are made
+MAX_FREQUENCIES = 2**26  # rows times columns: 256 MiB, and a few times that during computation
 PARTS = 2.0**32  # of a turn
 
 

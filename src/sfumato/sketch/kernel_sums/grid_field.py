@@ -17,13 +17,13 @@ from sfumato.sketch.kernel_sums.radial_kernels import profile
 __all__ = ["MARGIN", "MOST", "Nodes", "at", "field", "node_weights", "three"]
 
 MARGIN = 2  # nodes beyond the box, so that a cubic spline has all of its four
-APART = 8  # nodes between what wraps around and what is read
+APART = 8  # nodes of padding against the wrap-around of the transform
 USUAL = 0.38  # a position between two nodes, neither near one nor in the middle
 SLOPES = {"p-stable": math.sqrt(2 / math.pi), "gaussian": 0.0, "exponential": 1.0}  # down, at 0
 SPHERES = (2.0, 2 * math.pi, 8 * math.pi)  # transform of exp(-|x|) at 0, in 1 to 3 dimensions
 NEAREST = 1e-30  # nodes, in bandwidths: every kernel is 1 there, and no power of it overflows
-RATE = 2.5  # of the exponential, in bandwidths: neither sharp at the nodes nor long
-FADED = 12.0  # it is gone, to exp(-12), where waves end
+RATE = 2.5  # of the exponential, in bandwidths: neither steep between nodes nor long
+FADED = 12.0  # the exponential has decayed to exp(-12) at the longest wave
 TABLE = 2**18  # distances whose kernel is computed; between them it is a straight line
 BATCH = 8  # frequencies of the last axis at a time
 

@@ -185,7 +185,7 @@ def _slices(size: int, step: int) -> Iterator[slice]:
 
 
 COMBINE = one_of(("mean", "median"))
-GROUPS = 9  # whose median is about the best one from a confidence of 0.99 to 0.9999
+GROUPS = 9  # about the best number for a confidence from 0.99 to 0.9999
 MOST_GROUPS = integer(1, 999)
 MOST_ENTRIES = 2**26  # of all hash functions: 512 MiB
 MOST_CELLS = 2**33

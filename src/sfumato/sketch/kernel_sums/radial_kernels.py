@@ -21,10 +21,10 @@ KINDS = ("p-stable", "gaussian", "exponential")
 KERNEL = one_of(KINDS)
 SPAN = -32.0, 26.0  # logs of projections; past them the slices are 1 and 0 but for 1e-13
 SIZES = -37.0, 2.3  # logs of |Z|; the probability of others is less than 1e-15
-LARGEST = 30.0  # the log of where cosine slices end for all purposes
+LARGEST = 30.0  # log of the projection beyond which cosine slices are 0
 KUMMER = 60  # the dimension up to which Kummer's function is evaluated to the last digits
 FAR = 40.0  # cosine slices of an odd dimension are below 1e-300 from here on
-NONE_LEFT = 13.0  # those of a large dimension below 1e-17
+VANISHED = 13.0  # those of a large dimension are below 1e-17 from here on
 
 
 def profile(kind: str, ratio: np.ndarray) -> np.ndarray:
@@ -110,7 +110,7 @@ def _cosine_sums(dimension: int, ratio: np.ndarray) -> np.ndarray:
     weights = np.exp(logs - logs.max())
     weights /= weights.sum()
     out = np.zeros(ratio.shape)
-    inside = ratio < NONE_LEFT
+    inside = ratio < VANISHED
     for start, weight in zip(lengths, weights, strict=True):
         out[inside] += weight * np.cos(start * ratio[inside])
     return out

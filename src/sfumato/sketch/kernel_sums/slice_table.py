@@ -48,7 +48,7 @@ class BinnedDirections:
         extent = np.add.accumulate(np.abs(slopes), axis=1)[:, -1] * last + 3
         digits = EXACT - 1 - np.frexp(extent)[1]
         slopes = np.rint(np.ldexp(slopes, digits[:, None]))
-        # Where all slopes are rounded, the lowest corner is exact too; it comes to the offset.
+        # Slopes are rounded, so the lowest corner is exact too; it is moved to the offset.
         starts = np.rint(np.ldexp(offsets, digits)) - np.minimum(slopes, 0).sum(axis=1) * last
         matrix = np.ldexp(np.column_stack([slopes, starts]), -digits[:, None])
         farthest = np.maximum(matrix[:, :-1], 0).sum(axis=1) * last + matrix[:, -1]

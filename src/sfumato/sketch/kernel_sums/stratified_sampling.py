@@ -191,7 +191,7 @@ def _sphere(rows: int, dimension: int, seed: int) -> np.ndarray:
 
 
 def _uniform(count: int, seed: int) -> np.ndarray:
-    # Coordinates of directions are the keys 0 and up, so negative keys are free.
+    # Coordinates of directions are the keys 0 and up, so negative keys are unused.
     words = hash_column(range(-1, -1 - count, -1), seed)
     return np.asarray((words >> np.uint64(11)) * 2.0**-53)
 
