@@ -217,7 +217,7 @@ class ReleasedKernelFourier(NoisyCells):
         Returns
         -------
         float
-            An upper bound of |estimate - true kernel sum|.
+            An upper bound of ``|estimate - true|`` for the kernel sum.
 
         Notes
         -----
@@ -282,7 +282,7 @@ class KernelFourier(WeighedRelease[ReleasedKernelFourier], PointSums):
     rows : int, default=1024
         Number of frequencies, 1 to 2**20; rows times columns is at most 2**26.
     kernel : {"p-stable", "gaussian", "exponential"}, default="p-stable"
-        With r = |x - q| / bandwidth: the p-stable kernel of `lsh.Euclidean` with p = 2, exp(-r**2 /
+        The kernel at ``r = |x - q| / bandwidth``: that of `lsh.Euclidean` with p = 2, exp(-r**2 /
         2) or exp(-r).
     seed : int, default=0
         Seed of the frequencies; part of the file format.
@@ -300,11 +300,11 @@ class KernelFourier(WeighedRelease[ReleasedKernelFourier], PointSums):
 
     Notes
     -----
-    **Guarantee.** Over seeds, an estimate has expectation sum of kernel(|x - q| / bandwidth), where
-    points and queries are rounded to 2**20 steps per side. With `rows` independent frequencies its
-    standard deviation is at most total / sqrt(2 rows). The p-stable kernel is E max(0, 1 - |w . (x
-    - q)| / bandwidth) for Gaussian w, so its frequencies are w times a draw from the Fourier
-    transform of the triangle.
+    **Guarantee.** Over seeds, an estimate has expectation ``sum kernel(|x - q| / bandwidth)``,
+    where points and queries are rounded to 2**20 steps per side. With `rows` independent
+    frequencies its standard deviation is at most total / sqrt(2 rows). The p-stable kernel is the
+    mean of ``max(0, 1 - |w . (x - q)| / bandwidth)`` over Gaussian w, so its frequencies are w
+    times a draw from the Fourier transform of the triangle.
 
     At each frequency a point adds integers (c, s) with c**2 + s**2 <= 2**30, the same on every
     machine: merging is exact. A negative weight removes a point that was added.

@@ -265,7 +265,7 @@ class KernelGrid(WeighedRelease[ReleasedKernelGrid], WeighedPoints, GridAnswers)
         Public bounds, each a number or one number for each of 1 to 3 columns. Points outside are
         clipped to them.
     kernel : {"p-stable", "gaussian", "exponential"}, default="p-stable"
-        With r = |x - q| / bandwidth: the p-stable kernel of `lsh.Euclidean` with p = 2, exp(-r**2 /
+        The kernel at ``r = |x - q| / bandwidth``: that of `lsh.Euclidean` with p = 2, exp(-r**2 /
         2) or exp(-r).
     resolution : float or None, default=None
         Nodes per bandwidth, 0.5 to 64.5. None for 3, or 12 in one column ("gaussian": 2, or 4). A

@@ -126,7 +126,7 @@ class ReleasedRace(RaceTable, NoisyCells):
         Returns
         -------
         float
-            An upper bound of |estimate - true kernel sum|.
+            An upper bound of ``|estimate - true|`` for the kernel sum.
 
         Notes
         -----
@@ -416,7 +416,7 @@ class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
         Returns
         -------
         float
-            An upper bound of |estimate - true kernel sum|.
+            An upper bound of ``|estimate - true|`` for the kernel sum.
 
         Notes
         -----

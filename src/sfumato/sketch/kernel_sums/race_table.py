@@ -295,8 +295,8 @@ class RaceTable(Stored, in_files=False):
         """Error of an estimate of at most `most` points, known up to `unsure`, under this noise.
 
         A hashed cell, corrected, is (cell - N / W) / (1 - 1 / W). Its variance is that of the
-        points of one code, at most spread**2, plus that of collisions of other codes, N**2 / (W -
-        1).
+        points of one code, at most spread**2, plus that of collisions of other codes,
+        N**2 / (W - 1).
         """
         owner = type(self).__name__
         known = optional(positive).check(owner, "spread", spread)

@@ -133,7 +133,7 @@ class KernelSlices(WeighedRelease[ReleasedKernelSlices], WeighedPoints, SliceAns
     rows : int, default=1024
         Number of lines, 1 to 2**20.
     kernel : {"p-stable", "gaussian", "exponential"}, default="p-stable"
-        With r = |x - q| / bandwidth: the p-stable kernel of `lsh.Euclidean` with p = 2, exp(-r**2 /
+        The kernel at ``r = |x - q| / bandwidth``: that of `lsh.Euclidean` with p = 2, exp(-r**2 /
         2) or exp(-r).
     resolution : float or None, default=None
         Bins per bandwidth, 0.1 to 1024; None for 1.25 sqrt(dimension).
@@ -155,11 +155,11 @@ class KernelSlices(WeighedRelease[ReleasedKernelSlices], WeighedPoints, SliceAns
 
     Notes
     -----
-    **Guarantee.** Over seeds, an estimate has expectation sum of kernel(|x - q| / bandwidth), apart
-    from the smoothing by bins of finite width: k(|z|) is the mean over directions of a function of
-    the projection of z alone, with which each histogram is convolved. At a query on top of many
-    identical points up to a fifth of their contribution may be smoothed away; a higher resolution
-    loses less.
+    **Guarantee.** Over seeds, an estimate has expectation ``sum kernel(|x - q| / bandwidth)``,
+    apart from the smoothing by bins of finite width: ``k(|z|)`` is the mean over directions of a
+    function of the projection of z alone, with which each histogram is convolved. At a query on top
+    of many identical points up to a fifth of their contribution may be smoothed away; a higher
+    resolution loses less.
 
     A point adds integers that sum to 16 to two neighbouring bins of every line, the same on every
     machine: merging is exact. A negative weight removes a point that was added.

@@ -41,15 +41,16 @@ class Euclidean(Family):
     p : {1, 2}, default=2
         2 for the Euclidean distance, 1 for the sum of absolute differences.
     transform : tuple or None, default=None
-        Public matrix A, as its rows, for the distance |A x - A q|; see `whitened` and `separating`.
+        Public matrix A, as its rows, for the distance ``|A x - A q|``; see `whitened` and
+        `separating`.
     dimension : int, default=0
         Number of columns of a point; 0 to take it from the bounds.
 
     Notes
     -----
-    **Guarantee.** Over seeds, P(code(x) = code(q)) = P(r) with r = |x - q| / bandwidth. For p = 2,
-    P(r) = erf(1 / (sqrt(2) r)) - r sqrt(2 / pi) (1 - exp(-1 / (2 r**2))); for p = 1,
-    P(r) = 2 arctan(1 / r) / pi - r log(1 + 1 / r**2) / pi.
+    **Guarantee.** Over seeds, ``P(code(x) = code(q)) = P(r)`` with ``r = |x - q| / bandwidth``. For
+    p = 2, ``P(r) = erf(1 / (sqrt(2) r)) - r sqrt(2 / pi) (1 - exp(-1 / (2 r**2)))``; for p = 1,
+    ``P(r) = 2 arctan(1 / r) / pi - r log(1 + 1 / r**2) / pi``.
 
     Coordinates and projections are rounded to multiples of a power of two, so that no product or
     sum of a projection is rounded further: any order of summation gives the same bucket. A step is

@@ -31,8 +31,8 @@ class Jaccard(Family):
     Notes
     -----
     **Guarantee.** A code combines the minima of the set under `hashes` random orders, so
-    P(code(A) = code(B)) = (|A and B| / |A or B|) ** hashes, up to hashes / 2**32 since codes and
-    members have 32 bits. Two empty sets have kernel 1, an empty and a non-empty one 0. Rows are
+    ``P(code(A) = code(B)) = (|A and B| / |A or B|) ** hashes``, up to hashes / 2**32 since codes
+    and members have 32 bits. Two empty sets have kernel 1, an empty and a non-empty one 0. Rows are
     independent; `strata` makes no difference.
 
     Sets are given as a pair (offsets, members), as rows of a SciPy sparse matrix, or as a column of

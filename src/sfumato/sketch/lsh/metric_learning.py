@@ -36,7 +36,7 @@ def whitened(public: Any, *, bandwidth: float, bounds: Any, ridge: float = 1e-6)
 
     Notes
     -----
-    **Guarantee.** The kernel is that of `Euclidean` at the distance |A x - A q|, where A times
+    **Guarantee.** The kernel is that of `Euclidean` at the distance ``|A x - A q|``, where A times
     `public` has covariance I (up to `ridge`): units and correlations of columns do not matter.
     THE DATA MUST BE PUBLIC: the matrix is part of every file and release, and nothing here is
     private.
@@ -96,8 +96,8 @@ def separating(
 
     Notes
     -----
-    **Guarantee.** The kernel is that of `Euclidean` at the distance |A x - A q|, where the rows of
-    A are the leading linear discriminants of `public`, in standard deviations within a class:
+    **Guarantee.** The kernel is that of `Euclidean` at the distance ``|A x - A q|``, where the rows
+    of A are the leading linear discriminants of `public`, in standard deviations within a class:
     points of one class collide more often than points of two, as far as a linear map separates
     them. THE DATA MUST BE PUBLIC, labels included: the matrix is part of every file and release.
 
