@@ -1,4 +1,4 @@
-"""Neighbours of flipped filters are ranked by shrunk similarity, and told by the debiased one."""
+"""Neighbours of flipped filters are ranked by shrunk similarity, and come with the debiased one."""
 
 import numpy as np
 import pytest
@@ -82,7 +82,7 @@ def test_the_order_is_that_of_the_formula_and_similarities_are_debiased(metric, 
         there = released(profiles, InsecureSeededSource(2), epsilon=other)
     scores = plain(here, there, metric)
     assert np.isfinite(scores).all()
-    np.fill_diagonal(scores, -np.inf)  # nobody is told as their own neighbour
+    np.fill_diagonal(scores, -np.inf)  # nobody is their own neighbour
     expected = np.argsort(-scores, axis=1, kind="stable")
     found, near = here.nearest(range(94), 100, metric=metric, among=there)
     np.testing.assert_array_equal(found[:, :93], expected[:, :93])
@@ -108,7 +108,7 @@ def of_ideal(profiles, places, metric):
 
 
 def compared(seed, epsilon, metric):
-    """Of the ideal: neighbours that are told, and those of the largest estimates."""
+    """Quality of the neighbours returned, and of those with the largest estimates."""
     profiles = list(uneven(seed))
     source = InsecureSeededSource(seed)
     private_release = released(profiles, source, bits=5000, hashes=20, epsilon=epsilon)

@@ -164,7 +164,7 @@ def test_an_answer_depends_on_no_other_query(metric, name):
             np.testing.assert_array_equal(alone[1], ids[at])
 
 
-def test_many_queries_are_asked_in_batches_with_the_same_answers(monkeypatch):
+def test_many_queries_run_in_batches_with_equal_answers(monkeypatch):
     index = World("cosine", "factor", True, False).index
     queries = np.random.default_rng(5).normal(size=(50, DIMENSION))
     scores, ids = index.search(queries, 7, shortlist=60)

@@ -174,7 +174,7 @@ def test_codes_that_are_not_the_encoders_are_refused(maker):
 
 
 @every_encoder
-def test_every_limit_of_a_parameter_is_kept(maker):
+def test_every_limit_of_a_parameter_is_enforced(maker):
     encoder = MAKERS[maker]()
     for name, limit in encoder.LIMITS.items():
         for bad in limit.bad():
