@@ -47,10 +47,10 @@ def test_many_small_appends_equal_one():
 
 def test_room_doubles_so_that_appends_do_not_copy_each_time():
     panels = Panels(1)
-    moved, held = 0, None
+    moved, stored = 0, None
     for code in random_codes(4, 64 * 60, 1).reshape(60, 64, 1):
         address = panels.append(code).blocks.ctypes.data
-        moved, held = moved + (address != held), address
+        moved, stored = moved + (address != stored), address
     assert moved <= 8
     assert panels.nbytes >= panels.blocks.nbytes
 

@@ -38,7 +38,7 @@ def test_the_error_on_rows_not_fitted_to_falls_in_every_round_of_learning():
 
 
 def test_learning_ends_before_a_round_that_would_not_help():
-    rows = falling(1000)  # so few that atoms are soon fitted to chance
+    rows = falling(1000)  # so few that atoms are soon overfitted
     atoms, errors = refined(rows, levels(rows, 40), flips=60, rounds=100)
     assert len(errors) < 50
     assert (np.diff(errors) < 0).all()

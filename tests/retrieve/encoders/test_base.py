@@ -194,7 +194,7 @@ def test_sizes_that_cannot_be_are_refused_with_a_remedy():
 
 
 @every_encoder
-def test_state_comes_back_through_json_and_copies_encode_alike(maker):
+def test_state_comes_back_through_json_and_copies_encode_equally(maker):
     x = rows()
     encoder = MAKERS[maker](center=True, short=True, seed=5, **FACTORS).fit(x)
     parameters, arrays = encoder.state()

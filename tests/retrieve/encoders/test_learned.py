@@ -38,7 +38,7 @@ def test_it_halves_the_error_of_a_random_frame_where_variances_fall():
     assert ours < 0.5 * error(frame, fresh)
 
 
-def test_where_all_directions_vary_alike_it_is_the_best_scalar_quantizer():
+def test_where_all_directions_vary_equally_it_is_the_best_scalar_quantizer():
     # 2 bits an axis; of 4,000 * 32 squared errors the mean has a relative deviation below 1 %.
     x = falling(8000, rate=1.0)
     ours = error(learned(64, along=0).fit(x[:4000]), x[4000:])
@@ -122,7 +122,7 @@ def test_few_rows_are_enough_to_begin(count):
 
 
 @pytest.mark.parametrize("rows", [np.ones((1, 4)), np.full((50, 4), 3.0), np.zeros((3, 2))])
-def test_rows_that_are_all_alike_are_refused_and_change_nothing(rows):
+def test_rows_that_are_all_equal_are_refused_and_change_nothing(rows):
     with pytest.raises(ValueError, match=r"learned: fit needs rows that differ"):
         learned(16).fit(rows)
     encoder = learned(16).fit(falling(100, dimension=4))

@@ -197,7 +197,7 @@ def test_many_rows_and_queries_are_hashed_a_few_at_a_time(options, monkeypatch):
     assert all(map(np.array_equal, *answers))
     assert sizes[0] == 300
     assert max(sizes[1:]) == 200 // 24
-    queries = store.Asked(index._now.learned, Q.astype(np.float32), 3, None)
+    queries = store.BandQueries(index._now.learned, Q.astype(np.float32), 3, None)
     assert max(len(part) for _, part in queries._keys()) == 200 // (6 * 3 + 24)
 
 
