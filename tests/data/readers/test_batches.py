@@ -1,4 +1,4 @@
-"""Every source becomes the same batches, in bounded pieces, and faults are told without values."""
+"""Every source becomes the same batches, in bounded pieces, and errors name no values."""
 
 import gzip
 import json

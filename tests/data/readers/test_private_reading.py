@@ -65,7 +65,7 @@ def test_a_quote_that_closes_in_a_later_row_stops(tmp_path):
         read(tmp_path, rows, on_error="skip")
 
 
-def test_texts_in_an_encoding_that_is_told_are_read_in_it(tmp_path):
+def test_texts_in_a_given_encoding_are_read_in_it(tmp_path):
     plain = pairs(read(tmp_path, [HEADER, *ROWS]))
     for encoding in ("latin-1", "utf-16"):
         text = b"\n".join([HEADER, *ROWS, b""]).decode()
@@ -90,7 +90,7 @@ def test_no_row_stands_for_a_line_of_names_where_others_are_skipped(tmp_path):
         read(tmp_path, [b"1,x,1,2", *ROWS], on_error="skip")
 
 
-def test_times_are_read_only_where_told(tmp_path):
+def test_times_are_read_only_where_given(tmp_path):
     rows = [HEADER + b",time", b"1,a,1,odd", b"2,a,1,7"]
     assert read(tmp_path, rows).times is None
     assert read(tmp_path, [rows[0], rows[2]], times="time").times.tolist() == [7]
@@ -153,7 +153,7 @@ def test_lines_in_other_encodings_packed_and_too_long_are_read_or_dropped(tmp_pa
     assert found.report.skipped == {"the line is too long": 1}
 
 
-def test_without_names_the_first_line_is_a_row_where_that_is_told(tmp_path):
+def test_without_names_the_first_line_is_a_row_where_header_is_false(tmp_path):
     result = {"header": False, "delimiter": ","}
     for first in (b"user,item,rating", b"odd", b"1,a,1,2,3", b""):
         found = dropped(tmp_path, [first, *ROWS], "rows.data", **result)
