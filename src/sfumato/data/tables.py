@@ -331,7 +331,7 @@ def _array(file: Path) -> np.ndarray:
         raise ValueError(f"{file}: is no array of numbers that numpy.save wrote.") from None
     if rows.ndim != 2 or rows.dtype.kind not in "fiu":
         raise ValueError(
-            f"{file}: must hold a matrix of numbers, one vector a row, not {rows.dtype} of shape "
+            f"{file}: must hold a matrix of numbers, one vector per row, not {rows.dtype} of shape "
             f"{rows.shape}."
         )
     return rows
@@ -390,7 +390,9 @@ def _listed(file: Path) -> np.ndarray:
     try:
         return np.array([_id(line) for line in file.read_text().split()], np.int64)
     except (ValueError, OverflowError):
-        raise ValueError(f"{file}: ids must be integers from 0 to 2**63 - 1, one a line.") from None
+        raise ValueError(
+            f"{file}: ids must be integers from 0 to 2**63 - 1, one per line."
+        ) from None
 
 
 def _id(line: str) -> int:

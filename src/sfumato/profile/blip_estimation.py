@@ -224,12 +224,12 @@ def _reached(side: Filters, n: np.ndarray, deviations: float) -> np.ndarray:
     return np.asarray(bits * (p + (1 - 2 * p) * (1 - empty) + deviations * np.sqrt(variance)))
 
 
-def _first(holds: Callable[[np.ndarray], np.ndarray], size: int) -> np.ndarray:
+def _first(predicate: Callable[[np.ndarray], np.ndarray], size: int) -> np.ndarray:
     """Smallest n from which the predicate is true, by bisection; infinite where it never is."""
     low, high = np.zeros(size), np.full(size, LARGEST)
-    never, at_once = ~holds(high), holds(low)
+    never, at_once = ~predicate(high), predicate(low)
     for _ in range(STEPS):
         middle = (low + high) / 2
-        fine = holds(middle)
+        fine = predicate(middle)
         low, high = np.where(fine, low, middle), np.where(fine, middle, high)
     return np.where(at_once, 0.0, np.where(never, np.inf, high))

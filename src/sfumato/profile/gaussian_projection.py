@@ -76,14 +76,15 @@ def sums(hashes: np.ndarray, starts: np.ndarray, length: int) -> Iterator[tuple[
     coded = pa.array(hashes).dictionary_encode()
     items = np.asarray(coded.dictionary, np.uint64)
     positions = np.asarray(coded.indices, np.int32)
-    held = max(1, TABLE // length)
-    integer = _panels(items, length, SCALE) if items.size <= held else None
-    rows = max(1, (SUMS if integer is not None else 8 * SUMS) // length)
+    per_table = max(1, TABLE // length)
+    complete = _panels(items, length, SCALE) if items.size <= per_table else None
+    rows = max(1, (SUMS if complete is not None else 8 * SUMS) // length)
     for first in range(0, starts.size - 1, rows):
         bounds = starts[first : first + rows + 1]
         out = np.zeros((bounds.size - 1, length), np.int64)
-        for at in range(0, items.size, held):
-            table = _panels(items[at : at + held], length, SCALE) if integer is None else integer
+        for at in range(0, items.size, per_table):
+            part = items[at : at + per_table]
+            table = _panels(part, length, SCALE) if complete is None else complete
             kernels.add(table, at, positions, bounds, out)
         yield slice(first, first + bounds.size - 1), out
 

@@ -111,8 +111,8 @@ class ProfileSets:
         if not part.users.size:
             return self
         self._parts.append(part)
-        first, *rest = (each.hashes.size for each in self._parts)
-        if sum(rest) > max(first, FEW):
+        first, *others = (each.hashes.size for each in self._parts)
+        if sum(others) > max(first, FEW):
             self._joined()
         return self
 

@@ -64,10 +64,9 @@ class Answers:
 
     def noise(self, full: np.ndarray) -> np.ndarray:
         """Variance of `full` due to the randomised response."""
-        wrong, full = self.codes * self.error_rate, np.clip(full, 0, self.bins)
-        each = full * self.error_rate * (1 - self.error_rate) + (self.bins - full) * wrong * (
-            1 - wrong
-        )
+        rate, full = self.error_rate, np.clip(full, 0, self.bins)
+        wrong = self.codes * rate
+        each = full * rate * (1 - rate) + (self.bins - full) * wrong * (1 - wrong)
         return np.asarray(each / self.retained**2)
 
     def items(self, full: np.ndarray) -> np.ndarray:
@@ -357,8 +356,8 @@ class ReleasedMinima(PairwiseProfiles):
         differ = self._full[pairs.left] + pairs.there._full[pairs.right] - either - matching
         sampling = sampling + np.maximum(differ, 0) / (distribution.codes - 1) * slopes[..., 0] ** 2
         if metric == "inner":
-            union = distribution.occupancy(items) * distribution.slope(either) ** 2
-            sampling = sampling + proportion**2 * union
+            occupancy = proportion**2 * distribution.occupancy(items)
+            sampling = sampling + occupancy * distribution.slope(either) ** 2
         return np.asarray(answers + sampling)
 
     def _slopes(

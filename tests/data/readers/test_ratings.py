@@ -1,4 +1,4 @@
-"""Every format of ratings reads equally; a bad row is named by its line or counted, not its value."""
+"""Every format of ratings reads equally; a bad row is named by its line or counted, no value is."""
 
 import gzip
 import json

@@ -194,7 +194,7 @@ def _check(schema: pa.Schema, columns: list[str]) -> None:
             raise ValueError(f"the table: two columns are named {column!r}; rename one.")
 
 
-BUFFER = 1 << 20  # bytes read from the file at a time, instead of a whole column of a row group
+BUFFER = 1 << 20  # bytes read from the file at a time, instead of an entire column of a row group
 PAGE, PAGE_HEADER = 1 << 20, 1 << 16  # bytes of a page as usually written, and of its header
 PIECE_ROWS = 1 << 18  # smaller row groups are read together
 

@@ -92,7 +92,7 @@ def sniffed(
             parameter="delimiter",
         )
     first = next(_rows(start, delimiter))
-    # A line of ratings holds at least one number, a line of names none.
+    # A line of ratings contains at least one number, a line of names none.
     header = not any(map(_is_number, first)) if header is None else header
     names = FirstLine(first) if header else ("",) * len(first)
     blank = start.splitlines().index(lines[0])
@@ -147,9 +147,9 @@ def _begun(path: Path, dialect: Dialect) -> Iterator[tuple[int, bool]]:
 def _cut_lines(file: TextIO) -> Iterator[str]:
     """Yield the beginnings of lines, as one may be as long as the file."""
     while line := file.readline(LINE):
-        rest = line
-        while len(rest) == LINE and not rest.endswith("\n"):
-            rest = file.readline(LINE)
+        remainder = line
+        while len(remainder) == LINE and not remainder.endswith("\n"):
+            remainder = file.readline(LINE)
         yield line
 
 
@@ -157,17 +157,17 @@ def _ends_in_quotes(line: str, inside: bool, dialect: Dialect) -> bool:
     """Whether a quoted field continues in the next line; `inside`: whether one did before."""
     if not dialect.delimiter:
         return False
-    rest = '(?:[^"]|"")*"' if dialect.escape == QUOTE else r'(?:[^"\\]|\\.)*"'
+    closing = '(?:[^"]|"")*"' if dialect.escape == QUOTE else r'(?:[^"\\]|\\.)*"'
     between = re.escape(dialect.delimiter)
     ends = rf"(?={between}|\r?\n?$)"
     if inside:
-        closed = re.match(rest + ends, line, re.DOTALL)
+        closed = re.match(closing + ends, line, re.DOTALL)
         if not closed:
             return True
         line = line[closed.end() :]
     opened = f'(?:^|{between})"'
-    left = re.sub(opened + rest + ends, "", line, flags=re.DOTALL)
-    return re.search(opened, left) is not None
+    unquoted = re.sub(opened + closing + ends, "", line, flags=re.DOTALL)
+    return re.search(opened, unquoted) is not None
 
 
 def with_other_guess(dialect: Dialect, rejects: Rejects, encoding: str | None) -> Dialect:

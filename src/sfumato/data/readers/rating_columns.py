@@ -408,7 +408,7 @@ def _lines(path: Path, dialect: Dialect, skipped: Counter[str]) -> Iterator[list
 def _bounded(file: IO[str], skipped: Counter[str]) -> Iterator[str]:
     while line := file.readline(LONGEST):
         long = len(line) == LONGEST and not line.endswith("\n")
-        while long and (rest := file.readline(LONGEST)) and not rest.endswith("\n"):
+        while long and (remainder := file.readline(LONGEST)) and not remainder.endswith("\n"):
             pass
         if long or not _is_text(line):
             skipped[TOO_LONG if long else BROKEN["INVALID ENCODING"]] += 1
@@ -421,9 +421,9 @@ def _split(
 ) -> Columns:
     """Fields at these positions of all lines with a valid number of fields, in order."""
     quoted = [at for at, line in enumerate(lines) if QUOTE in line]
-    left = np.ones(len(lines), bool)
-    left[quoted] = False
-    rows = np.flatnonzero(left)
+    unquoted = np.ones(len(lines), bool)
+    unquoted[quoted] = False
+    rows = np.flatnonzero(unquoted)
     split = pc.split_pattern(pa.array([lines[at] for at in rows], pa.large_string()), delimiter)
     sizes = np.asarray(pc.list_value_length(split))
     good = (sizes >= fields.start) & (sizes < fields.stop)

@@ -149,7 +149,7 @@ def header_of(path: Path, form: Form) -> list[str]:
     try:
         with opened(path, "rb") as file:
             start = b""
-            # A name in quotes may hold line feeds.
+            # A quoted name may contain line feeds.
             while len(start) <= HEADER and (line := file.readline(HEADER + 1 - len(start))):
                 start += line
                 if start.count(b'"') % 2 == 0 and line.endswith(b"\n"):

@@ -34,13 +34,14 @@ def nearest(
     """
     far = batch.lengths[: batch.size]
     middle = basis.weigh(np.tile(centre, (4, 1)))[:1]
-    rest = far * _products(chosen, projections, batch.size)  # <r, W b> of the rest r = x - centre
-    integer = rest + _products(chosen, np.repeat(middle, len(chosen), axis=0), batch.size)
+    # <r, W b> of the residual r = x - centre, and <x, W b>.
+    residual = far * _products(chosen, projections, batch.size)
+    total = residual + _products(chosen, np.repeat(middle, len(chosen), axis=0), batch.size)
     beside = far * np.multiply(batch.unit[: batch.size], centre, dtype=np.float64).sum(axis=1)
     square = float(np.square(centre, dtype=np.float64).sum()) + 2 * beside + far * far
     weight = ratio(ALONG, np.where(square > 1e-12 * far * far, square, 0))
-    above = rest + weight * (beside + far * far) * integer
-    below = basis.squares(chosen)[: batch.size] + weight * integer * integer
+    above = residual + weight * (beside + far * far) * total
+    below = basis.squares(chosen)[: batch.size] + weight * total * total
     return np.where(far > 0, ratio(above, below), 0)
 
 

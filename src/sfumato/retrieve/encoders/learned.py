@@ -266,10 +266,10 @@ class LearnedEncoder(CodeEncoder):
                 f"{self.kind}: fit needs rows that differ; all that were given are equal."
             )
         units = np.concatenate([part.unit[: part.size] for part in parts])
-        rests = units * _near(lengths / reach)[:, None]
-        atoms = levels(rests, self.bits)
-        if len(rests) >= FEWEST * self.bits:
-            atoms, _ = refined(rests, atoms, self.flips, self.rounds)
+        residuals = units * _near(lengths / reach)[:, None]
+        atoms = levels(residuals, self.bits)
+        if len(residuals) >= FEWEST * self.bits:
+            atoms, _ = refined(residuals, atoms, self.flips, self.rounds)
         return self._signs(rows.shape[1]), (atoms * reach).astype(np.float32)
 
     def _restore(
@@ -286,7 +286,7 @@ class LearnedEncoder(CodeEncoder):
         return {"atoms": self.atoms_}
 
     def _prepare(self) -> None:
-        # In units of reach_, so that vectors of any size have products that float32 can hold.
+        # In units of reach_, so that vectors of any size have products that float32 can represent.
         self._middle = self.centre_ / np.float32(self.reach_)
         self._search = Search.of(self.atoms_ / np.float32(self.reach_))
         self._slant = self._search.products(np.tile(self._middle, (4, 1)))[:1]

@@ -182,7 +182,7 @@ def batches(
 ) -> Iterator[Batch]:
     """Yield the rows of a matrix in order, `height` at a time."""
     for start in range(0, len(values), height):
-        with np.errstate(over="ignore"):  # what float32 cannot hold is found below
+        with np.errstate(over="ignore"):  # what float32 cannot represent is found below
             rows = np.ascontiguousarray(values[start : start + height], np.float32)
         unit = np.zeros((padded(len(rows), top.ABREAST), len(centre)), np.float32)
         lengths = np.zeros(len(unit))
