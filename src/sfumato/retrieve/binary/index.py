@@ -91,8 +91,7 @@ class BinaryIndex:
     ----------
     .. [1] Thesis, chapter 5.
     .. [2] Neyshabur, Srebro. "On Symmetric and Asymmetric LSHs for Inner Product Search". ICML
-    2015,
-       section 4. https://arxiv.org/abs/1410.5518
+       2015, section 4. https://arxiv.org/abs/1410.5518
 
     Examples
     --------
@@ -242,10 +241,10 @@ class BinaryIndex:
             "exact" with the vectors (needs `keep_vectors`); None returns the scores of the scan.
         scan : {"hamming", "asymmetric"} or None, default=None
             How the short-list is found. "hamming" ranks by the Hamming distance d of codes, with
-            score cos(pi d / bits); for lifted vectors m |q| times it plus <q, centre>; an encoder's
-            own centre is subtracted first. "asymmetric" weighs the bits by the query rounded to a
-            few bits, which is slower and finds more. None chooses Hamming if most bits are plain
-            signs and a re-rank follows, or if all are.
+            score cos(pi d / bits); for lifted vectors that times m norm(q), plus <q, centre>; an
+            encoder's own centre is subtracted first. "asymmetric" weighs the bits by the query
+            rounded to a few bits, which is slower and finds more. None chooses Hamming if most bits
+            are plain signs and a re-rank follows, or if all are.
         filter : array_like of bool or None, default=None
             Mask over `ids` of those that may be found, as made by `mask`.
 

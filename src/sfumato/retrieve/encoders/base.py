@@ -121,7 +121,7 @@ class CodeEncoder:
     factor it represents the same direction as any other code of all 0.
 
     Without a factor a code represents a direction, with the length of a unit vector (with a centre:
-    the mean distance from it). A factor takes 4 bytes per vector. "unbiased" is |r|^2 / <r, W b>
+    the mean distance from it). A factor takes 4 bytes per vector. "unbiased" is <r, r> / <r, W b>
     for r = vector - centre, which makes the estimate of <r, r> exact and that of <q, r> unbiased
     over random rotations [2]_. "nearest" minimises the error of the reconstruction, with the error
     along the vector itself weighted 100 times, which separates near neighbours; without a centre it
@@ -131,8 +131,7 @@ class CodeEncoder:
     ----------
     .. [1] Thesis, equations (5.4) (codes) and (5.14) (estimate of the inner product).
     .. [2] Gao, Long. "RaBitQ: Quantizing High-Dimensional Vectors with a Theoretical Error Bound
-    for
-       Approximate Nearest Neighbor Search". SIGMOD 2024, Theorem 3.2.
+       for Approximate Nearest Neighbor Search". SIGMOD 2024, Theorem 3.2.
        https://arxiv.org/abs/2405.12497
 
     Examples

@@ -184,19 +184,17 @@ def learned(
     -----
     **Guarantee.** With each round of learning the mean squared error decreases on rows of the
     sample that the atoms are not fitted to. A code is found by the signs of the residual, atom
-    after atom, and then improved bit by bit; each flip decreases |e|^2 + along * <e, x / |x|>^2 of
-    the error e.
+    after atom, and then improved bit by bit; each flip decreases
+    ``norm(e)**2 + along * <e, x / norm(x)>**2`` of the error e.
 
     References
     ----------
     .. [1] Babenko, Lempitsky. "Additive Quantization for Extreme Vector Compression". CVPR 2014,
-    here
-       with codebooks of two.
+       here with codebooks of two.
     .. [2] Huang, Schultheiss. "Block Quantization of Correlated Gaussian Random Variables" (bits by
        variance). IEEE Transactions on Communications Systems 1963.
     .. [3] Guo et al. "Accelerating Large-Scale Inference with Anisotropic Vector Quantization".
-    ICML
-       2020. https://arxiv.org/abs/1908.10396
+       ICML 2020. https://arxiv.org/abs/1908.10396
 
     Examples
     --------
