@@ -194,27 +194,27 @@ def test_an_invalid_row_is_read_or_dropped_and_no_other_row_changes(name):
         assert (str(made.users[3]), str(made.items[3])) == ("7", "3")
 
 
-def test_floats_that_an_odd_row_makes_texts_stay_the_ids_they_were():
-    plain, odd = (
+def test_floats_that_an_invalid_row_makes_texts_stay_the_ids_they_were():
+    plain, mixed = (
         Interactions(c, c, [1, 1, 1], invalid="drop")
         for c in (np.array([7.0, -8.0, 9.0]), np.array([7.0, -8.0, "guest"]))
     )
-    assert (plain.users.tolist(), odd.items.tolist()) == ([7, -8, 9], ["7", "-8", "guest"])
+    assert (plain.users.tolist(), mixed.items.tolist()) == ([7, -8, 9], ["7", "-8", "guest"])
     strict = Interactions(["7.0", "7", ""], ["007", "7.00", "b"], [1, 1, 1])
     assert strict.by_row().users.tolist() == [7, 7]
     assert strict.by_row().items.tolist() == ["007", "7.00"]
     assert strict.by_row() is strict.by_row()
-    assert odd.by_row() is odd
+    assert mixed.by_row() is mixed
 
 
-@pytest.mark.parametrize("odd", ["guest", 8.0, None, "8", pd.NA, float("nan")])
-def test_every_container_of_an_invalid_id_reads_the_others_equally(odd):
-    # NumPy, pandas and Arrow each make another type of a column by one odd value.
-    columns = [[7, odd], pd.Series([7, odd], dtype=object), np.array([7, odd], object)]
-    if not isinstance(odd, type(pd.NA)):
-        columns += [pd.Series([7, odd]), np.array([7, odd])]
-    if odd is None or isinstance(odd, float):
-        columns += [pa.array([7, odd], from_pandas=True), pd.array([7, odd], dtype="Int64")]
+@pytest.mark.parametrize("mixed", ["guest", 8.0, None, "8", pd.NA, float("nan")])
+def test_every_container_of_an_invalid_id_reads_the_others_equally(mixed):
+    # NumPy, pandas and Arrow each make another type of a column by one value of another type.
+    columns = [[7, mixed], pd.Series([7, mixed], dtype=object), np.array([7, mixed], object)]
+    if not isinstance(mixed, type(pd.NA)):
+        columns += [pd.Series([7, mixed]), np.array([7, mixed])]
+    if mixed is None or isinstance(mixed, float):
+        columns += [pa.array([7, mixed], from_pandas=True), pd.array([7, mixed], dtype="Int64")]
     found = [silent(lambda c=c: Interactions(c, c, [1, 1], invalid="drop")) for c in columns]
     for each in found:
         assert str(each.users[0]) == str(each.items[0]) == "7"

@@ -151,7 +151,7 @@ def released(kind, before, **terms):
 
 
 @pytest.mark.parametrize("kind", MADE)
-def test_no_odd_row_raises_warns_or_moves_more_than_one_item_may(kind):
+def test_no_invalid_row_raises_warns_or_moves_more_than_one_item_may(kind):
     # User 10 has nothing, user 9 one item.
     plain = rows([7, 7, 8, 8, 9], [1, 2, 2, 4, 5])
     one, (_, l1, l2) = released(kind, plain), MADE[kind]

@@ -258,8 +258,8 @@ FAINTEST = Fraction(GRID // 2 - 1, GRID)  # the probability nearest to 1/2 that 
 class Blip(ProfileMechanism[ReleasedBlip]):
     """Mechanism that releases profiles as Bloom filters with randomly flipped bits.
 
-    Suited to finding similar users and testing single items. The release takes ``bits / 8`` bytes
-    per user, whatever the number of items.
+    Suited to finding similar users and testing single items. The release takes about ``bits / 8``
+    bytes per user, whatever the number of items.
 
     Parameters
     ----------

@@ -147,7 +147,7 @@ def test_a_dataset_is_read_by_row_groups(tmp_path):
 
 
 def test_leading_zeros_and_big_numbers_keep_what_is_written(tmp_path):
-    path = tmp_path / "odd.csv"
+    path = tmp_path / "unusual.csv"
     path.write_text("zip,big,part,mixed\n007,18446744073709551615,0.5,1\n8,3,2,x\n")
     columns = ["zip", "big", "part", "mixed"]
     assert whole(read_batches(path, columns)) == {
@@ -164,7 +164,7 @@ def test_columns_are_read_as_text_on_request(files):
         assert got == [str(n) for n in wanted("user")["user"]]
 
 
-def test_odd_names_of_columns_are_names(tmp_path):
+def test_unusual_names_of_columns_are_names(tmp_path):
     names = ['a"b', "a.b", "select 1; --", "*", "a b", "%s", "$1"]
     table = pa.table({name: [at] for at, name in enumerate(names)})
     pq.write_table(table, tmp_path / "o.parquet")

@@ -91,14 +91,14 @@ def test_the_unit_of_the_numbers_changes_no_bit(scale):
 def test_the_centre_zero_and_far_vectors_have_codes_like_others():
     x = falling(2000)
     encoder = learned(96).fit(x)
-    odd = np.array([encoder.centre_, 0 * encoder.centre_, 1e30 * x[0]])
+    extremes = np.array([encoder.centre_, 0 * encoder.centre_, 1e30 * x[0]])
     with np.errstate(over="raise", invalid="raise"):
-        rebuilt = encoder.reconstruct(encoder.encode(odd))
-    assert np.isfinite(rebuilt).all()
-    assert np.linalg.norm(rebuilt[0] - odd[0]) < 3 * np.sqrt(error(encoder, x))
-    apart = np.linalg.norm(rebuilt[1]) / np.linalg.norm(encoder.centre_)
+        reconstructed = encoder.reconstruct(encoder.encode(extremes))
+    assert np.isfinite(reconstructed).all()
+    assert np.linalg.norm(reconstructed[0] - extremes[0]) < 3 * np.sqrt(error(encoder, x))
+    apart = np.linalg.norm(reconstructed[1]) / np.linalg.norm(encoder.centre_)
     assert apart < 0.7  # it lies farther out than any row, in a direction that hardly varies
-    assert unit(rebuilt)[2] @ unit(x)[0] > 0.8
+    assert unit(reconstructed)[2] @ unit(x)[0] > 0.8
 
 
 def test_the_same_seed_learns_the_same_and_a_sample_is_drawn_by_it(monkeypatch):
