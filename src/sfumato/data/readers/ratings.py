@@ -79,7 +79,7 @@ def read_interactions(
     header : bool or None, default=None
         Whether line 1 contains the names of the columns; None detects it.
     encoding : {"utf-8", "latin-1", "utf-16"} or None, default=None
-        Encoding of text; None detects it.
+        Encoding of text; None tries UTF-8, then Latin-1.
     on_error : {"raise", "skip"}, default="raise"
         "raise" stops at an invalid row with its file, line and reason; "skip" leaves invalid rows
         out and counts them. Malformed JSON always raises.
