@@ -92,7 +92,7 @@ def test_the_order_is_that_of_the_formula_and_similarities_are_debiased(metric, 
     assert (metric == "inner") == (np.diff(near[:, :93]) <= 0).all()  # others need not fall
 
 
-def of_ideal(profiles, places, metric):
+def of_ideal(profiles, positions, metric):
     """How similar these neighbours truly are on average, over those who are nearest."""
     before = np.zeros((len(profiles), 1 + max(each.max() for each in profiles)))
     for user, items in enumerate(profiles):
@@ -103,8 +103,8 @@ def of_ideal(profiles, places, metric):
     else:
         true = common / (sizes[:, None] + sizes - common)
     np.fill_diagonal(true, -1)
-    ideal = -np.sort(-true, axis=1)[:, : places.shape[1]]
-    return np.take_along_axis(true, places, 1).mean() / ideal.mean()
+    ideal = -np.sort(-true, axis=1)[:, : positions.shape[1]]
+    return np.take_along_axis(true, positions, 1).mean() / ideal.mean()
 
 
 def compared(seed, epsilon, metric):
@@ -116,7 +116,7 @@ def compared(seed, epsilon, metric):
     np.fill_diagonal(estimates, -np.inf)
     largest = np.argsort(-estimates, axis=1, kind="stable")[:, :10]
     found, _ = private_release.nearest_rows(range(len(profiles)), metric=metric)
-    return tuple(of_ideal(profiles, places, metric) for places in (found, largest))
+    return tuple(of_ideal(profiles, positions, metric) for positions in (found, largest))
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -47,7 +47,7 @@ def test_noisy_shares_are_those_of_bits_that_are_set_and_retained_or_not_and_fli
 
 
 def test_where_sizes_vary_the_share_is_its_mean_over_their_distribution():
-    # (3.8): every size, then every way to throw so many items.
+    # (3.8): every size, then every assignment of that many items.
     probabilities = np.array([0.2, 0.5, 0.0, 0.3])
     counted = [share_by_counting(3, 2 * size) for size in range(4)]
     result = probabilities @ occupancy.share_of_size(np.arange(4), 3, 2)
@@ -65,8 +65,8 @@ def test_shares_of_arrays_are_those_of_their_numbers():
 
 def test_positions_that_coincide_are_listed_once_and_first():
     drawn = np.random.default_rng(3).integers(0, 9, (200, 6)).astype(np.uint32)
-    places, counts = occupancy.distinct(drawn)
-    for row, result, count in zip(drawn, places, counts, strict=True):
+    positions, counts = occupancy.distinct(drawn)
+    for row, result, count in zip(drawn, positions, counts, strict=True):
         assert result[:count].tolist() == sorted(set(row.tolist()))
     assert counts.min() < 6 == counts.max()
 

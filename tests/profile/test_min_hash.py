@@ -28,19 +28,23 @@ def true_codes(items, bins, bits):
 def test_a_bin_holds_the_symbol_of_its_item_of_least_rank():
     release = released_to_all(Minima(bins=40, code_bits=3, epsilon=1), INTERACTIONS)
     items = np.arange(60)
-    places, ranks, symbols = release.positions(items), release.ranks(items), release.symbols(items)
+    positions, ranks, symbols = (
+        release.positions(items),
+        release.ranks(items),
+        release.symbols(items),
+    )
     assert ranks.dtype == np.uint64
     assert np.unique(ranks).size == 60
     for chosen in (items[:0], items[:1], items[5:25], items):
         expected = np.full(40, 8)
         for item in sorted(chosen, key=lambda item: ranks[item], reverse=True):
-            expected[places[item]] = symbols[item]
+            expected[positions[item]] = symbols[item]
         np.testing.assert_array_equal(true_codes(chosen, 40, 3), expected)
 
 
 def test_positions_and_symbols_are_uniform_and_independent_of_the_minima():
     # Chi-square of 64 bins x 4 symbols, 255 degrees: beyond 400 with p < 1e-7. The items of the
-    # least hashes, which a trimmed profile keeps, must spread like all others.
+    # least hashes, which a trimmed profile keeps, must be uniform like all others.
     release = released_to_all(Minima(bins=64, code_bits=2, epsilon=1), INTERACTIONS)
     items = np.arange(40_000)
     least = items[np.argsort(hashed_items(items, 0))[:10_000]]

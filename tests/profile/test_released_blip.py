@@ -56,11 +56,11 @@ def test_sizes_are_right_on_average_and_their_bounds_hold(pairs):
     # 400 profiles of each size. A mean 5 errors off has p < 1e-6; of 95 % bounds at least 90 % and
     # at most 99 % hold (outside with p < 1e-4 each).
     low, high = pairs.size_bounds(0.95)
-    spread = np.sqrt(pairs._size_variance())
+    std_errors = np.sqrt(pairs._size_variance())
     for which, true in ((slice(0, None, 2), 60), (slice(1, None, 2), 90)):
         sizes = pairs.estimate_size()[which]
         assert abs(sizes.mean() - true) < 5 * sizes.std() / np.sqrt(PAIRS) + 0.02 * true
-        assert 0.85 < sizes.std() / spread[which].mean() < 1.15
+        assert 0.85 < sizes.std() / std_errors[which].mean() < 1.15
         inside = (low[which] <= true) & (true <= high[which])
         assert 0.90 <= inside.mean() <= 0.99
         assert ((low[which] <= sizes) & (sizes <= high[which])).all()
@@ -220,13 +220,13 @@ def test_memberships_count_each_bit_of_an_item_once():
     p, items = float(private_release.flip_probability), range(20)
     bits = np.unpackbits(private_release.words.view(np.uint8), axis=1, bitorder="little")[:, :60]
     true, found = (bits - p) / (1 - 2 * p), private_release.memberships(items)
-    places = private_release.positions(items)
+    positions = private_release.positions(items)
     for item in items:
-        own = np.isin(np.arange(60), places[item])
+        own = np.isin(np.arange(60), positions[item])
         inside, outside = true[:, own].mean(axis=1), true[:, ~own].mean(axis=1)
         expected = (inside - outside) / (1 - outside)
         np.testing.assert_allclose(found[:, item], expected, atol=1e-9)
-    assert min(np.unique(each).size for each in places) < 12  # hashes of an item meet
+    assert min(np.unique(each).size for each in positions) < 12  # hashes of an item meet
 
 
 def test_popular_items_make_their_bits_likelier():

@@ -162,8 +162,8 @@ def test_without_names_the_first_line_is_a_row_where_header_is_false(tmp_path):
         ]
     assert len(dropped(tmp_path, [b""], "rows.data", **result)) == 0
     assert len(dropped(tmp_path, [b""], "rows.csv", header=False)) == 0  # by its name
-    places = {"users": 2, "items": 0, "ratings": 1}
-    assert pairs(dropped(tmp_path, [b"tea,5,7", b"5,7"], "r.data", **result, **places)) == [
+    positions = {"users": 2, "items": 0, "ratings": 1}
+    assert pairs(dropped(tmp_path, [b"tea,5,7", b"5,7"], "r.data", **result, **positions)) == [
         (7, "tea")
     ]
 

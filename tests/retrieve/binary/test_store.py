@@ -61,7 +61,7 @@ def test_a_reader_of_before_finds_the_same_after_appends():
     count, blocks = panels.count, panels.blocks
     before = hamming_nearest(blocks, count, None, queries, 1100)
     for start in range(1000, 5000, 37):
-        # Nearer than all others: one that is seen too early takes the first place.
+        # Nearer than all others: one that is visible too early would come first.
         panels.append(np.repeat(queries[:1], 37, axis=0))
         assert panels.count == start + 37
     after = hamming_nearest(blocks, count, None, queries, 1100)

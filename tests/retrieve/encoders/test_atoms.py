@@ -13,8 +13,8 @@ def falling(rows=4000, dimension=16, rate=0.75, seed=0):
     """Gaussian vectors whose deviations fall, along axes that are not those of coordinates."""
     rng = np.random.default_rng(seed)
     turn, _ = np.linalg.qr(rng.normal(size=(dimension, dimension)))
-    spread = rate ** np.arange(dimension)
-    return (rng.normal(size=(rows, dimension)) * spread @ turn).astype(np.float32)
+    scales = rate ** np.arange(dimension)
+    return (rng.normal(size=(rows, dimension)) * scales @ turn).astype(np.float32)
 
 
 def error(rows, atoms, flips=60):

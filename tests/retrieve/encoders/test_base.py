@@ -56,7 +56,7 @@ def test_the_unbiased_factor_makes_the_product_of_a_vector_with_itself_exact(mak
 @every_encoder
 def test_the_unbiased_factor_is_unbiased_over_frames(maker):
     # 16 means of 600 frames, each 5 standard errors from the truth with p < 1e-6: together 2e-5.
-    # Queries lean towards the vectors, so that a factor that shrinks by 3 % would be seen.
+    # Queries lean towards the vectors, so that a factor that shrinks by 3 % would be noticed.
     x = rows(4, seed=1)
     q = x + 0.3 * rows(4, seed=2)
     found = np.array(

@@ -18,8 +18,8 @@ def falling(rows=4000, dimension=32, rate=0.88, seed=0):
     """Gaussian vectors around a centre, with deviations that fall by `rate` from axis to axis."""
     rng = np.random.default_rng(seed)
     turn, _ = np.linalg.qr(rng.normal(size=(dimension, dimension)))
-    spread = rate ** np.arange(dimension)
-    return (0.3 + rng.normal(size=(rows, dimension)) * spread @ turn).astype(np.float32)
+    scales = rate ** np.arange(dimension)
+    return (0.3 + rng.normal(size=(rows, dimension)) * scales @ turn).astype(np.float32)
 
 
 def error(encoder, rows):
@@ -117,8 +117,8 @@ def test_the_same_seed_learns_the_same_and_a_sample_is_drawn_by_it(monkeypatch):
 def test_few_rows_are_enough_to_begin(count):
     x = falling(1000, dimension=8)
     encoder = learned(64).fit(x[:count])
-    spread = np.square(x - x.mean(axis=0)).sum(axis=1).mean()
-    assert error(encoder, x) < (0.5 if count < 20 else 0.01) * spread
+    variance = np.square(x - x.mean(axis=0)).sum(axis=1).mean()
+    assert error(encoder, x) < (0.5 if count < 20 else 0.01) * variance
 
 
 @pytest.mark.parametrize("rows", [np.ones((1, 4)), np.full((50, 4), 3.0), np.zeros((3, 2))])
