@@ -85,7 +85,7 @@ class CodeSearch:
         lengths = np.minimum(max(self._shortlist, n) + np.diff(starts), max(len(self._codes), 1))
         mask = None if allowed is None else allowed[self._within]
         for part in _batches(lengths):
-            asked, longest = self._lift.asked(queries[part]), int(lengths[part].max())
+            asked, longest = self._lift.lifted_queries(queries[part]), int(lengths[part].max())
             found = self._codes.search(asked, longest, rerank=None, filter=mask)[1]
             # A batch is scanned for its longest list; each row has its own.
             found[np.arange(found.shape[1]) >= lengths[part, None]] = -1
