@@ -244,7 +244,7 @@ class PanPrivateDistinct(_PanPrivate):
         q = 1 - math.exp(-float(self.epsilon_state)) / 2
         return Fraction(math.floor(q * 2**40) - 1, 2**40)
 
-    def _hides(self, how: dict[str, Any]) -> str:
+    def _protected_unit(self, how: dict[str, Any]) -> str:
         return "user"
 
     def start(self, *, source: Source | None = None) -> "PanPrivateTable":

@@ -133,7 +133,7 @@ class SampleAndAggregate(Mechanism):
             middles[same] = self._median.sample(answers[lot], same.size, source=source)
         return np.asarray(middles * float(self.step))
 
-    def _hides(self, how: dict[str, Any]) -> str | None:
+    def _protected_unit(self, how: dict[str, Any]) -> str | None:
         return "event" if how.get("units") is None else None
 
     def _loss(self) -> Loss:
