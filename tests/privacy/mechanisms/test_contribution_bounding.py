@@ -190,10 +190,10 @@ def test_one_pass_keeps_what_the_whole_column_keeps_however_it_is_cut(block, mon
         for cut in np.split(np.arange(size), np.sort(rng.integers(0, size + 1, 9))):
             sample.update(users[cut], items[cut])
             if rng.random() < 0.3:  # to ask in between changes nothing
-                observed = slice(0, sample.seen)
+                observed = slice(0, sample.rows)
                 keep = sampled(users[observed], items[observed], *limits, seed)
                 assert sample.kept().tolist() == np.flatnonzero(keep).tolist()
-        assert sample.seen == size
+        assert sample.rows == size
         keep = sampled(users, items, *limits, seed)
         assert sample.kept().tolist() == np.flatnonzero(keep).tolist()
 

@@ -89,7 +89,7 @@ def test_every_two_rungs_that_neighbours_can_have_stay_within_the_claim(epsilon)
     mechanism = SmoothMedian(epsilon, 0, 40)
     scales = [Fraction(scale, 2**32) for scale in mechanism._scales]
     claim, worst = mechanism.loss().epsilon, 0.0
-    for j, reach in enumerate(mechanism._reach):
+    for j, reach in enumerate(mechanism._shifts):
         for other in {j, min(j + 1, len(scales) - 1)}:
             for change in range(int(reach) + 1):
                 gap = np.abs(log_mass(0, scales[j]) - log_mass(change, scales[other]))
@@ -123,7 +123,7 @@ def test_the_rung_is_the_largest_over_all_distances(size):
 
     def rung(t):
         change = max(at(k + s) - at(k + s - t - 1) for s in range(t + 2))
-        return next(j for j, reach in enumerate(mechanism._reach) if reach >= change)
+        return next(j for j, reach in enumerate(mechanism._shifts) if reach >= change)
 
     best = max(rung(t) - t for t in range(rungs + 5))
     assert mechanism.scale(data) == Fraction(mechanism._scales[best], 2**32)
@@ -133,8 +133,8 @@ def test_the_ladder_covers_every_change_and_steps_by_half_of_epsilon():
     mechanism = SmoothMedian(0.8, 0, 10**6)
     scales = np.array(mechanism._scales, float)
     assert np.log(scales[1:] / scales[:-1]).max() <= 0.4
-    assert mechanism._reach[-1] == 10**6
-    assert (mechanism._reach <= scales / 2**32 / float(mechanism._noise_per_change)).all()
+    assert mechanism._shifts[-1] == 10**6
+    assert (mechanism._shifts <= scales / 2**32 / float(mechanism._noise_per_change)).all()
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 16), Fraction(3, 4), Fraction(5, 2), Fraction(40)])
