@@ -1,8 +1,8 @@
-"""The laws behind the noise as integers: certain digits of every cumulative probability.
+"""Exact noise distributions as integers: certified digits of every cumulative probability.
 
-A law numbers its outcomes from 0. `floors(bits)` lists floor(2**bits CDF(k)) for each outcome k,
-the last being the first outcome with CDF(k) > 1 - 2**-bits. The digits are certain: they come from
-whole lower and upper bounds, computed again with more digits as long as the two disagree.
+A distribution numbers its outcomes from 0. `floors(bits)` lists floor(2**bits CDF(k)) for each
+outcome k, the last being the first outcome with CDF(k) > 1 - 2**-bits. The digits are certain: they
+come from integer lower and upper bounds, computed again with more digits while the two disagree.
 """
 
 from bisect import bisect_left
@@ -27,18 +27,18 @@ Bounds = tuple[int, int]
 
 
 class ExactDistribution:
-    """A law on 0, 1, 2, ...; `_masses(digits)` bounds its unnormalised masses times 2**digits."""
+    """Distribution on 0, 1, 2, ...; `_masses(digits)` bounds its masses, times 2**digits."""
 
     def _masses(self, digits: int) -> Iterator[Bounds]:
         raise NotImplementedError
 
-    def _rest(self, last: Bounds, digits: int) -> int | None:
-        """The most that all later masses sum to, or None as long as that is not small."""
+    def _tail_bound(self, last: Bounds, digits: int) -> int | None:
+        """Bound the sum of all later masses; None while that is not small."""
         raise NotImplementedError
 
-    @lru_cache(8)  # noqa: B019  laws are small values, and few
+    @lru_cache(8)  # noqa: B019  distributions are small values, and few
     def floors(self, bits: int) -> list[int]:
-        """floor(2**bits CDF(k)) for k = 0, 1, ... until that is 2**bits - 1, or 2**bits."""
+        """List floor(2**bits CDF(k)) for k = 0, 1, ... until that is 2**bits - 1, or 2**bits."""
         for guard in count(64, 64):
             found = self._certain(bits, bits + guard)
             if found is not None:
@@ -46,10 +46,10 @@ class ExactDistribution:
         raise AssertionError("unreachable")
 
     def resolve(self, prefix: int, bits: int, more: Bits) -> int:
-        """The outcome of a uniform number whose first bits are given, drawing as many as it needs.
+        """Return the outcome of a uniform number with these first bits, drawing more as needed.
 
         With u those bits as a number: u < floor means that the number lies below CDF(k), u > floor
-        that it lies above, and only u = floor leaves it open.
+        that it lies above, and only u = floor leaves it undecided.
         """
         while True:
             floors = self.floors(bits)
@@ -63,7 +63,7 @@ class ExactDistribution:
         rest = None
         for mass in self._masses(digits):
             masses.append(mass)
-            rest = self._rest(mass, digits)
+            rest = self._tail_bound(mass, digits)
             if rest is not None:
                 break
         least = sum(low for low, _ in masses)
@@ -87,7 +87,7 @@ class ExactDistribution:
 
 @dataclass(frozen=True)
 class SizeOfLaplace(ExactDistribution):
-    """|k| for k with mass exp(-rate |k|): every outcome but 0 counts twice."""
+    """Distribution of |k| for k with mass exp(-rate |k|): every outcome but 0 counts twice."""
 
     rate: Fraction
 
@@ -95,7 +95,7 @@ class SizeOfLaplace(ExactDistribution):
         for k, (low, high) in enumerate(_powers(self.rate, digits)):
             yield (low, high) if k == 0 else (2 * low, 2 * high)
 
-    def _rest(self, last: Bounds, digits: int) -> int | None:
+    def _tail_bound(self, last: Bounds, digits: int) -> int | None:
         return _geometric_rest(self.rate, last, digits)
 
 
@@ -115,7 +115,7 @@ class Digit(ExactDistribution):
                 return
             yield bounds
 
-    def _rest(self, last: Bounds, digits: int) -> int | None:
+    def _tail_bound(self, last: Bounds, digits: int) -> int | None:
         return None if self.base else _geometric_rest(self.rate, last, digits)
 
 
@@ -139,13 +139,13 @@ class SignedDigit(ExactDistribution):
             yield following
             here = following
 
-    def _rest(self, last: Bounds, digits: int) -> int | None:
+    def _tail_bound(self, last: Bounds, digits: int) -> int | None:
         return None
 
 
 @dataclass(frozen=True)
 class HalfGaussian(ExactDistribution):
-    """k with mass exp(-k**2 / (2 variance)) on 0, 1, ...; if `both`, that of |k| on all numbers."""
+    """Mass exp(-k**2 / (2 variance)) on 0, 1, ...; if `both`, that of |k| on all integers."""
 
     variance: Fraction
     both: bool = True
@@ -160,13 +160,13 @@ class HalfGaussian(ExactDistribution):
             step = _times(step, square, digits)
             yield (2 * mass[0], 2 * mass[1]) if self.both else mass
 
-    def _rest(self, last: Bounds, digits: int) -> int | None:
+    def _tail_bound(self, last: Bounds, digits: int) -> int | None:
         """Later masses fall faster than the first two do once k > 0."""
         return _geometric_rest(1 / (2 * self.variance), last, digits)
 
 
 def exp_bounds(x: Fraction, digits: int) -> Bounds:
-    """Integers around 2**digits exp(-x), x >= 0, as near as a few units."""
+    """Return integers around 2**digits exp(-x), x >= 0, within a few units."""
     if x > digits:
         return 0, 1
     halvings = max(0, x.numerator.bit_length() - x.denominator.bit_length() + 9)
