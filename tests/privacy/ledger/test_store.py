@@ -134,12 +134,12 @@ TINY = Fraction(497, 1000)
 def fill(ledger, dataset, losses):
     """Charges in one transaction, as charging each of them durably would take minutes."""
     with ledger._writing() as (file, book):
-        writer = entries.Writer(file, book.place, book.chain)
+        writer = entries.Writer(file, book.position, book.chain)
         for place, loss in enumerate(losses):
             line = json.dumps(loss.to_dict(), sort_keys=True)
             writer.add("charge", f"{dataset} {place}", dataset, line, "a count", 0, "now")
         spent = budget.whole_cost(Counter(losses), book.dataset(dataset).delta)
-        writer.spend(dataset, spent, writer.place)
+        writer.spend(dataset, spent, writer.position)
         writer.close()
 
 

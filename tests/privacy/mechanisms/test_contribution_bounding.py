@@ -214,7 +214,7 @@ def test_one_pass_holds_what_users_may_keep_and_little_more(monkeypatch):
     rng, sample, most = np.random.default_rng(6), ContributionSample(5, 2, seed=1), 0
     for _ in range(200):  # 100,000 rows of 20 users with 90,000 pairs
         sample.update(rng.integers(0, 20, 500), rng.integers(0, 10**6, 500))
-        most = max(most, sum(rows.size for _, _, rows in sample._held))
+        most = max(most, sum(rows.size for _, _, rows in sample._batches))
     assert most <= 2 * 20 * 5 + 500
     assert sample.kept().size == 20 * 5
 

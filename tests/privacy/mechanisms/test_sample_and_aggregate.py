@@ -208,10 +208,10 @@ def test_whatever_the_function_raises_counts_as_low():
     def stops(block):
         raise Stop("row 13 is here")
 
-    assert SampleAndAggregate(stops, 1, 3, 0, 1)._ask(np.zeros(2)) == 0
+    assert SampleAndAggregate(stops, 1, 3, 0, 1)._evaluate(np.zeros(2)) == 0
 
     def interrupted(block):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        SampleAndAggregate(interrupted, 1, 3, 0, 1)._ask(np.zeros(2))
+        SampleAndAggregate(interrupted, 1, 3, 0, 1)._evaluate(np.zeros(2))

@@ -153,7 +153,7 @@ def test_a_strip_keeps_its_points_with_the_exact_chance():
     # The kernel and its fallback decide as the definition does, for words near every kind of edge.
     sigma = Fraction(20001)
     sampler = GaussianSampler(sigma**2)
-    place = sampler._place
+    place = sampler._shift
     random = np.random.default_rng(16)
     words = random.integers(0, 2**64, (4000, 2), np.uint64)
     words[::2, 1] |= ~np.uint64(0) << np.uint64(52)  # near the top, where points are not kept
