@@ -22,7 +22,7 @@ INSECURE = "insecure: seeded for tests, not private"
 
 # Where a guarantee, proved or not, says next to nothing; public, and the same for all data.
 # Above epsilon 20 an observer's odds about a unit may grow by more than exp(20) = 485 million: who
-# held its presence for one in a million before seeing a release may be sure of it afterwards.
+# thought its presence one in a million before reading a release may be sure of it afterwards.
 WEAK_EPSILON = 20.0
 # A release that publishes each unit's data as they are with probability delta is (0, delta)
 # private: of N units, N delta are then expected to lie open. So delta must be far below 1 / N. N is
@@ -83,7 +83,7 @@ class PrivacyStatement(Page):
     (0.0, 'unaccounted')
     >>> print(statement)  # doctest: +ELLIPSIS
     PrivacyStatement: proved, epsilon 0.5
-      hides       one event (add/remove)
+      protects    one event (add/remove)
       means       0.5-differentially private: adding or removing one event (a row or
                   a rating) changes the probability of any outcome by a factor of at
                   most e^0.5 = 1.65.
@@ -215,9 +215,9 @@ class PrivacyStatement(Page):
         return f"{'NOT PRIVATE' if self.insecure else self.proof}, {cost}{weak}"
 
     def __repr__(self) -> str:
-        hides = f"one {self.unit}{self._events()} ({self.relation})"
+        protected = f"one {self.unit}{self._events()} ({self.relation})"
         paid = UNACCOUNTED if self.ledger == UNACCOUNTED else f"data set {self.dataset!r:.60}"
-        return f"PrivacyStatement({self.headline}; {hides}; {paid})"
+        return f"PrivacyStatement({self.headline}; {protected}; {paid})"
 
     def __str__(self) -> str:
         lines = [_hanging(name, text) for name, text in self._lines().items()]
@@ -227,7 +227,7 @@ class PrivacyStatement(Page):
         """Return the lines of the text by name."""
         lines = {
             "warning": self.warning,
-            "hides": f"one {self.unit}{self._events()} ({self.relation})",
+            "protects": f"one {self.unit}{self._events()} ({self.relation})",
             "means": self._meaning(),
             "by": self.mechanism,
             "covers": self.covers,
@@ -238,7 +238,7 @@ class PrivacyStatement(Page):
         return {name: text for name, text in lines.items() if text}
 
     def _facts(self) -> dict[str, str]:
-        return {"promise": self.headline, **self._lines()}
+        return {"guarantee": self.headline, **self._lines()}
 
     def _meaning(self) -> str:
         """Say what epsilon and delta mean for one unit, and what the noise means in events."""
@@ -273,8 +273,8 @@ class PrivacyStatement(Page):
         weight = int(found["weight"] or found["times"] or 0)
         sentence = f" The noise on each number has a standard deviation of {deviation:.3g}"
         if weight:
-            heaviest = "" if weight == 1 else f", at most {weight} each,"
-            return f"{sentence}, as much as {deviation / weight:.3g} events{heaviest} add to it."
+            each = "" if weight == 1 else f", at most {weight} each,"
+            return f"{sentence}, as much as {deviation / weight:.3g} events{each} add to it."
         return f"{sentence}{self._sensitivity()}."
 
     def _sensitivity(self) -> str:

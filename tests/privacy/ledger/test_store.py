@@ -348,7 +348,7 @@ def test_an_older_copy_is_told_by_a_chain_noted_elsewhere(tmp_path):
     assert ledger.verify().since is None
     older = Ledger(tmp_path / "copy")
     assert older.verify(early).since == 0
-    with pytest.raises(LedgerDamaged, match="never had the chain"):
+    with pytest.raises(LedgerDamaged, match="never reached the chain"):
         older.verify(expect=late)
     ledger.close()
     shutil.copy(tmp_path / "copy", path)  # the same file, as it was before

@@ -115,7 +115,7 @@ class Accountant:
             )
         inside = [branch for part in parts for branch in self._part(part)]
         if not inside:
-            raise ValueError("Accountant: parts must hold at least one accountant or loss.")
+            raise ValueError("Accountant: parts must contain at least one accountant or loss.")
         joined = _undominated([one + two for one in self._branches for two in inside])
         if len(joined) > BRANCHES:
             raise ValueError(

@@ -135,17 +135,17 @@ def _(loss: Sampled) -> tuple[Atoms, Atoms]:
     if isinstance(loss.of, Sampled):  # a sample of a sample
         rate = math.nextafter(loss.rate * loss.of.rate, 1)
         return directions(replace(loss.of, rate=rate))
-    whole = atoms(loss.of)
-    if whole.repeat > 1:  # only one joint pair can be sampled; that of the pure epsilon is one
-        whole = atoms.dispatch(Loss)(loss.of)
-    r, low = loss.rate, whole.losses - whole.width
+    inner = atoms(loss.of)
+    if inner.repeat > 1:  # only one joint pair can be sampled; that of the pure epsilon is one
+        inner = atoms.dispatch(Loss)(loss.of)
+    r, low = loss.rate, inner.losses - inner.width
     with np.errstate(divide="ignore"):
-        under_q = np.exp(np.minimum(np.log(whole.masses) - low, 0.0))
+        under_q = np.exp(np.minimum(np.log(inner.masses) - low, 0.0))
     remaining = max(0.0, 1 - float(under_q.sum()))  # where P has no mass, or none that was retained
     leaves = Atoms(
-        np.append(_mixed(whole.losses, r), _mixed(low.min(), r)),
-        np.append(r * whole.masses + (1 - r) * under_q, (1 - r) * remaining),
-        infinity=r * whole.infinity + BEYOND,
+        np.append(_mixed(inner.losses, r), _mixed(low.min(), r)),
+        np.append(r * inner.masses + (1 - r) * under_q, (1 - r) * remaining),
+        infinity=r * inner.infinity + BEYOND,
     )
     joins = Atoms(
         np.append(-_mixed(low, r), -math.log1p(-r)), np.append(under_q, remaining), infinity=BEYOND
@@ -236,7 +236,7 @@ class Distribution:
         over = np.cumsum(self.mass[::-1])[::-1]
         under = np.cumsum((self.mass * np.exp(-losses))[::-1])[::-1]
         wanted = delta / self.scale - self.extra
-        # The first point whose losses above it, with its own as epsilon, hold no more than that.
+        # The first point above which, with its own loss as epsilon, is no more mass than that.
         with np.errstate(over="ignore", invalid="ignore"):  # a guess, which the caller checks
             at = int(np.argmax(over - np.exp(losses) * under <= wanted))
         if not under[at] > 0 or not over[at] > wanted:
@@ -380,8 +380,8 @@ def half_variance(loss: Loss) -> float:
 
 @half_variance.register
 def _sampled_deviation(loss: Sampled) -> float:
-    whole = half_variance(loss.of)
-    return min(whole, loss.rate**2 * math.expm1(min(2 * whole, 100.0)) / 2)
+    inner = half_variance(loss.of)
+    return min(inner, loss.rate**2 * math.expm1(min(2 * inner, 100.0)) / 2)
 
 
 @_cached(lambda found: 200 if found is None else found.mass.nbytes + 200)

@@ -21,7 +21,7 @@ from sfumato.privacy.accounting.losses import (
 __all__ = ["ORDERS", "basic", "curve", "delta_of", "epsilon_of"]
 
 ORDERS = 1 + np.geomspace(1e-3, 1e6, 1500)
-WHOLE = 256  # the largest order at which a sample is expanded
+MAX_INTEGER_ORDER = 256  # the largest order at which a sample is expanded
 MIRRORED = (Flips, GaussianNoise, LaplaceNoise, Pure)  # a reflection swaps their worst pairs
 
 
@@ -105,19 +105,23 @@ def _sampled(rate: float, inner: np.ndarray) -> np.ndarray:
     """
     from scipy.special import gammaln
 
-    k = np.arange(WHOLE + 1.0)
+    k = np.arange(MAX_INTEGER_ORDER + 1.0)
     at = np.searchsorted(ORDERS, k[2:])  # the first order that is not below
     moments = np.concatenate([[0.0, 0.0], (k[2:] - 1) * inner[at]])
     logs = k * math.log(rate) - gammaln(k + 1) + moments
-    out = np.full(WHOLE + 1, math.inf)
-    for a in range(2, WHOLE + 1):
+    out = np.full(MAX_INTEGER_ORDER + 1, math.inf)
+    for a in range(2, MAX_INTEGER_ORDER + 1):
         unsampled = (a - k[: a + 1]) * math.log1p(-rate) - gammaln(a - k[: a + 1] + 1)
         terms = logs[: a + 1] + unsampled + gammaln(a + 1.0)
         most = float(terms.max())
         total = most + math.log(float(np.exp(terms - most).sum()))
         out[a] = (max(total, 0.0) + 1e-11 * (1 + a)) / (a - 1)
-    whole = np.ceil(ORDERS).astype(np.int64)
-    return np.where(whole <= WHOLE, out[np.minimum(whole, WHOLE)], math.inf)
+    integer_order = np.ceil(ORDERS).astype(np.int64)
+    return np.where(
+        integer_order <= MAX_INTEGER_ORDER,
+        out[np.minimum(integer_order, MAX_INTEGER_ORDER)],
+        math.inf,
+    )
 
 
 def epsilon_of(curve: np.ndarray, delta: float) -> float:

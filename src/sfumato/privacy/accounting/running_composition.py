@@ -122,8 +122,8 @@ class Running:
             each = 2.0**-50 * math.log2(self.size)
             error = side.error + each * _norm(side.transform)
             low = side.window(self.tilts)[0]
-            whole = math.sqrt(self.size) * error + side.tail
-            found.append(summed(unfolded(mass, low), low, self.step, side.logs, whole))
+            total_error = math.sqrt(self.size) * error + side.tail
+            found.append(summed(unfolded(mass, low), low, self.step, side.logs, total_error))
         return found
 
     @cached_property

@@ -180,7 +180,7 @@ class Ledger:
             and the relation of its parent; its own budget limits its own releases, not those of the
             parent.
         new_file : bool, default=False
-            Make a file also where a ledger was and is gone: what it had spent is then forgotten.
+            Make a file also where a ledger was and is gone: its spending is then forgotten.
         """
         name = _entries.new_name(dataset, ())
         epsilon = float(positive.check("Ledger", "epsilon", epsilon))
@@ -317,7 +317,7 @@ class Ledger:
             return stored
         if not found.stores:
             raise ValueError(
-                f"Ledger: the output of {release_id!r} was charged for and is kept elsewhere."
+                f"Ledger: the output of {release_id!r} was charged for and is stored elsewhere."
             )
         raise ValueError(
             f"Ledger: release {release_id!r} of {found.dataset!r} was charged, but nothing of it "
@@ -444,7 +444,7 @@ class Ledger:
         Parameters
         ----------
         expect : str or None, default=None
-            A `chain` noted earlier. A ledger that never had it is another one or an older copy.
+            A `chain` noted earlier. A ledger without it is another one or an older copy.
 
         Returns
         -------
@@ -603,8 +603,8 @@ class Ledger:
             if row is not None:
                 return book.position - int(row[0])
         raise LedgerDamaged(
-            f"Ledger: {self.path} never had the chain {wanted!r}: it is another ledger, or an "
-            "older copy of the one that had it."
+            f"Ledger: {self.path} never reached the chain {wanted!r}: it is another ledger, or an "
+            "older copy of the one that did."
         )
 
 

@@ -31,7 +31,7 @@ __all__ = [
 
 MARK = 0x53464C47  # SQLite's field for the application of a file
 VERSION = 2
-WAIT = 120.0  # seconds for other processes, each of which holds the file for a moment
+WAIT = 120.0  # seconds for other processes, each of which locks the file for a moment
 BLOB = 2**16  # bytes of a release stored inside the file; larger ones are stored beside it
 
 # Entries are data sets, charges and stored releases, numbered together; each one's chain covers

@@ -235,7 +235,7 @@ class Gaussian(_Additive):
     def _promise(self) -> tuple[float, float]:
         if self.delta is None:
             raise ValueError(
-                "Gaussian: delta must be given beside sigma to state a promise, as 1e-6."
+                "Gaussian: delta must be given beside sigma to state a guarantee, as 1e-6."
             )
         epsilon = max(self._epsilon_at(self.delta), LEAST)  # 0 where delta alone covers it
         return epsilon if self.epsilon is None else min(epsilon, self.epsilon), self.delta
@@ -296,6 +296,6 @@ def _too_wide(owner: str, name: str, width: Fraction) -> str:
 def _uneven(owner: str, name: str, cells: int) -> str:
     """Return the error sentence for cells that do not divide the sensitivity."""
     return (
-        f"{owner}: cells must divide {name} into whole changes, and {cells} does not. "
+        f"{owner}: cells must divide {name} into integer changes, and {cells} does not. "
         "Leave cells out to use the norm alone."
     )

@@ -325,7 +325,7 @@ def _cost(loss: Loss, delta: float) -> tuple[float, float]:
 class Stated(Mechanism):
     """Mechanism whose sensitivity the caller states, as a field without default."""
 
-    sensitivity = 0  # in place of the base's property, over which no field could be written
+    sensitivity = 0  # replaces the base's property, which no field could override
     LIMITS: ClassVar[dict[str, Any]] = {"sensitivity": integer(1, LARGEST)}
 
     def _protected_unit(self, how: dict[str, Any]) -> None:

@@ -70,7 +70,7 @@ class BinaryTreeCounter(Mechanism):
     epsilon: float
     horizon: int
     delta: float = 0.0
-    domain = "a column of counts, one a step"
+    domain = "a column of counts, one per step"
     LIMITS = {"epsilon": positive, "horizon": integer(1, 2**40), "delta": DELTA}
 
     def __post_init__(self) -> None:

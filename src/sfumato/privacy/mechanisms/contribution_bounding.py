@@ -1,8 +1,7 @@
 """Contribution bounding: limits on the events of a user, and of a user with one item.
 
-The first events that fit are greedy in the order of time. Adding an event leaves all others in
-place: it adds at most itself, and evicts at most one (the limits form a matroid, whose greedy basis
-changes by one exchange).
+The first events that fit are greedy in the order of time. Adding an event adds at most itself, and
+evicts at most one (the limits form a matroid, whose greedy basis changes by one exchange).
 
 The keyed sample is greedy over slots (item, k), one for each event of a (user, item), k = 0, 1, ...
 in time. Slot k comes in round k, before all of round k + 1, and within a round by a hash of user,

@@ -252,7 +252,9 @@ class KaryResponse(_Response):
         """
         counts = np.asarray(plain("KaryResponse", "counts", counts))
         if counts.shape != (self.symbols,):
-            raise ValueError(f"KaryResponse: counts must be {self.symbols} numbers, one a symbol.")
+            raise ValueError(
+                f"KaryResponse: counts must be {self.symbols} numbers, one per symbol."
+            )
         counts, n = _counts("KaryResponse", counts, counts.sum())
         correct, other = 1 - float(self.change_probability), float(self.wrong_probability)
         estimates = (counts - n * other) / (correct - other)

@@ -105,7 +105,7 @@ class _Selection(Stated):
     epsilon: float
     candidates: int = field(kw_only=True)
     monotone: bool = field(default=False, kw_only=True)
-    domain = "one whole score per candidate, below 2**62 in size"
+    domain = "one integer score per candidate, below 2**62 in size"
     LIMITS: ClassVar[dict[str, Any]] = {
         **Stated.LIMITS,
         "epsilon": positive,

@@ -80,7 +80,7 @@ def scale_cost(scale: np.ndarray, larger: np.ndarray) -> np.ndarray:
 
 
 BOUND = integer(-(2**60), 2**60)
-UNIT = 2**32  # scales are whole multiples of 1 / UNIT
+UNIT = 2**32  # scales are integer multiples of 1 / UNIT
 LOWEST = UNIT // 16  # a scale at which 99 of 100 answers are exact
 UP = 1 + 2**-40  # floats of a few operations, rounded up for certain
 

@@ -246,7 +246,7 @@ def uniform(limit: int, size: int, *, source: Source | None = None) -> np.ndarra
     source = source or SystemSource()
     out = np.empty(integer(0).check("uniform", "size", size), np.uint64)
     source.fill(out)
-    fair = 2**64 - 2**64 % limit - 1  # words up to here hold every remainder equally often
+    fair = 2**64 - 2**64 % limit - 1  # words up to here have every remainder equally often
     while (over := np.flatnonzero(out > np.uint64(fair))).size:
         again = np.empty(over.size, np.uint64)
         source.fill(again)
