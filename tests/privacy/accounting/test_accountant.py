@@ -104,7 +104,7 @@ def test_different_noises_compose_to_the_sum_over_their_joint_mass():
 
 
 def test_a_large_change_is_bounded_in_blocks():
-    # At this scale the law is nearly the continuous one, whose delta has a closed form.
+    # At this scale the distribution is nearly the continuous one, whose delta has a closed form.
     big = Accountant().compose(LaplaceNoise(Fraction(10**8), 2 * 10**8))
     for epsilon in (0.3, 1, 1.8):
         want = -math.expm1((epsilon - 2) / 2)
@@ -175,7 +175,7 @@ BELOW = [(131 - Fraction(2, 100) - Fraction(i, 10_000)) * STEP for i in range(80
     ("losses", "cheapest"),
     [
         ([Pure(float(each)) for each in BELOW], float(BELOW[-1])),
-        # Moved by 1, a discrete Laplace law tells as much as an answer of epsilon 1 / scale.
+        # Moved by 1, discrete Laplace noise discloses as much as an answer of epsilon 1 / scale.
         ([LaplaceNoise(4 * each) for each in ABOVE], float(1 / (4 * ABOVE[-1]))),
         ([Flips(each / 4) for each in ABOVE], math.log(float((1 - ABOVE[-1] / 4) * 4 / ABOVE[-1]))),
     ],
@@ -468,7 +468,7 @@ def test_a_running_composition_is_near_the_exact_one_and_never_below(sizes):
 def test_a_running_product_is_not_below_the_exact_binomial(epsilon, times):
     running = Running.of(Counter({Pure(epsilon): 1}))
     for _ in range(times - 1):
-        running = running.joined(Pure(epsilon)) or pytest.fail("it had to be built anew")
+        running = running.joined(Pure(epsilon)) or pytest.fail("it must be built anew")
     for delta in (1e-2, 1e-6):
         found = running.epsilon(delta)
         assert answers(epsilon, times, found) <= delta

@@ -1,4 +1,4 @@
-"""Budgets hold whatever is asked: charges, retries, splits, and what is refused."""
+"""Budgets hold whatever is requested: charges, retries, splits, and what is refused."""
 
 import math
 import pickle

@@ -33,8 +33,8 @@ def test_noise_is_that_of_the_tree_whatever_the_batches(horizon):
 
 @pytest.mark.parametrize("horizon", [1, 2, 3, 7, 8, 20])
 def test_an_event_changes_at_most_as_many_noisy_intervals_as_claimed(horizon):
-    # The interval that ends at step t is told with noise e_t: totals[t] minus those at t without
-    # its lowest bit. These differences are all that is told, and one event changes few of them.
+    # The interval that ends at step t has the noise e_t: totals[t] minus those at t without
+    # its lowest bit. These differences are all that is released, and one event changes few of them.
     ends = np.arange(1, horizon + 1)
     parents = ends & (ends - 1)
     changed = []

@@ -40,8 +40,8 @@ def gathered(users, items, per_user, per_item, seed=5):
 WAYS = [sampled, streamed, gathered]
 
 
-def kept_rows(way, events, limits, seed=5):
-    """The rows that are kept, each told apart by a name of its own."""
+def retained_rows(way, events, limits, seed=5):
+    """The retained rows, each with a name of its own."""
     if not events:
         return set()
     users, items, names = (list(column) for column in zip(*events, strict=True))
@@ -57,9 +57,9 @@ def test_one_event_more_brings_in_one_row_and_puts_out_one_at_most(way, limits):
     for size in range(5):
         for stream in itertools.product(range(3), repeat=size):
             events = [(1, item, name) for name, item in enumerate(stream)]
-            before = kept_rows(way, events, limits)
+            before = retained_rows(way, events, limits)
             for at, item in itertools.product(range(size + 1), range(3)):
-                after = kept_rows(way, [*events[:at], (1, item, "new"), *events[at:]], limits)
+                after = retained_rows(way, [*events[:at], (1, item, "new"), *events[at:]], limits)
                 observed.add((len(after - before), len(before - after)))
     assert observed <= {(0, 0), (1, 0), (1, 1)}
     assert (1, 1) in observed  # so the distance of an event is 2, not 1
@@ -73,9 +73,9 @@ def test_one_event_more_among_several_users_and_many_events(way):
         pairs = rng.integers(0, [3, 12], (size, 2))
         events = [(int(u), int(i), name) for name, (u, i) in enumerate(pairs)]
         limits = int(rng.integers(1, 60)), int(rng.integers(1, 20))
-        before = kept_rows(way, events, limits, seed)
+        before = retained_rows(way, events, limits, seed)
         at, new = int(rng.integers(0, size + 1)), (int(rng.integers(0, 3)), 4, "new")
-        after = kept_rows(way, [*events[:at], new, *events[at:]], limits, seed)
+        after = retained_rows(way, [*events[:at], new, *events[at:]], limits, seed)
         assert len(after - before) <= 1
         assert len(before - after) <= 1
 
@@ -107,7 +107,7 @@ def test_one_user_less_changes_no_row_of_others(way):
         assert (way(users[others], items[others], 7, 2) == keep[others]).all()
 
 
-def test_the_kept_pairs_do_not_depend_on_the_order_of_events():
+def test_the_retained_pairs_do_not_depend_on_the_order_of_events():
     rng = np.random.default_rng(4)
     users, items = rng.integers(0, 20, 2000), rng.integers(0, 30, 2000)
     keep = sampled(users, items, 9, 2)
@@ -118,7 +118,7 @@ def test_the_kept_pairs_do_not_depend_on_the_order_of_events():
         assert sorted(zip(users[order][again], items[order][again], strict=True)) == retained
 
 
-def test_every_item_is_as_likely_to_be_kept():
+def test_every_item_is_equally_likely_to_be_retained():
     # 5 of 20 items under 1000 seeds: each is kept 250 times, deviation 14; 6 of them: p < 1e-7.
     times = np.zeros(20, int)
     for seed in range(1000):
@@ -154,7 +154,7 @@ def test_a_user_of_any_size_follows_the_stated_rule(size, per_user, per_item):
     assert gathered([3] * size, items, per_user, per_item).tolist() == expected
 
 
-def test_without_items_the_first_events_of_a_user_are_kept():
+def test_without_items_the_first_events_of_a_user_are_retained():
     keep = bound_contributions(["a", "b", "a", "a", "b"], per_user=2, seed=1)
     assert keep.tolist() == [True, True, True, False, True]
 
@@ -279,7 +279,7 @@ ODD = ["guest", None, 0.5, "7", True, 2**64, -(2**63), [1]]
 
 
 @pytest.mark.parametrize("odd", ODD, ids=repr)
-def test_an_event_of_another_type_changes_two_kept_events_at_most(odd):
+def test_an_event_of_another_type_changes_two_retained_events_at_most(odd):
     # Integers and their texts are one user, so user 7 of type text shares the limit of user 7.
     draws = np.random.default_rng(0)
     users, items = draws.integers(0, 40, 400).tolist(), draws.integers(0, 9, 400).tolist()

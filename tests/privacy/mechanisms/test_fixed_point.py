@@ -40,7 +40,7 @@ def test_encoding_is_exact_and_monotone(grid):
 
 @pytest.mark.parametrize("grid", GRIDS, ids=repr)
 @pytest.mark.parametrize("relation", ["add/remove", "replace"])
-def test_no_pair_of_units_changes_a_sum_by_more_than_told(grid, relation):
+def test_no_pair_of_units_changes_a_sum_by_more_than_the_sensitivity(grid, relation):
     ends = [-math.inf, float(grid.low), 0.0, float(grid.high), math.inf]
     held = grid.encode(ends).tolist()
     if relation == "add/remove":

@@ -16,7 +16,7 @@ def log_laplace(k, scale):
 
 
 def log_view(steps, state_scale, output_scale):
-    """The law of all that is seen: steps are event counts, "output" and one "look".
+    """The distribution of all that is seen: steps are event counts, "output" and one "look".
 
     Sums over the noise of the start, wide enough that the rest is below 1e-12 of any value here.
     """
@@ -68,8 +68,8 @@ def test_a_state_without_noise_at_the_start_would_break_the_claim():
     assert np.nanmax(np.abs(gap)) > 100
 
 
-def test_a_counter_under_way_shows_the_law_that_was_proved():
-    # The state less the count has the law of the start: mean size 1 / sinh(1 / scale) = 1.92 at
+def test_a_counter_under_way_shows_the_distribution_that_was_proved():
+    # The state less the count is the noise of the start: mean size 1 / sinh(1 / scale) = 1.92 at
     # scale 2; deviation of the mean of 4000 draws 0.034; six of them: p < 1e-8.
     mechanism = PanPrivateCounter(Fraction(1, 2), Fraction(1, 5))
     source = InsecureSeededSource(1)
@@ -121,14 +121,14 @@ def test_merged_counters_count_both_and_spend_the_larger_number_of_outputs():
 
 
 def log_table(hit, q, output_scale):
-    """The law of (output, bits) of two cells, of which some were hit."""
+    """The distribution of (output, bits) of two cells, of which some were hit."""
     result = np.arange(-3, 6)
-    law = []
+    distribution = []
     for bits in itertools.product((0, 1), repeat=2):
-        chance = [q if cell in hit else 0.5 for cell in range(2)]
-        log = sum(math.log(p if bit else 1 - p) for p, bit in zip(chance, bits, strict=True))
-        law.append(log + log_laplace(result - sum(bits), output_scale))
-    return np.array(law)
+        probability = [q if cell in hit else 0.5 for cell in range(2)]
+        log = sum(math.log(p if bit else 1 - p) for p, bit in zip(probability, bits, strict=True))
+        distribution.append(log + log_laplace(result - sum(bits), output_scale))
+    return np.array(distribution)
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 1, 5])
@@ -145,12 +145,12 @@ def test_one_user_is_hidden_in_the_table(epsilon):
     assert worst <= claim
 
 
-def test_a_user_seen_again_between_output_and_look_costs_the_sum_at_most():
+def test_a_user_who_returns_between_output_and_look_costs_the_sum_at_most():
     mechanism = PanPrivateDistinct(1, 0.5, cells=1)
     q = float(mechanism.chance)
     result = np.arange(-4, 6)
 
-    def law(p_output, p_look):
+    def distribution(p_output, p_look):
         """Output and look where the bit was drawn anew between them."""
         out = np.logaddexp(
             math.log(p_output) + log_laplace(result - 1, 2),
@@ -162,13 +162,13 @@ def test_a_user_seen_again_between_output_and_look_costs_the_sum_at_most():
         """The same where no user came: one fair bit throughout."""
         return math.log(0.5) + np.array([log_laplace(result - 1, 2), log_laplace(result, 2)])
 
-    gap = np.abs(law(q, q) - retained())
+    gap = np.abs(distribution(q, q) - retained())
     assert 1 < gap.max() <= mechanism.loss().epsilon
-    assert np.abs(law(0.5, q) - retained()).max() <= mechanism.loss().epsilon
+    assert np.abs(distribution(0.5, q) - retained()).max() <= mechanism.loss().epsilon
 
 
-def test_a_user_seen_often_is_still_one_bit():
-    # Every one of 4096 cells has users; each bit is 1 with chance q = 0.816, after one visit or
+def test_a_frequent_user_is_still_one_bit():
+    # All of 4096 cells have users; each bit is 1 with probability q = 0.816, after one visit or
     # ten. The mean deviates by 0.006; six of that: p < 1e-8.
     mechanism = PanPrivateDistinct(1, 1, cells=4096)
     source = InsecureSeededSource(2)

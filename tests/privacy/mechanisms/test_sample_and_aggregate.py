@@ -1,4 +1,4 @@
-"""Sample and aggregate: one unit moves one block, failures look like answers, exact small laws."""
+"""Sample and aggregate: one unit moves one block, failures look like answers, exact masses."""
 
 import itertools
 import math
@@ -15,17 +15,17 @@ def counted(rows):
     return 2 * rows.size
 
 
-def test_exact_law_of_small_tables_stays_within_the_claim():
-    # The law of the noisy sum is a mixture over all ways to put the rows into blocks.
+def test_exact_distribution_of_small_tables_stays_within_the_claim():
+    # The distribution of the noisy sum is a mixture over all ways to put the rows into blocks.
     mechanism = SampleAndAggregate(lambda rows: 3 * rows.sum(), 1, 3, -2, 4)
     scale, result = float(mechanism.loss().scale), np.arange(-30, 40)
 
     def log_law(rows):
-        rows, laws = np.array(rows, int), []
+        rows, distributions = np.array(rows, int), []
         for lot in itertools.product(range(3), repeat=rows.size):
             total = sum(mechanism._answers(rows, np.array(lot, int)))
-            laws.append(-np.abs(result - total) / scale)
-        return np.logaddexp.reduce(laws, axis=0) - rows.size * math.log(3)
+            distributions.append(-np.abs(result - total) / scale)
+        return np.logaddexp.reduce(distributions, axis=0) - rows.size * math.log(3)
 
     tables = [(), (0,), (1,), (-5,), (1, 1), (1, -5), (0, 1, 1)]
     worst = 0.0
