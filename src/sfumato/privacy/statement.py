@@ -270,12 +270,15 @@ class PrivacyStatement(Page):
         from sfumato.privacy.noise.distribution import NoiseDistribution
 
         deviation = math.sqrt(NoiseDistribution(found["kind"], scale).variance)
-        weight = int(found["weight"] or found["times"] or 0)
+        if found["times"]:
+            events = deviation / max(int(found["times"]), 1)
+            return f" The noise on an item's count has a standard deviation of {events:.3g} events."
         sentence = f" The noise on each number has a standard deviation of {deviation:.3g}"
-        if weight:
-            each = "" if weight == 1 else f", at most {weight} each,"
-            return f"{sentence}, as much as {deviation / weight:.3g} events{each} add to it."
-        return f"{sentence}{self._sensitivity()}."
+        if not found["weight"]:
+            return f"{sentence}{self._sensitivity()}."
+        weight = max(int(found["weight"]), 1)
+        each = "" if weight == 1 else f", at most {weight} each,"
+        return f"{sentence}, as much as {deviation / weight:.3g} events{each} add to it."
 
     def _sensitivity(self) -> str:
         """Say how much one unit changes the numbers, where the loss has it."""
