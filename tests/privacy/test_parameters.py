@@ -216,8 +216,8 @@ def test_a_copy_gets_permission_by_being_given_the_ledger(ledger, spelling, copi
     twin = copied(model)
     with pytest.raises(ValueError, match=NO_PERMISSION):
         twin.fit(POINTS)
-    held = twin.ledger if spelling == "keywords" else twin.privacy.ledger
-    assert held == ClonedLedger("budget.ledger")
+    cloned = twin.ledger if spelling == "keywords" else twin.privacy.ledger
+    assert cloned == ClonedLedger("budget.ledger")
     with pytest.raises(ValueError, match=NO_PERMISSION):
         pickle.loads(pickle.dumps(twin)).fit(POINTS)
     assert spent(ledger) == 0

@@ -115,10 +115,10 @@ def test_a_missing_or_strange_field_is_refused(name):
     document = STATEMENTS[0].to_dict()
     strange = {**document, name + "_": "x"}
     missing = {key: value for key, value in document.items() if key != name}
-    for wrong in (strange, missing):
-        assert not valid(SCHEMA, wrong)
+    for invalid in (strange, missing):
+        assert not valid(SCHEMA, invalid)
         with pytest.raises(ValueError, match="fields are not those of a statement"):
-            PrivacyStatement.from_dict(wrong)
+            PrivacyStatement.from_dict(invalid)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "1", '"x"'])

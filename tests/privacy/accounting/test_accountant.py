@@ -46,7 +46,7 @@ def total(losses, method="pld", relation="add/remove"):
 
 
 def answers(epsilon, times, at):
-    """The exact delta of so many answers by randomized response: Kairouz et al. 2015, (8)."""
+    """The exact delta of several answers by randomized response: Kairouz et al. 2015, (8)."""
     retained = np.arange(times + 1)
     p = binom.pmf(retained, times, 1 / (1 + math.exp(-epsilon)))
     loss = epsilon * (2 * retained - times)
@@ -436,9 +436,9 @@ def test_answers_of_an_accountant_never_go_down():
     assert lower  # these losses do try it
 
 
-# How the losses of a long composition change in size: alike, growing, shrinking, or of all sizes.
+# How the losses of a long composition change in size: similar, growing, shrinking, or of all sizes.
 SIZES = {
-    "alike": lambda k: 0.02 + 1e-4 * k,
+    "similar": lambda k: 0.02 + 1e-4 * k,
     "growing": lambda k: 1e-4 * 1.06**k,
     "shrinking": lambda k: 0.5 * 0.95**k,
     "all": lambda k: 10 ** (-3 + (k * 7 % 11) / 4),
@@ -490,8 +490,8 @@ def test_a_running_composition_of_samples_knows_both_directions():
     assert sides[0].epsilon(1e-6) != sides[1].epsilon(1e-6)
 
 
-def test_losses_that_files_tell_of_fill_no_memory(monkeypatch):
-    monkeypatch.setattr(_product, "KEPT", 2**22)
+def test_losses_from_files_fill_no_memory(monkeypatch):
+    monkeypatch.setattr(_product, "CACHE_BYTES", 2**22)
     tracemalloc.start()
     try:
         sizes = [

@@ -82,9 +82,9 @@ def test_only_create_makes_a_file(tmp_path, call):
     ledger = Ledger(tmp_path / "shop.ledger")
     with pytest.raises(FileNotFoundError, match="is not there; restore it, or create a data set"):
         CALLS[call](ledger)
-    for wrong in (dict(epsilon=0), dict(delta=2), dict(unit="x"), dict(parent="other")):
+    for invalid in (dict(epsilon=0), dict(delta=2), dict(unit="x"), dict(parent="other")):
         with pytest.raises(ValueError, match="Ledger: "):
-            ledger.create(**{"dataset": "views", "epsilon": 1, **wrong})
+            ledger.create(**{"dataset": "views", "epsilon": 1, **invalid})
     assert list(tmp_path.iterdir()) == []
 
 

@@ -83,11 +83,11 @@ def test_laplace_epsilon_holds_for_all_changes_of_two_numbers(sensitivity, epsil
 def test_one_number_changed_by_all_of_it_dominates_a_spread_change(a, change):
     # All in fractions: delta at every ratio that occurs, hence at every epsilon (it is convex and
     # piecewise linear in exp(epsilon) between them). This is the claim in the docstring.
-    whole, spread = clipped(a, sum(change)), {0: Fraction(1)}
+    whole, split = clipped(a, sum(change)), {0: Fraction(1)}
     for part in change:
-        spread = convolved(spread, clipped(a, part))
+        split = convolved(split, clipped(a, part))
     for level in [a ** (sum(change) - 2 * k) for k in range(sum(change) + 1)]:
-        assert delta(a, sum(change), spread, level) <= delta(a, sum(change), whole, level)
+        assert delta(a, sum(change), split, level) <= delta(a, sum(change), whole, level)
 
 
 def clipped(a, shift):

@@ -52,7 +52,7 @@ def retained_rows(way, events, limits, seed=5):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("limits", LIMITS)
 def test_one_event_more_brings_in_one_row_and_puts_out_one_at_most(way, limits):
-    # Every stream of up to 4 events of one user with 3 items, and every event at every place.
+    # Every stream of up to 4 events of one user with 3 items, and every event at every position.
     observed = set()
     for size in range(5):
         for stream in itertools.product(range(3), repeat=size):
@@ -119,7 +119,7 @@ def test_the_retained_pairs_do_not_depend_on_the_order_of_events():
 
 
 def test_every_item_is_equally_likely_to_be_retained():
-    # 5 of 20 items under 1000 seeds: each is kept 250 times, deviation 14; 6 of them: p < 1e-7.
+    # 5 of 20 items under 1000 seeds: each is retained 250 times, deviation 14; 6 of them: p < 1e-7.
     times = np.zeros(20, int)
     for seed in range(1000):
         times += bound_contributions([9] * 20, range(20), per_user=5, seed=seed)
@@ -204,9 +204,9 @@ def test_one_pass_takes_text_items_and_columns_without_items():
     sample.update(users[3:], items[3:])
     keep = sampled(users, items, 2, 1, 4)
     assert sample.kept().tolist() == np.flatnonzero(keep).tolist()
-    alike = ContributionSample(2, seed=4).update(users[:3]).update(users[3:])
+    without_items = ContributionSample(2, seed=4).update(users[:3]).update(users[3:])
     keep = bound_contributions(users, per_user=2, seed=4)
-    assert alike.kept().tolist() == np.flatnonzero(keep).tolist()
+    assert without_items.kept().tolist() == np.flatnonzero(keep).tolist()
 
 
 def test_one_pass_holds_what_users_may_keep_and_little_more(monkeypatch):
@@ -258,28 +258,28 @@ def test_distances_are_those_of_the_guarantee():
             bound.distance("basket")
 
 
-@pytest.mark.parametrize("wrong", [0, -1, 1.5, True, None, "many", 2**31])
-def test_bad_limits_are_named(wrong):
+@pytest.mark.parametrize("invalid", [0, -1, 1.5, True, None, "many", 2**31])
+def test_bad_limits_are_named(invalid):
     with pytest.raises(ValueError, match="bound_contributions: per_user"):
-        bound_contributions([1], per_user=wrong, seed=0)
+        bound_contributions([1], per_user=invalid, seed=0)
     with pytest.raises(ValueError, match="ContributionBound: per_user"):
-        ContributionBound(wrong)
+        ContributionBound(invalid)
     with pytest.raises(ValueError, match="ContributionSample: per_user"):
-        ContributionSample(wrong, seed=1)
+        ContributionSample(invalid, seed=1)
     with pytest.raises(ValueError, match="ContributionSample: seed"):
-        ContributionSample(1, seed=-1 if wrong in (0, 2**31) else wrong)
-    if wrong is not None:
+        ContributionSample(1, seed=-1 if invalid in (0, 2**31) else invalid)
+    if invalid is not None:
         with pytest.raises(ValueError, match="per_item"):
-            bound_contributions([1], per_user=1, per_item=wrong, seed=0)
+            bound_contributions([1], per_user=1, per_item=invalid, seed=0)
         with pytest.raises(ValueError, match="ContributionBound: per_item"):
-            ContributionBound(1, wrong)
+            ContributionBound(1, invalid)
 
 
 ODD = ["guest", None, 0.5, "7", True, 2**64, -(2**63), [1]]
 
 
-@pytest.mark.parametrize("odd", ODD, ids=repr)
-def test_an_event_of_another_type_changes_two_retained_events_at_most(odd):
+@pytest.mark.parametrize("malformed", ODD, ids=repr)
+def test_an_event_of_another_type_changes_two_retained_events_at_most(malformed):
     # Integers and their texts are one user, so user 7 of type text shares the limit of user 7.
     draws = np.random.default_rng(0)
     users, items = draws.integers(0, 40, 400).tolist(), draws.integers(0, 9, 400).tolist()
@@ -293,7 +293,7 @@ def test_an_event_of_another_type_changes_two_retained_events_at_most(odd):
         assert np.flatnonzero(mask).tolist() == sample.kept().tolist()
         return [mask[:400], np.concatenate(first)[:400]]
 
-    for more in ([odd], [3]), ([3], [odd]), ([odd], [odd]):
+    for more in ([malformed], [3]), ([3], [malformed]), ([malformed], [malformed]):
         before, after = retained(users, items), retained(users + more[0], items + more[1])
         for one, two in zip(before, after, strict=True):
             assert (one != two).sum() <= 1  # and the new event itself is the second

@@ -16,7 +16,7 @@ def log_laplace(k, scale):
 
 
 def log_view(steps, state_scale, output_scale):
-    """The distribution of all that is seen: steps are event counts, "output" and one "look".
+    """The distribution of all that is observed: steps are event counts, "output" and one "look".
 
     Sums over the noise of the start, wide enough that the rest is below 1e-12 of any value here.
     """
@@ -104,7 +104,7 @@ def test_merged_counters_count_both_and_spend_the_larger_number_of_outputs():
     two.output()
     assert one.merge(two).state == both
     assert one.made == 1
-    # Its state holds no noise any more, so that one event would show.
+    # Its state has no noise any more, so that one event would show.
     for use in (
         two.output,
         lambda: two.update([1]),
@@ -140,7 +140,7 @@ def test_one_user_is_hidden_in_the_table(epsilon):
     worst = max(
         np.abs(log_table(hit, q, 2) - log_table(hit | {0}, q, 2)).max() for hit in (set(), {1})
     )
-    # The user is not seen again between the look and the output, so the output adds nothing.
+    # The user does not return between the look and the output, so the output adds nothing.
     assert worst == pytest.approx(epsilon, rel=1e-6)
     assert worst <= claim
 
@@ -192,18 +192,18 @@ def test_distinct_users_are_estimated():
 
 @pytest.mark.parametrize("kind", [PanPrivateCounter, PanPrivateDistinct])
 @pytest.mark.parametrize("name", ["epsilon_state", "epsilon_output", "outputs"])
-@pytest.mark.parametrize("wrong", [0, -1, math.nan, math.inf, "much", None])
-def test_bad_parameters_are_named(kind, name, wrong):
+@pytest.mark.parametrize("invalid", [0, -1, math.nan, math.inf, "much", None])
+def test_bad_parameters_are_named(kind, name, invalid):
     with pytest.raises(ValueError, match=f"{kind.__name__}: {name}"):
-        kind(**{"epsilon_state": 1, "epsilon_output": 1, name: wrong})
+        kind(**{"epsilon_state": 1, "epsilon_output": 1, name: invalid})
 
 
 def test_bad_counts_and_users_are_refused_and_change_nothing():
     counter = PanPrivateCounter(1, 1).start()
     state = counter.state
-    for wrong in ("many", {1: 2}, np.zeros((2, 2), int)):
+    for invalid in ("many", {1: 2}, np.zeros((2, 2), int)):
         with pytest.raises(ValueError, match="PanPrivateCounter: counts must"):
-            counter.update(wrong)
+            counter.update(invalid)
     counter.update([0.5, -1, "a", None, math.nan, [1]])
     assert counter.state == state
     assert counter.update([2**31, "3"]).state == state + 2**31 + 2

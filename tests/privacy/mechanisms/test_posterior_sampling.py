@@ -63,7 +63,7 @@ def test_all_neighbours_of_small_data_stay_within_the_claim(name, relation, epsi
 
 @pytest.mark.parametrize("relation", BOTH)
 def test_the_claim_is_nearly_reached(relation):
-    # Many rows of 1 hold the posterior at one end; one row of 0 then moves the other end by R.
+    # Many rows of 1 keep the posterior at one end; one row of 0 then moves the other end by R.
     model, rows = BetaBernoulli(0.2, 5), 30
     mechanism = PosteriorSample(model, 1000, relation=relation)
     less = 1 if relation == "replace" else 0
@@ -205,11 +205,11 @@ def test_a_model_that_lacks_a_part_is_refused_when_built(missing):
         PosteriorSample(lacking, 1)
 
 
-@pytest.mark.parametrize("odd", [77, -1, "77", "a", None, math.nan, [1], {}, 10**400])
-def test_a_row_that_fits_no_value_is_left_out_and_changes_no_other(odd):
+@pytest.mark.parametrize("malformed", [77, -1, "77", "a", None, math.nan, [1], {}, 10**400])
+def test_a_row_that_fits_no_value_is_left_out_and_changes_no_other(malformed):
     beta, gauss = BetaBernoulli(0.1, 5), GAUSS
-    assert beta.counts([0, 1, odd]).tolist() == [1, 1]
-    near = gauss.counts([0.5, 1, odd]) - gauss.counts([0.5, 1])
+    assert beta.counts([0, 1, malformed]).tolist() == [1, 1]
+    near = gauss.counts([0.5, 1, malformed]) - gauss.counts([0.5, 1])
     assert near.min() >= 0
     assert near.sum() <= 1
 

@@ -113,7 +113,7 @@ def test_tables_are_answered_in_their_shape():
 
 @pytest.mark.parametrize("mechanism", [BinaryResponse(1.0), KaryResponse(3, 1.0)], ids=["B", "K"])
 @pytest.mark.parametrize(
-    ("odd", "taken"),
+    ("malformed", "taken"),
     [
         (9, 9),
         (-1, 0),
@@ -126,10 +126,12 @@ def test_tables_are_answered_in_their_shape():
         (0.5, 0),
     ],
 )
-def test_an_entry_outside_of_the_domain_is_clipped_and_changes_no_other(mechanism, odd, taken):
+def test_an_entry_outside_of_the_domain_is_clipped_and_changes_no_other(
+    mechanism, malformed, taken
+):
     most = 1 if isinstance(mechanism, BinaryResponse) else 2
     want = mechanism.run([1, 0, min(taken, most)], source=InsecureSeededSource(1))
-    got = mechanism.run([1, 0, odd], source=InsecureSeededSource(1))
+    got = mechanism.run([1, 0, malformed], source=InsecureSeededSource(1))
     assert got.tolist() == want.tolist()
     assert got.dtype == want.dtype
     masked = np.ma.array([1, 1], mask=[False, True])
@@ -182,5 +184,5 @@ def test_an_answer_between_two_symbols_is_a_function_of_one_flipped_bit():
     result = right + wrong  # the probability that the bit decides
     assert result * (1 - flip) == right
     assert result * flip == wrong
-    assert 1 - result == 3 * wrong  # else one of the other three, all alike
+    assert 1 - result == 3 * wrong  # else one of the other three, all equal
     assert mechanism.loss().cells == 3

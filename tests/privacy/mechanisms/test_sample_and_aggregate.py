@@ -133,7 +133,7 @@ def test_loss_is_that_of_one_answer():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "name"),
+    ("invalid", "name"),
     [
         (dict(function=3), "function"),
         (dict(epsilon=0), "epsilon"),
@@ -151,8 +151,8 @@ def test_loss_is_that_of_one_answer():
         (dict(aggregate="mode"), "aggregate"),
     ],
 )
-def test_bad_parameters_are_named(wrong, name):
-    given = {"function": np.mean, "epsilon": 1, "blocks": 2, "low": 0, "high": 5, **wrong}
+def test_bad_parameters_are_named(invalid, name):
+    given = {"function": np.mean, "epsilon": 1, "blocks": 2, "low": 0, "high": 5, **invalid}
     with pytest.raises((ValueError, TypeError), match=f"SampleAndAggregate: {name}"):
         SampleAndAggregate(**given)
 
@@ -166,12 +166,12 @@ def test_bad_rows_and_units_are_refused():
         mechanism.run([1, 2], units=[1])
 
 
-@pytest.mark.parametrize("odd", ["a", None, math.nan, math.inf, [1, 2], "2.5"])
-def test_rows_that_are_no_numbers_are_in_no_block(odd):
+@pytest.mark.parametrize("malformed", ["a", None, math.nan, math.inf, [1, 2], "2.5"])
+def test_rows_that_are_no_numbers_are_in_no_block(malformed):
     observed = []
     mechanism = SampleAndAggregate(lambda block: observed.extend(block) or 0, 1, 2, 0, 5)
-    mechanism.run([1, 0.5, odd, 2**53 + 1])
-    assert sorted(observed) == [0.5, 1, *([2.5] if odd == "2.5" else []), 2.0**53]
+    mechanism.run([1, 0.5, malformed, 2**53 + 1])
+    assert sorted(observed) == [0.5, 1, *([2.5] if malformed == "2.5" else []), 2.0**53]
 
 
 @pytest.mark.parametrize("aggregate", ["mean", "median"])

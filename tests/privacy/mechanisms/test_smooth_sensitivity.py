@@ -81,7 +81,7 @@ def test_a_change_of_place_costs_at_most_what_is_said(scale, change):
     observed = np.abs(log_mass(0, scale) - log_mass(change, scale)).max()
     said = float(shift_cost(np.array(change), np.array(scale)))
     assert observed <= said * (1 + 1e-12)
-    assert observed >= 0.9 * said  # integers do not reach the worst place exactly
+    assert observed >= 0.9 * said  # integers do not attain the worst case exactly
 
 
 @pytest.mark.parametrize("epsilon", [0.2, 1, 3])
@@ -118,8 +118,8 @@ def test_the_rung_is_the_largest_over_all_distances(size):
     x = np.sort(np.clip(data, -50, 1000)).tolist()
     k, rungs = math.ceil(Fraction(2, 3) * size), len(mechanism._scales)
 
-    def at(place):
-        return -50 if place < 1 else 1000 if place > size else x[place - 1]
+    def at(position):
+        return -50 if position < 1 else 1000 if position > size else x[position - 1]
 
     def rung(t):
         change = max(at(k + s) - at(k + s - t - 1) for s in range(t + 2))
@@ -211,7 +211,7 @@ def test_statement_and_loss_tell_the_relation():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "name"),
+    ("invalid", "name"),
     [
         (dict(epsilon=0), "epsilon"),
         (dict(epsilon=math.nan), "epsilon"),
@@ -224,19 +224,19 @@ def test_statement_and_loss_tell_the_relation():
         (dict(relation="both"), "relation"),
     ],
 )
-def test_bad_parameters_are_named(wrong, name):
+def test_bad_parameters_are_named(invalid, name):
     with pytest.raises(ValueError, match=f"SmoothMedian: {name}"):
-        SmoothMedian(**{"epsilon": 1, "low": 0, "high": 10, **wrong})
+        SmoothMedian(**{"epsilon": 1, "low": 0, "high": 10, **invalid})
 
 
-@pytest.mark.parametrize("odd", ["a", None, math.nan, [1], pd.NA, np.datetime64("NaT")])
-def test_a_row_that_is_no_number_is_left_out_and_changes_no_other(odd):
+@pytest.mark.parametrize("malformed", ["a", None, math.nan, [1], pd.NA, np.datetime64("NaT")])
+def test_a_row_that_is_no_number_is_left_out_and_changes_no_other(malformed):
     rows = [2**53 + 1, 4, 2, 7, 7]
     mechanism = SmoothMedian(1, 0, 2**55)
     want = mechanism._around(rows).tolist()
     objects = np.empty(6, object)
-    objects[:] = [*rows, odd]
-    for column in ([*rows, odd], objects, pd.Series(objects)):
+    objects[:] = [*rows, malformed]
+    for column in ([*rows, malformed], objects, pd.Series(objects)):
         assert mechanism._around(column).tolist() == want
 
 

@@ -48,7 +48,7 @@ DRAW = {"laplace": discrete_laplace, "gaussian": discrete_gaussian}
 
 
 def p_value(draws, k, mass, least=8):
-    """The p-value of a chi-square test whose bins reach so far that each expects `least` draws."""
+    """The p-value of a chi-square test whose bins extend so far that each expects `least` draws."""
     assert k[0] <= draws.min()
     assert draws.max() <= k[-1]
     ends = np.cumsum(mass) * draws.size
@@ -84,8 +84,8 @@ def test_fast_noise_is_as_large_as_it_should_be(kind, scale):
     power = 1 if kind == "laplace" else 2
     size, sizes = np.abs(draws) ** power, np.abs(k.astype(float)) ** power
     expected = (sizes * mass).sum()
-    spread = np.sqrt(((sizes - expected) ** 2 * mass).sum() / draws.size)
-    assert abs(size.mean() - expected) < 5.5 * spread
+    std_error = np.sqrt(((sizes - expected) ** 2 * mass).sum() / draws.size)
+    assert abs(size.mean() - expected) < 5.5 * std_error
     assert abs(draws.mean()) < 5.5 * np.sqrt((k.astype(float) ** 2 * mass).sum() / draws.size)
 
 
@@ -156,7 +156,7 @@ def test_a_strip_keeps_its_points_with_the_exact_probability():
     shift = sampler._shift
     random = np.random.default_rng(16)
     words = random.integers(0, 2**64, (4000, 2), np.uint64)
-    words[::2, 1] |= ~np.uint64(0) << np.uint64(52)  # near the top, where points are not kept
+    words[::2, 1] |= ~np.uint64(0) << np.uint64(52)  # near the top, where points are rejected
     words[1::97, 0] = 0  # strip 0, and with r = 0 the number 0
     words[1::194, 0] = 1
     words[1::97, 1] &= ~np.uint64(2**shift - 1)

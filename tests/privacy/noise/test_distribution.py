@@ -51,7 +51,7 @@ def test_wide_gaussians_reach_as_far_as_the_continuous_one():
 @pytest.mark.parametrize("count", [2, 5, 64])
 def test_means_stay_within_their_tail_bound(kind, count):
     # 40,000 means, each beyond with p <= 5 %: 2218 misses have p < 1e-6. Chernoff's bound is at
-    # most twice what a normal number of the same variance would reach.
+    # most twice what a normal number of the same variance would have.
     draw = {"Laplace": discrete_laplace, "Gaussian": discrete_gaussian}[kind]
     noise = NoiseDistribution(kind, 3.0)
     means = draw(3, (40_000, count), source=InsecureSeededSource(count)).mean(axis=1)

@@ -85,7 +85,7 @@ def test_shares_sum_to_discrete_laplace_noise(scale, of):
 
 @pytest.mark.parametrize(("scale", "of"), CASES)
 def test_the_distribution_of_shares_folds_into_that_of_the_noise(scale, of):
-    # From the distributions that the tables hold: numbers of terms, and sizes as strips keep them.
+    # From the distributions of the tables: numbers of terms, and sizes as strips keep them.
     scale = Fraction(scale)
     half_width = int(60 * scale) + 60
     weight = np.zeros(2 * half_width + 1)
@@ -180,7 +180,7 @@ class Scripted:
 
 
 def defined(word, second, sampler, scale):
-    """The number of two words, by the definition; 0 if it is not kept."""
+    """The number of two words, by the definition; 0 if it is rejected."""
     first, exponent = strip(
         sampler._strips.distribution.resolve(word >> 1, 63, reference.Bits(Constant(0x55)))
     )
@@ -196,7 +196,7 @@ def test_a_strip_keeps_its_numbers_with_the_exact_probability():
     scale = Fraction(20001)
     sampler = ShareSampler(scale, 3)
     words = np.random.default_rng(23).integers(0, 2**64, (4000, 2), np.uint64)
-    words[::2, 1] |= ~np.uint64(0) << np.uint64(56)  # near the top, where numbers are not kept
+    words[::2, 1] |= ~np.uint64(0) << np.uint64(56)  # near the top, where numbers are rejected
     words[::2, 0] |= np.uint64(3 << 62)  # of large numbers, whose strips are wide
     words[3::97, 0] = sampler._strips.floors[: words[3::97, 0].size] << np.uint64(1)  # open
     wanted = np.array([defined(*pair, sampler, scale) for pair in words.tolist()])
