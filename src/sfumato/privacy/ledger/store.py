@@ -197,7 +197,7 @@ class LedgerFile:
         return self._connection
 
     def _there(self) -> tuple[int, ...] | None:
-        """Which file, and which write-ahead log, the path names.
+        """Return device and inode of the file and of its write-ahead log at the path.
 
         A program that opens and closes the file by itself drops SQLite's locks on it in the same
         process; another process may then remove the log that this connection still writes to.

@@ -48,9 +48,11 @@ class SamplingTable:
 
     @property
     def looked_up(self) -> tuple[np.ndarray, np.ndarray, int]:
+        """Arrays that the kernels search."""
         return self.floors, self.guide, self.shift
 
     def resolve(self, word: int, bits: reference.Bits) -> int:
+        """Return the outcome for a word, drawing more bits as needed."""
         return self.distribution.resolve(int(word) >> 1, BITS, bits)
 
 
@@ -89,6 +91,7 @@ class LaplaceSampler:
     def _direct(
         self, words: np.ndarray, undecided: np.ndarray, bits: reference.Bits, out: np.ndarray
     ) -> None:
+        """Add numbers from one table."""
         (table,) = self._tables
         missing = kernels.add_sizes(words, *table.looked_up, undecided, out)
         for i in undecided[:missing]:
@@ -103,6 +106,7 @@ class LaplaceSampler:
         out: np.ndarray,
         source: Source,
     ) -> None:
+        """Fill an array with numbers whose digits come from a table each."""
         out[:] = 0
         for number, table in enumerate(self._tables):
             shift = DIGIT * number + (number > 0)  # the lowest digit carries the sign below it
@@ -200,15 +204,18 @@ def _below_exp(prefix: int, known: int, gamma: Fraction, bits: reference.Bits) -
 
 
 def parts(cells: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield consecutive chunks of an array."""
     for start in range(0, cells.size, CHUNK):
         yield cells[start : start + CHUNK]
 
 
 @lru_cache(16)
 def laplace_sampler(scale: Fraction) -> LaplaceSampler:
+    """Return the sampler of a scale, cached."""
     return LaplaceSampler(scale)
 
 
 @lru_cache(16)
 def gaussian_sampler(variance: Fraction) -> GaussianSampler:
+    """Return the sampler of a variance, cached."""
     return GaussianSampler(variance)

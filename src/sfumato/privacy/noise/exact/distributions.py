@@ -30,6 +30,7 @@ class ExactDistribution:
     """Distribution on 0, 1, 2, ...; `_masses(digits)` bounds its masses, times 2**digits."""
 
     def _masses(self, digits: int) -> Iterator[Bounds]:
+        """Yield integer bounds of the unnormalised masses times 2**digits."""
         raise NotImplementedError
 
     def _tail_bound(self, last: Bounds, digits: int) -> int | None:
@@ -59,21 +60,22 @@ class ExactDistribution:
             prefix, bits = prefix << 64 | more.take(64), bits + 64
 
     def _certain(self, bits: int, digits: int) -> list[int] | None:
+        """Return the floors where `digits` digits decide them all, else None."""
         masses: list[Bounds] = []
-        rest = None
+        tail = None
         for mass in self._masses(digits):
             masses.append(mass)
-            rest = self._tail_bound(mass, digits)
-            if rest is not None:
+            tail = self._tail_bound(mass, digits)
+            if tail is not None:
                 break
         least = sum(low for low, _ in masses)
-        most = sum(high for _, high in masses) + (rest or 0)
+        most = sum(high for _, high in masses) + (tail or 0)
         floors: list[int] = []
         below, above, top = 0, 0, 1 << bits
         for low, high in masses:
             below, above = below + low, above + high
             floor, ceiling = (below << bits) // most, (above << bits) // least
-            if rest is not None:  # later outcomes have some mass, however little
+            if tail is not None:  # later outcomes have some mass, however little
                 ceiling = min(ceiling, top - 1)
             elif len(floors) == len(masses) - 1:
                 floor = ceiling = top
@@ -96,12 +98,12 @@ class SizeOfLaplace(ExactDistribution):
             yield (low, high) if k == 0 else (2 * low, 2 * high)
 
     def _tail_bound(self, last: Bounds, digits: int) -> int | None:
-        return _geometric_rest(self.rate, last, digits)
+        return _geometric_tail(self.rate, last, digits)
 
 
 @dataclass(frozen=True)
 class Digit(ExactDistribution):
-    """k with mass exp(-rate k), below `base` if that is not 0: a digit of such a number.
+    """Distribution of k with mass exp(-rate k), below `base` if that is not 0: one digit.
 
     If k = base q + r has mass exp(-rate k) on 0, 1, ..., then q and r are independent.
     """
@@ -116,12 +118,12 @@ class Digit(ExactDistribution):
             yield bounds
 
     def _tail_bound(self, last: Bounds, digits: int) -> int | None:
-        return None if self.base else _geometric_rest(self.rate, last, digits)
+        return None if self.base else _geometric_tail(self.rate, last, digits)
 
 
 @dataclass(frozen=True)
 class SignedDigit(ExactDistribution):
-    """2 r + s: the lowest digit r of a number k as in `Digit`, and a sign s.
+    """Distribution of 2 r + s: the lowest digit r of a number k as in `Digit`, and a sign s.
 
     With P(s = 1) = x / (1 + x), x = exp(-rate), the number k or, where s is 1, -1 - k has mass
     proportional to exp(-rate |number|) on all integers.
@@ -162,7 +164,7 @@ class HalfGaussian(ExactDistribution):
 
     def _tail_bound(self, last: Bounds, digits: int) -> int | None:
         """Later masses fall faster than the first two do once k > 0."""
-        return _geometric_rest(1 / (2 * self.variance), last, digits)
+        return _geometric_tail(1 / (2 * self.variance), last, digits)
 
 
 def exp_bounds(x: Fraction, digits: int) -> Bounds:
@@ -185,7 +187,7 @@ def exp_bounds(x: Fraction, digits: int) -> Bounds:
 
 
 def _powers(rate: Fraction, digits: int) -> Iterator[Bounds]:
-    """Bounds of 2**digits exp(-rate k) for k = 0, 1, ..."""
+    """Yield bounds of 2**digits exp(-rate k) for k = 0, 1, ...."""
     factor = exp_bounds(rate, digits)
     power: Bounds = 1 << digits, 1 << digits
     while True:
@@ -194,11 +196,12 @@ def _powers(rate: Fraction, digits: int) -> Iterator[Bounds]:
 
 
 def _times(one: Bounds, other: Bounds, digits: int) -> Bounds:
+    """Multiply two bounded numbers of `digits` digits."""
     return one[0] * other[0] >> digits, -(-(one[1] * other[1]) >> digits)
 
 
-def _geometric_rest(rate: Fraction, last: Bounds, digits: int) -> int | None:
-    """All masses after the last, each at most exp(-rate) times the one before it."""
+def _geometric_tail(rate: Fraction, last: Bounds, digits: int) -> int | None:
+    """Bound all masses after the last, each at most exp(-rate) times the previous one."""
     if last[0] >> 16:
         return None
     high = exp_bounds(rate, digits)[1]

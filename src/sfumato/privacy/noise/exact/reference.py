@@ -86,5 +86,5 @@ def gaussian(variance: Fraction, bits: Bits) -> int:
 
 
 def _root(value: Fraction) -> int:
-    """The largest integer whose square is not above the value."""
+    """Return the largest integer whose square is not above the value."""
     return math.isqrt(value.numerator // value.denominator)
