@@ -98,8 +98,8 @@ class PanPrivateCounter(_PanPrivate):
 
     Notes
     -----
-    **Guarantee.** For one event of weight 1 under add/remove, an intruder's one look at the state is
-    epsilon_state-differentially private, and the outputs together are private at `outputs` times
+    **Guarantee.** For one event of weight 1 under add/remove, an intruder's one look at the state
+    is epsilon_state-differentially private, and the outputs together are private at `outputs` times
     epsilon_output. All of it together, in any order, has the sum, which `loss()` states: an event
     before the look is protected by the initial noise, shifted by one; the outputs before the event
     then shift by one each. A second look is not covered.
