@@ -32,7 +32,7 @@ LAWS = {"laplace": discrete_laplace, "gaussian": discrete_gaussian}
 def words_a_number(law, scale):
     if law == "laplace":
         return 1 if scale <= 1024 else 2
-    return 2 if gaussian_sampler(scale**2)._place else 1
+    return 2 if gaussian_sampler(scale**2)._shift else 1
 
 
 def aes_words():

@@ -258,7 +258,7 @@ def test_every_kind_refuses_a_retry_with_another_seed(ledger, kind):
 
 
 def test_only_whole_releases_need_room_in_a_ledger(ledger, monkeypatch):
-    monkeypatch.setattr("sfumato.privacy.release.KEPT", 100)
+    monkeypatch.setattr("sfumato.privacy.release.MAX_STORED_BYTES", 100)
     terms = dict(ledger=ledger, dataset="profiles")
     with pytest.raises(ValueError, match="Blip: 192 bytes of cells are more than a ledger keeps"):
         released_to_all(blip(epsilon=1.0), INTERACTIONS, **terms)

@@ -18,7 +18,7 @@ from sfumato.kernels.sketch.projections import project_whole
 from sfumato.privacy.accounting.calibration import gaussian_sigma_l2
 from sfumato.privacy.accounting.losses import Concentrated
 from sfumato.privacy.noise import discrete as noise
-from sfumato.privacy.parameters import Privacy, asked_for
+from sfumato.privacy.parameters import Privacy, release_parameters
 from sfumato.privacy.random_source import Source
 from sfumato.privacy.release import CalibratedRelease, Release, ReleaseOptions, ReleaseRequest
 from sfumato.privacy.rounding import UP
@@ -217,7 +217,7 @@ def rows_terms(
     owner: str, epsilon: float | Privacy | None, delta: float, options: ReleaseOptions
 ) -> ReleaseRequest:
     """The terms of a release of rows, whose unit is one number of a row or a whole row."""
-    epsilon, delta, options = asked_for(owner, epsilon, delta, options)
+    epsilon, delta, options = release_parameters(owner, epsilon, delta, options)
     given = {"contributions": 1, **options}
     if options.get("ledger") is None:
         given = {"unit": UNITS[0], **given}
