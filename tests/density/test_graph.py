@@ -327,7 +327,7 @@ def test_graphs_of_other_nodes_merge_and_private_ones_do_not():
 def test_rows_are_chosen_from_public_numbers():
     one, other = EDGES[:10], EDGES
     for queries in ({"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6}, {}):
-        rows = {NodeDensity(width=64, **queries).fit(edges)._told.rows for edges in (one, other)}
+        rows = {NodeDensity(width=64, **queries).fit(edges)._summary.rows for edges in (one, other)}
         assert len(rows) == 1
     assert NodeDensity(width=64, epsilon=1.0).fit(one).release_.rows == 46  # 64 / sqrt(2), up
     assert NodeDensity(width=64, epsilon=1.0, unit="edge").fit(one).release_.rows == 23

@@ -9,7 +9,7 @@ from sfumato.density.sampling import (
     _Envelope,
     _kernel,
     _on_simplex,
-    _shares,
+    _simplex_weights,
     by_population,
     by_rejection,
     matched,
@@ -84,8 +84,8 @@ def test_matched_shares_are_at_the_least_distance():
     kernel = np.exp(-((places - places.T) ** 2) / 2)
     truth = np.zeros(40)
     truth[[3, 17, 30]] = 0.5, 0.3, 0.2
-    shares = _shares(kernel, kernel @ truth)
-    gap = shares - truth
+    weights = _simplex_weights(kernel, kernel @ truth)
+    gap = weights - truth
     even = np.full(40, 1 / 40) - truth
     assert gap @ kernel @ gap < 0.01 * (even @ kernel @ even)
 
@@ -99,7 +99,7 @@ def test_matched_points_are_those_of_the_data_not_of_the_smoothed_density():
     drawn = match.drawn(field, 4000, rng)
     # The smoothed density has a deviation of sqrt(1 + 0.04) = 1.02 in each column.
     assert drawn.std(axis=0).max() < 0.5
-    assert match.shares.sum() == pytest.approx(1)
+    assert match.weights.sum() == pytest.approx(1)
     kernel = _kernel(field, match.positions)
     far = ((match.positions[:, None] - match.positions) ** 2).sum(axis=2)
     np.testing.assert_allclose(kernel, np.exp(-far / 2), atol=1e-5)

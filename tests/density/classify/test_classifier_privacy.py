@@ -12,7 +12,7 @@ from sfumato.density.base import noise_from
 from sfumato.density.classify.encoding import Bins
 from sfumato.density.classify.log_odds import WeightsOfEvidence
 from sfumato.density.classify.naive_bayes import (
-    SHARES,
+    BUDGET,
     LabelledRows,
     Limits,
     _steps,
@@ -39,40 +39,44 @@ def terms(epsilon=0.7, delta=0.0, **options):
     return ReleaseRequest.of("test", epsilon, delta, options)
 
 
-def changed(cut, table, scorer, row, place, law):
+def changed(cut, table, scorer, row, place, distribution):
     """What a row changes in the three tables, whatever noisy tables came before."""
     one = LabelledRows(cut.codes(np.array([row], float)), np.array([place]), None)
-    steps = limited(table.rows(one.codes) / table.unit, Limits(cut.columns, law))[0]
+    steps = limited(table.rows(one.codes) / table.unit, Limits(cut.columns, distribution))[0]
     pairs = np.outer(steps, steps)[np.triu_indices(cut.columns, 1)]
-    assert (one.products(table, Limits(cut.columns, law)) == pairs).all()
+    assert (one.products(table, Limits(cut.columns, distribution)) == pairs).all()
     return one.counts(2, cut.total), pairs, one.scores(1, scorer)
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_every_row_of_a_small_world_costs_at_most_epsilon(law):
+@pytest.mark.parametrize("distribution", LAWS)
+def test_every_row_of_a_small_world_costs_at_most_epsilon(distribution):
     # All 54 rows there are, against tables of noise alone, some of them extreme: exact fractions.
     cut = Bins(((0.0,) * 3, (2.0,) * 3), 3, (3, 3, 3))
-    queries = terms(delta=0.0 if law == "Laplace" else 1e-6)
-    made, loss = (_laplace if law == "Laplace" else _gaussian)(queries, _steps(law, cut, 2))
+    request = terms(delta=0.0 if distribution == "Laplace" else 1e-6)
+    noise_of = _laplace if distribution == "Laplace" else _gaussian
+    made, loss = noise_of(request, _steps(distribution, cut, 2))
     for seed in range(20):
         counts = np.random.default_rng(seed).integers(-(10 ** (seed % 6)), 10 ** (seed % 5), (2, 9))
         table = WeightsOfEvidence(cut, counts, made.variance(0)).table(1)
         scorer = scorer_of(table, counts[0, :3] * 1000, made.variance(1))
         for row in itertools.product(range(3), repeat=3):
             for place in (0, 1):
-                tables = changed(cut, table, scorer, row, place, law)
+                tables = changed(cut, table, scorer, row, place, distribution)
                 norms = [int(np.abs(cells).sum()) for cells in tables]
                 squares = [int((cells.astype(object) ** 2).sum()) for cells in tables]
                 cost = sum(Fraction(n) / s for n, s in zip(norms, made.scales, strict=True))
                 rho = sum(n / (2 * s**2) for n, s in zip(squares, made.scales, strict=True))
                 assert (norms[0], norms[2]) == (3, 1)
-                assert cost <= Fraction(0.7) if law == "Laplace" else rho <= Fraction(loss.rho)
+                if distribution == "Laplace":
+                    assert cost <= Fraction(0.7)
+                else:
+                    assert rho <= Fraction(loss.rho)
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("distribution", LAWS)
 @pytest.mark.parametrize("columns", [2, 5, 40])
-def test_no_row_passes_the_limit_of_products(law, columns):
-    limits = Limits(columns, law)
+def test_no_row_passes_the_limit_of_products(distribution, columns):
+    limits = Limits(columns, distribution)
     rows = (
         np.random.default_rng(1).normal(size=(500, columns)) * np.geomspace(0.01, 1e6, 500)[:, None]
     )
@@ -81,9 +85,9 @@ def test_no_row_passes_the_limit_of_products(law, columns):
     upper = np.triu_indices(columns, 1)
     for row in steps.astype(np.int64).astype(object):
         products = np.outer(row, row)[upper]
-        if law == "Laplace":
+        if distribution == "Laplace":
             assert sum(abs(products)) <= limits.l1
-        assert sum(products**2) <= limits.l2_squared or law == "Laplace"
+        assert sum(products**2) <= limits.l2_squared or distribution == "Laplace"
 
 
 def test_noise_grows_with_what_neighbours_may_change():
@@ -94,15 +98,15 @@ def test_noise_grows_with_what_neighbours_may_change():
     )
     assert [b / a for a, b in zip(alone, twice, strict=True)] == [2, 2, 2]
     assert [b / a for a, b in zip(alone, thrice, strict=True)] == [3, 3, 3]
-    assert sum(SHARES) == 1
+    assert sum(BUDGET) == 1
 
 
 @pytest.mark.parametrize("relation", ["add/remove", "replace"])
 def test_gaussian_steps_together_keep_epsilon_and_delta(relation):
     cut = Bins(((0.0,) * 20, (1.0,) * 20), 8, (0,) * 20)
-    queries = terms(delta=1e-6, relation=relation)
-    made, loss = cheapest(queries, *(_steps(name, cut, 3) for name in LAWS))
-    assert made.law == "Gaussian"
+    request = terms(delta=1e-6, relation=relation)
+    made, loss = cheapest(request, *(_steps(name, cut, 3) for name in LAWS))
+    assert made.distribution == "Gaussian"
     assert 0.6 < epsilon_of(loss, 1e-6) <= 0.7
     steps = _steps("Gaussian", cut, 3)
     times = [2, 4, 2] if relation == "replace" else [1, 1, 1]
@@ -164,10 +168,10 @@ def test_nothing_but_the_release_is_kept(method):
         *("release_", "statement_", "classes_", "method_", "bounds_", "backend_"),
         "n_features_in_",
     }
-    queries = POINTS[:200]
+    request = POINTS[:200]
     released = SketchClassifier.from_release(model.release_)
     for twin in (released, load(model.to_bytes())):
-        assert (twin.predict_proba(queries) == model.predict_proba(queries)).all()
+        assert (twin.predict_proba(request) == model.predict_proba(request)).all()
 
 
 def test_kernels_of_all_classes_have_the_noise_of_one():
