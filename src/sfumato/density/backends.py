@@ -103,7 +103,7 @@ def suggested_rows(backend: str, epsilon: float | None, delta: float, size: int)
 def _best(kernel: str, bandwidth: float, bounds: Pair, epsilon: float, lines: int) -> str:
     """The backend with the smallest error, as measured on mixtures of Gaussians.
 
-    Mean kernel values of 20,000 and 40,000 points had errors of 0.01 / sqrt(rows) with slices and
+    Mean kernel values of 20,000 and 40,000 points gave errors of 0.01 / sqrt(rows) with slices and
     0.04 / sqrt(rows) with race in 3 dimensions, and 0.04 / sqrt(rows) with both in 5 and 10, where
     race is faster; for the smoother kernels slices and fourier have equal errors there, and fourier
     is faster. Columns of very different scale also take these, where slices would have too many

@@ -244,8 +244,8 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
     def _given(self) -> dict[str, Any]:
         """The parameters as given, with those of `privacy` expanded."""
         signature = inspect.signature(type(self)).parameters
-        usual = {name: each.default for name, each in signature.items()}
-        return spread(self._owner, self.get_params(deep=False), usual)
+        defaults = {name: each.default for name, each in signature.items()}
+        return spread(self._owner, self.get_params(deep=False), defaults)
 
     def _check(self) -> dict[str, Any]:
         """Convert parameters to plain types; raise ValueError for the first invalid one."""
@@ -295,7 +295,9 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
             )
         return points
 
-    def _beside(self, y: Any, plain: dict[str, Any], rows: int) -> tuple[np.ndarray, np.ndarray]:
+    def _target_masks(
+        self, y: Any, plain: dict[str, Any], rows: int
+    ) -> tuple[np.ndarray, np.ndarray]:
         """For `input_report`: masks of the rows dropped and clipped because of y."""
         return np.zeros(rows, bool), np.zeros(rows, bool)
 
@@ -326,7 +328,7 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"{self._owner}: bounds must be given for a report.")
         points = twin._numbers(X, plain)
         box = Box.of(self._owner, plain["bounds"], points.shape[1])
-        dropped, outside = twin._beside(y, plain, len(points))
+        dropped, outside = twin._target_masks(y, plain, len(points))
         dropped = dropped | np.isnan(points).any(axis=1)
         outside = outside | (np.clip(points, box.low, box.high) != points).any(axis=1)
         clipped = int((outside & ~dropped).sum())

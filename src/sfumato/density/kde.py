@@ -199,7 +199,7 @@ class SketchDensity(DensityMixin, Drawing):  # type: ignore[misc]
             Points within the bounds. They cost no further privacy.
         """
         method = one_of(METHODS).check(self._owner, "method", method)
-        return self._drawn(method, n_samples, random_state)
+        return self._draw(method, n_samples, random_state)
 
     def _learned(self) -> None:
         super()._learned()
@@ -347,4 +347,4 @@ class SketchSampler(Drawing):
         ndarray of shape (n_samples, n_features)
             Points within the bounds. They cost no further privacy.
         """
-        return self._drawn(self._check()["method"], n_samples, random_state)
+        return self._draw(self._check()["method"], n_samples, random_state)

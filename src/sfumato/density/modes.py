@@ -66,7 +66,7 @@ def find_modes(
     the line between them, and every mode above the median over the box, by at least the rise: the
     larger of a fiftieth of its value and of the root sum of squares of `threshold` standard
     deviations of the noise and half as many of the hashing error. So noise alone rarely makes a
-    mode: measured, none of 60 releases of a single point had one elsewhere (2 to 6 dimensions,
+    mode: measured, none of 60 releases of a single point showed one elsewhere (2 to 6 dimensions,
     epsilon 1). Two modes are more than a bandwidth apart. Only estimates are used, so that the
     modes of a private estimator cost no further privacy.
 
@@ -92,9 +92,9 @@ def find_modes(
     threshold = between(0, math.inf).check(owner, "threshold", threshold)
     field = field_of(owner, source, bounds)
     rng = check_random_state(owner, random_state)
-    even = field.uniform(PROBES, rng)
-    heights = field.values(even)
-    starts = _starts(field, even, heights, rng)
+    probes = field.uniform(PROBES, rng)
+    heights = field.values(probes)
+    starts = _starts(field, probes, heights, rng)
     positions, values = _climbed(field, starts, rng)
     floor = float(np.median(heights))
     positions, values = _apart(positions, values, field.setting.bandwidth)
@@ -104,17 +104,17 @@ def find_modes(
 
 
 def _starts(
-    field: Field, even: np.ndarray, heights: np.ndarray, rng: np.random.Generator
+    field: Field, probes: np.ndarray, heights: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
     """Evaluated points that are higher than all their neighbours, the highest first."""
     from scipy.spatial import KDTree
 
-    if field.dimension > FEW:  # even points are too far apart there
-        even = by_population(field.values, field.bounds, PROBES // 4, rng)
-        heights = field.values(even)
-    near = KDTree(even).query(even, NEIGHBOURS)[1]
+    if field.dimension > FEW:  # uniform points are too far apart there
+        probes = by_population(field.values, field.bounds, PROBES // 4, rng)
+        heights = field.values(probes)
+    near = KDTree(probes).query(probes, NEIGHBOURS)[1]
     peaks = np.flatnonzero(heights >= heights[near].max(axis=1))
-    return even[peaks[np.argsort(-heights[peaks])][:STARTS]]
+    return probes[peaks[np.argsort(-heights[peaks])][:STARTS]]
 
 
 def _apart(

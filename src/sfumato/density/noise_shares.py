@@ -321,15 +321,15 @@ class NoiseSharing:
         options = dict(ledger=ledger, dataset=dataset, release_id=release_id, **self._whose())
         payer, paid = paid_by("NoiseSharing", options)
         whose("NoiseSharing", payer, paid, options)
-        self._made(sketch, party, _NoNoise(self.whole_noise))  # what is refused is never charged
+        self._build(sketch, party, _NoNoise(self.whole_noise))  # what is refused is never charged
         bits = ShareSource(self.whole_noise, source)
         if payer is None:
-            return self._made(sketch, party, bits)
+            return self._build(sketch, party, bits)
         data = payer.release(
             paid,
             self._loss(),
             f"{type(sketch).__name__}: a share of noise, for a secure sum",
-            lambda _: self._made(sketch, party, bits).to_bytes(),
+            lambda _: self._build(sketch, party, bits).to_bytes(),
             release_id=release_id,
         )
         share = NoisyShare.from_bytes(data)
@@ -374,7 +374,7 @@ class NoiseSharing:
             return Approximate(self.epsilon, self.delta, relation=self.relation)
         return Pure(self.epsilon, relation=self.relation)
 
-    def _made(self, sketch: Any, party: int, bits: ShareSource) -> NoisyShare:
+    def _build(self, sketch: Any, party: int, bits: ShareSource) -> NoisyShare:
         """The share of a sketch with noise from these bits."""
         options = {name: value for name, value in self._whose().items() if value is not None}
         if self.weight > 1:

@@ -293,31 +293,31 @@ def planned_slices(
 ) -> CalibratedRelease[ReleasedSliceTable]:
     """The calibrated release of a table and of the scores of the clipped points it counted."""
     first, second = Step(BUDGET[0], table.slices, table.slices), Step(BUDGET[1], 1, 1)
-    made, loss = cheapest(request, [first, second])
+    step_noise, loss = cheapest(request, [first, second])
     request.check_room(8 * (table._table.size + SCORE_CELLS))
 
     def noisy(source: Source) -> dict[str, np.ndarray]:
-        return _filled(table, inside, replace(made, source=source))
+        return _filled(table, inside, replace(step_noise, source=source))
 
-    scales = tuple(map(float, made.scales))
-    symbol = "scale" if made.distribution == "Laplace" else "sigma"
+    scales = tuple(map(float, step_noise.scales))
+    symbol = "scale" if step_noise.distribution == "Laplace" else "sigma"
     mechanism = (
-        f"discrete {made.distribution} noise in two steps, {symbol} {scales[0]:.6g} on each of "
-        f"{table.slices} x {table.bins} counters of slices, {scales[1]:.6g} on each of "
+        f"discrete {step_noise.distribution} noise in two steps, {symbol} {scales[0]:.6g} on each "
+        f"of {table.slices} x {table.bins} counters of slices, {scales[1]:.6g} on each of "
         f"{SCORE_CELLS} counters of scores; an event weighs at most 1"
     )
-    noise_parameters = dict(noise=made.distribution, scale=scales[0], score_scale=scales[1])
+    noise_parameters = dict(noise=step_noise.distribution, scale=scales[0], score_scale=scales[1])
     return CalibratedRelease(
         ReleasedSliceTable, {**table.parameters, **noise_parameters}, loss, mechanism, noisy
     )
 
 
-def _filled(table: SliceTable, inside: np.ndarray, made: StepNoise) -> dict[str, np.ndarray]:
+def _filled(table: SliceTable, inside: np.ndarray, step_noise: StepNoise) -> dict[str, np.ndarray]:
     """The table with noise, and the noisy histogram of scores that it gives."""
-    slices = made.added(0, table._table.copy())
-    surprise = Surprise(table, slices, made.variance(0))
+    slices = step_noise.added(0, table._table.copy())
+    surprise = Surprise(table, slices, step_noise.variance(0))
     scores = surprise.counted(surprise.scores(inside))
-    return {"_table": slices, "_scores": made.added(1, scores)}
+    return {"_table": slices, "_scores": step_noise.added(1, scores)}
 
 
 def described_slices(stored: Slices) -> dict[str, Any]:

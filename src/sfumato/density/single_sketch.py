@@ -305,7 +305,7 @@ class Drawing(Streamed, in_files=False):
 
     _match: Match | None = None
 
-    def _drawn(self, method: str, n_samples: Any, random_state: Any) -> np.ndarray:
+    def _draw(self, method: str, n_samples: Any, random_state: Any) -> np.ndarray:
         """Draw points within the bounds by one of METHODS; random_state None is the estimator's."""
         count = integer(0).check(self._owner, "n_samples", n_samples)
         self._check_fitted()

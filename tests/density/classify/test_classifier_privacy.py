@@ -39,9 +39,9 @@ def terms(epsilon=0.7, delta=0.0, **options):
     return ReleaseRequest.of("test", epsilon, delta, options)
 
 
-def changed(cut, table, scorer, row, place, distribution):
+def changed(cut, table, scorer, row, position, distribution):
     """What a row changes in the three tables, whatever noisy tables came before."""
-    one = LabelledRows(cut.codes(np.array([row], float)), np.array([place]), None)
+    one = LabelledRows(cut.codes(np.array([row], float)), np.array([position]), None)
     steps = limited(table.rows(one.codes) / table.unit, Limits(cut.columns, distribution))[0]
     pairs = np.outer(steps, steps)[np.triu_indices(cut.columns, 1)]
     assert (one.products(table, Limits(cut.columns, distribution)) == pairs).all()
@@ -60,8 +60,8 @@ def test_every_row_of_a_small_world_costs_at_most_epsilon(distribution):
         table = WeightsOfEvidence(cut, counts, made.variance(0)).table(1)
         scorer = scorer_of(table, counts[0, :3] * 1000, made.variance(1))
         for row in itertools.product(range(3), repeat=3):
-            for place in (0, 1):
-                tables = changed(cut, table, scorer, row, place, distribution)
+            for position in (0, 1):
+                tables = changed(cut, table, scorer, row, position, distribution)
                 norms = [int(np.abs(cells).sum()) for cells in tables]
                 squares = [int((cells.astype(object) ** 2).sum()) for cells in tables]
                 cost = sum(Fraction(n) / s for n, s in zip(norms, made.scales, strict=True))
@@ -153,15 +153,15 @@ def test_a_class_without_rows_is_no_error(method, rows):
     with noise_from(InsecureSeededSource(5)):
         model = SketchClassifier(**{**PRIVATE, "classes": [0, 1, 7]}, method=method, bandwidth=3.0)
         model.fit(POINTS[:rows], LABELS[:rows])
-    chance = model.predict_proba(POINTS[:500])
-    assert np.isfinite(chance).all()
-    assert chance.shape == (500, 3)
+    probability = model.predict_proba(POINTS[:500])
+    assert np.isfinite(probability).all()
+    assert probability.shape == (500, 3)
     if rows == 3000:
-        assert chance[:, 2].mean() < 0.2
+        assert probability[:, 2].mean() < 0.2
 
 
 @pytest.mark.parametrize("method", ["columns", "kernel"])
-def test_nothing_but_the_release_is_kept(method):
+def test_nothing_but_the_release_is_stored(method):
     model = SketchClassifier(**PRIVATE, method=method, bandwidth=3.0).fit(POINTS, LABELS)
     learned = {name for name in vars(model) if name.endswith("_")}
     assert learned == {
@@ -184,7 +184,7 @@ def test_kernels_of_all_classes_have_the_noise_of_one():
     assert model.statement_.epsilon == 1.0
 
 
-def test_what_must_be_public_is_asked_for():
+def test_what_must_be_public_is_required():
     for left_out, word in (
         ("classes", "classes must be given"),
         ("bounds", "bounds must be given"),
@@ -204,7 +204,7 @@ def test_labels_are_matched_by_value_whatever_their_type_and_unlisted_ones_are_d
             ).fit(POINTS[: len(y)], y)
         return model.release_._counts
 
-    whole = counts([0, 1], [0, 1, 1, 0])
+    full = counts([0, 1], [0, 1, 1, 0])
     for classes in ([0, 1], ["0", "1"], [False, True], [0.0, 1.0]):
         for y in (
             [0, 1, 1, 0],
@@ -212,12 +212,12 @@ def test_labels_are_matched_by_value_whatever_their_type_and_unlisted_ones_are_d
             [False, True, "True", "0.0"],
             [[0], [1], [1], 0],
         ):
-            assert np.array_equal(counts(classes, y), whole)
-    assert counts(["a", "b"], ["a", "guest", None, "b"]).sum() == whole.sum() // 2
-    padded = counts(["01", "1"], ["01", "1", 1, "1.0"])  # told apart by the list: as written
+            assert np.array_equal(counts(classes, y), full)
+    assert counts(["a", "b"], ["a", "other", None, "b"]).sum() == full.sum() // 2
+    padded = counts(["01", "1"], ["01", "1", 1, "1.0"])  # distinguished by the list: as written
     assert padded[0].sum() * 3 == padded[1].sum() > 0
     assert (
-        SketchClassifier(**PRIVATE).input_report(POINTS[:4], [0, 1, "guest", None])["dropped"] == 2
+        SketchClassifier(**PRIVATE).input_report(POINTS[:4], [0, 1, "other", None])["dropped"] == 2
     )
     with pytest.raises(ValueError, match="y must have one label for each row of X"):
         SketchClassifier(**PRIVATE).fit(POINTS, LABELS[1:])
@@ -291,7 +291,7 @@ def test_forged_parts_are_refused():
     released = (
         SketchClassifier(**PRIVATE, method="kernel", bandwidth=3.0).fit(POINTS, LABELS).release_
     )
-    strange = np.frombuffer(CountMin(8).update([1]).release(1.0).to_bytes(), np.uint8)
+    unrelated = np.frombuffer(CountMin(8).update([1]).release(1.0).to_bytes(), np.uint8)
     for name in ("_class_0", "_class_1"):
         with pytest.raises(SketchFormatError, match="the parts are n"):
-            sketch_load(repacked(released, {name: strange}))
+            sketch_load(repacked(released, {name: unrelated}))

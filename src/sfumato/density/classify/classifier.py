@@ -542,9 +542,11 @@ class SketchClassifier(ClassAnswers):
             raise ValueError(f"{self._owner}: y must have one label for each row of X.")
         return positions
 
-    def _beside(self, y: Any, plain: dict[str, Any], rows: int) -> tuple[np.ndarray, np.ndarray]:
+    def _target_masks(
+        self, y: Any, plain: dict[str, Any], rows: int
+    ) -> tuple[np.ndarray, np.ndarray]:
         if plain["classes"] is None:
-            return super()._beside(y, plain, rows)
+            return super()._target_masks(y, plain, rows)
         return self._private_positions(y, plain, rows) < 0, np.zeros(rows, bool)
 
     def _labels(self, y: Any, rows: int) -> np.ndarray:

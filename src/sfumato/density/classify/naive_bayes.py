@@ -264,21 +264,23 @@ def _counted(cells: np.ndarray, weights: np.ndarray | None, size: int) -> np.nda
     return np.bincount(cells, weights, size).astype(np.int64)
 
 
-def filled(rows: LabelledRows, cut: Bins, classes: int, made: StepNoise) -> dict[str, np.ndarray]:
+def filled(
+    rows: LabelledRows, cut: Bins, classes: int, step_noise: StepNoise
+) -> dict[str, np.ndarray]:
     """Fill the three tables; each step reads the rows and the noisy tables before it."""
-    compared, limits = contrasts(classes), Limits(cut.columns, made.distribution)
-    counts = made.added(0, rows.counts(classes, cut.total))
-    evidence = WeightsOfEvidence(cut, counts, made.variance(0))
+    compared, limits = contrasts(classes), Limits(cut.columns, step_noise.distribution)
+    counts = step_noise.added(0, rows.counts(classes, cut.total))
+    evidence = WeightsOfEvidence(cut, counts, step_noise.variance(0))
     tables = [evidence.table(k) for k in compared]
     pairs = np.zeros((len(compared), pairs_of(cut.columns)), np.int64)
     for position, table in enumerate(tables):
         pairs[position] = rows.products(table, limits)
-    made.added(1, pairs)
+    step_noise.added(1, pairs)
     scores = np.zeros((2, len(compared), SCORE_CELLS), np.int64)
     for position, (k, table) in enumerate(zip(compared, tables, strict=True)):
-        scorer = scorer_of(table, pairs[position], made.variance(1))
+        scorer = scorer_of(table, pairs[position], step_noise.variance(1))
         scores[:, position] = rows.scores(k, scorer)
-    return {"_counts": counts, "_pairs": pairs, "_scores": made.added(2, scores)}
+    return {"_counts": counts, "_pairs": pairs, "_scores": step_noise.added(2, scores)}
 
 
 def bare(parameters: dict[str, Any], rows: LabelledRows) -> ClassColumns:
@@ -298,21 +300,25 @@ def planned(
     """
     cut = Bins(parameters["bounds"], parameters["bins"], parameters["levels"])
     classes = len(parameters["labels"])
-    made, loss = cheapest(request, *(_steps(distribution, cut, classes) for distribution in LAWS))
+    step_noise, loss = cheapest(
+        request, *(_steps(distribution, cut, classes) for distribution in LAWS)
+    )
     contrast_cells = pairs_of(cut.columns) + 2 * SCORE_CELLS
     request.check_room(8 * classes * (cut.total + contrast_cells))
 
     def noisy(source: Source) -> dict[str, np.ndarray]:
-        return filled(rows, cut, classes, replace(made, source=source))
+        return filled(rows, cut, classes, replace(step_noise, source=source))
 
-    first, second, third = map(float, made.scales)
-    symbol = "scale" if made.distribution == "Laplace" else "sigma"
+    first, second, third = map(float, step_noise.scales)
+    symbol = "scale" if step_noise.distribution == "Laplace" else "sigma"
     mechanism = (
-        f"discrete {made.distribution} noise in three steps, {symbol} {first:.6g} on each of "
+        f"discrete {step_noise.distribution} noise in three steps, {symbol} {first:.6g} on each of "
         f"{classes} x {cut.total} counters of columns, {second:.6g} on products of columns, "
         f"{third:.6g} on counters of scores; an event weighs at most 1"
     )
-    scales = dict(noise=made.distribution, count_scale=first, pair_scale=second, score_scale=third)
+    scales = dict(
+        noise=step_noise.distribution, count_scale=first, pair_scale=second, score_scale=third
+    )
     return CalibratedRelease(ReleasedClassColumns, {**parameters, **scales}, loss, mechanism, noisy)
 
 

@@ -72,7 +72,7 @@ class RegressionSetting:
         (low, high), (least, most) = self.bounds, self.target
         return Moments(((*low, least), (*high, most)), self.degree, bits=self.bits)
 
-    def fed(self, table: np.ndarray) -> tuple[np.ndarray, int]:
+    def sketch_rows(self, table: np.ndarray) -> tuple[np.ndarray, int]:
         """Rows as the sketch takes them, and how many were outside (if it does not count them)."""
         if self.backend == "statistics":
             return table, 0

@@ -210,7 +210,7 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
         plain = self._check()
         table, weights = self._learned_from(X, y, sample_weight, plain)
         setting = self._public(plain, table if weights is None else table[weights > 0])
-        rows, outside = setting.fed(table)
+        rows, outside = setting.sketch_rows(table)
         sketch = setting.empty().update(rows, weights)
         summary = self._release_if_private(sketch, plain)
         self._settle(setting)
@@ -247,7 +247,7 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
             return self.fit(X, y, sample_weight)
         points = self._train(X, reset=False)
         table = np.column_stack([points, self._target(y, points)])
-        rows, outside = self._current().fed(table)
+        rows, outside = self._current().sketch_rows(table)
         before = self.clipped_
         self.sketch_.update(rows, self._weights(sample_weight, len(points)))
         self._learned()
@@ -319,12 +319,12 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
         """
         points = self._queries(X)
         inside, _ = Box(*self.bounds_).clip(points)
-        predicted = self._made.values(scaled(inside, self.bounds_)) @ self.weights_
+        predicted = self._polynomials.values(scaled(inside, self.bounds_)) @ self.weights_
         low, high = self.target_bounds_
         return np.asarray(low + (np.clip(predicted, -1.0, 1.0) + 1) / 2 * (high - low))
 
     @property
-    def _made(self) -> Polynomials:
+    def _polynomials(self) -> Polynomials:
         return Polynomials.of(self.n_features_in_, self.degree_)
 
     def _check(self) -> dict[str, Any]:
@@ -360,7 +360,9 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
             raise ValueError(f"{self._owner}: y must have one number for each row of X.")
         return numbers
 
-    def _beside(self, y: Any, plain: dict[str, Any], rows: int) -> tuple[np.ndarray, np.ndarray]:
+    def _target_masks(
+        self, y: Any, plain: dict[str, Any], rows: int
+    ) -> tuple[np.ndarray, np.ndarray]:
         target = self._private_target(y, rows)
         (low,), (high,) = plain["target_bounds"] or ((-np.inf,), (np.inf,))
         return np.isnan(target), np.clip(target, low, high) != target
@@ -417,7 +419,7 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
         else:
             read = searched if self.method_ == "surrogate" else minimised
             self.weights_ = read(self._summary)
-        self.features_ = self._made.features
+        self.features_ = self._polynomials.features
         if self.degree_ == 1:
             self._unscale()
 

@@ -91,7 +91,7 @@ def minimised(summary: Any) -> np.ndarray:
     pairs = _Pairs.of(summary)
     products = pairs.fitted(_uniform_products(pairs.left.shape[1]))[:-1, :-1]
     lengths = np.sqrt(np.diag(products))
-    square = _positive(products / np.outer(lengths, lengths), pairs.unsure)
+    square = _positive(products / np.outer(lengths, lengths), pairs.uncertainty)
     weights = np.linalg.solve(square[:-1, :-1], square[:-1, -1]) * lengths[-1] / lengths[:-1]
     if pairs.noise:  # which may make the lengths of columns nearly 0
         weights *= LONGEST / max(float(np.linalg.norm(weights)), LONGEST)
@@ -132,7 +132,7 @@ class _Pairs:
         return MISFIT**2 + self.noise
 
     @property
-    def unsure(self) -> float:
+    def uncertainty(self) -> float:
         """2 size times the variance of a correlation after the fit."""
         size = self.left.shape[1]
         information = SLOPE * len(self.left) / size**2 / self.variance
@@ -198,10 +198,10 @@ class _Slopes:
         return np.asarray((square + square.T) / 2).reshape(-1)
 
 
-def _positive(square: np.ndarray, unsure: float) -> np.ndarray:
+def _positive(square: np.ndarray, uncertainty: float) -> np.ndarray:
     """The most likely matrix without negative eigenvalues, as in `least_squares`."""
     values, vectors = np.linalg.eigh(square)
-    values = (values + np.sqrt(values**2 + unsure)) / 2
+    values = (values + np.sqrt(values**2 + uncertainty)) / 2
     return np.asarray((vectors * np.maximum(values, FLAT)) @ vectors.T)
 
 
