@@ -2,13 +2,13 @@
 
 import inspect
 
-import numpydoc.docscrape
 import pytest
 from sklearn.base import BaseEstimator
 from sklearn.utils import _testing
 
 from sfumato import density
 
+docscrape = pytest.importorskip("numpydoc.docscrape", reason="numpydoc is not installed")
 ESTIMATORS = [
     kind
     for kind in (getattr(density, name) for name in density.__all__)
@@ -36,7 +36,7 @@ def methods_of(kind):
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_docstrings_agree_with_signatures(kind):
-    described = numpydoc.docscrape.ClassDoc(kind)
+    described = docscrape.ClassDoc(kind)
     assert _testing.check_docstring_parameters(kind.__init__, described) == []
     methods = methods_of(kind)
     assert {"fit", "merge", "from_release", "save", "load"} <= methods.keys()
@@ -50,7 +50,7 @@ def test_every_attribute_of_a_fit_is_described(kind):
     points = [[0.1, 0.9], [0.8, 0.2], [0.7, 0.6], [0.3, 0.4]]
     model = kind().fit([[1, 2], [2, 3]] if kind is density.NodeDensity else points, [0, 1, 1, 0])
     fitted = {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
-    described = {entry.name for entry in numpydoc.docscrape.ClassDoc(kind)["Attributes"]}
+    described = {entry.name for entry in docscrape.ClassDoc(kind)["Attributes"]}
     assert fitted
     assert fitted <= described
 

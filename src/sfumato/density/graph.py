@@ -262,8 +262,8 @@ class NodeDensity(KernelEstimator):
     epsilon : float or None, default=None
         Privacy parameter, above 0. None fits without privacy.
     delta : float, default=0.0
-        Probability that the bound of epsilon may fail, from 0 up to but not including 1; 0 is pure
-        differential privacy. Needs `epsilon`.
+        Privacy parameter of (epsilon, delta)-differential privacy, from 0 up to but not including
+        1; 0 is pure differential privacy. Needs `epsilon`.
     unit : {"adjacency list", "edge"}, default="adjacency list"
         Unit of privacy, see Notes. An edge needs two or four times as much noise.
     relation : {"add/remove", "replace"} or None, default=None

@@ -53,8 +53,8 @@ class SketchDensity(DensityMixin, Drawing):  # type: ignore[misc]
     epsilon : float or None, default=None
         Privacy parameter, above 0. None fits without privacy.
     delta : float, default=0.0
-        Probability that the bound of epsilon may fail, from 0 up to but not including 1; 0 is pure
-        differential privacy. Needs `epsilon`.
+        Privacy parameter of (epsilon, delta)-differential privacy, from 0 up to but not including
+        1; 0 is pure differential privacy. Needs `epsilon`.
     bounds : pair (low, high) or None, default=None
         Public limits of the columns, each side a number or one number per column. Points outside
         are clipped to them. Required with `epsilon`; None takes the range of the data.
@@ -239,8 +239,8 @@ class SketchSampler(Drawing):
     epsilon : float or None, default=None
         Privacy parameter, above 0. None fits without privacy.
     delta : float, default=0.0
-        Probability that the bound of epsilon may fail, from 0 up to but not including 1; 0 is pure
-        differential privacy. Needs `epsilon`.
+        Privacy parameter of (epsilon, delta)-differential privacy, from 0 up to but not including
+        1; 0 is pure differential privacy. Needs `epsilon`.
     bounds : pair (low, high) or None, default=None
         Public limits of the columns, each side a number or one number per column. Points outside
         are clipped to them. Required with `epsilon`; None takes the range of the data.

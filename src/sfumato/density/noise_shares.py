@@ -198,7 +198,7 @@ class NoiseSharing:
     epsilon : float
         Privacy parameter of the release, above 0.
     delta : float, default=0.0
-        Failure probability of the guarantee, from 0 up to but not including 1. At 0 the noise is
+        Privacy parameter delta, from 0 up to but not including 1. At 0 the noise is
         discrete Laplace, whose shares are exact; otherwise it may be discrete Gaussian, whose
         shares sum to almost Gaussian noise; the gap (`gaussian_gap`) is part of epsilon and delta.
     dropouts : int, default=0

@@ -65,8 +65,8 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
     epsilon : float or None, default=None
         Privacy parameter, above 0. None fits without privacy.
     delta : float, default=0.0
-        Probability that the bound of epsilon may fail, from 0 up to but not including 1; 0 is pure
-        differential privacy. Needs `epsilon`.
+        Privacy parameter of (epsilon, delta)-differential privacy, from 0 up to but not including
+        1; 0 is pure differential privacy. Needs `epsilon`.
     bounds : pair (low, high) or None, default=None
         Public limits of the columns, each side a number or one number per column. Points outside
         are clipped to them. Required with `epsilon`; None takes the range of the data.
@@ -109,7 +109,7 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
     degree_ : int
         1 or 2.
     features_ : list of tuple of int
-        Features that `weights_` belong to, as powers of the columns scaled to [-1, 1].
+        Columns whose product is each feature of `weights_`; the empty tuple is the constant.
     intercept_ : float
         Prediction at the origin of the columns, in the units of the target. Only at degree 1.
     method_ : str

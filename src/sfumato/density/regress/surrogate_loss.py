@@ -116,9 +116,8 @@ class _Pairs:
         noise = summary.noise_error() if hasattr(summary, "noise_error") else 0.0
         count = max(summary.size(), noise, 1.0)
         table = np.asarray(summary._table, np.float64) / count
-        cells = (
-            noise / count * np.sqrt(summary.rows)
-        )  # an estimate is the mean of a cell of each hash
+        # An estimate is the mean of one cell of each hash.
+        cells = noise / count * np.sqrt(summary.rows)
         return cls(
             np.vstack([directions[i] for i, _ in both]),
             np.vstack([directions[j] for _, j in both]),
@@ -291,9 +290,8 @@ def surrogate_rows(columns: int, epsilon: float | None, delta: float) -> int:
 def surrogate_loss(summary: Any, weights: np.ndarray) -> np.ndarray:
     """Mean surrogate loss of weights of (1, x), one vector per row, by a sketch or release."""
     ones = np.ones((len(weights), 1))
-    queries = np.hstack(
-        [weights, -ones, 0 * ones]
-    )  # 0 for the coordinate that makes rows of length 1
+    # The last coordinate, 0, is the one that makes rows of length 1.
+    queries = np.hstack([weights, -ones, 0 * ones])
     both = summary.estimate(np.vstack([queries, -queries])).reshape(2, -1).sum(axis=0)
     return np.asarray(both / _count(summary))
 
@@ -305,7 +303,7 @@ def searched(summary: Any) -> np.ndarray:
         lambda weights: surrogate_loss(summary, weights) + penalty * (weights**2).sum(axis=1),
         summary.kernel.dimension - 2,
         LONGEST,
-        2 * penalty,  # the curvature of the pull alone
+        2 * penalty,  # the curvature of the penalty alone
         summary.seed,
     )
 
