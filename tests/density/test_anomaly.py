@@ -118,9 +118,9 @@ def test_one_point_changes_one_cell_in_each_slice_and_one_of_the_scores():
         assert (change.sum(axis=1) == 1).all()
         assert set(change.ravel().tolist()) == {0, 1}
         assert observed.counted(observed.scores(inside)).sum() == 1
-    terms = ReleaseRequest.of("test", 0.7, 0.0, {})
-    plan = planned_slices(table, USUAL, terms)
-    scales = plan.parameters["scale"], plan.parameters["score_scale"]
+    request = ReleaseRequest.of("test", 0.7, 0.0, {})
+    calibrated = planned_slices(table, USUAL, request)
+    scales = calibrated.parameters["scale"], calibrated.parameters["score_scale"]
     assert table.slices / scales[0] + 1 / scales[1] == pytest.approx(0.7, rel=1e-12)
     twice = planned_slices(
         table, USUAL, ReleaseRequest.of("test", 0.7, 0.0, {"relation": "replace"})

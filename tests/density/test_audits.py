@@ -1,9 +1,9 @@
 """Audits of every release of densities: measured epsilon within the claim, and not where broken.
 
 Each case is two data sets that differ by one unit, on the smallest sketch there is, where a unit is
-easiest to see. What is measured is the noise of the plan that the release publishes, drawn anew in
-every trial; the score is the likelihood ratio of the two. Where the claim is true an audit fails
-with a probability of at most 0.01 for other seeds; seeds are fixed.
+easiest to see. What is measured is the noise of the calibrated release that is published, drawn
+anew in every trial; the score is the likelihood ratio of the two. Where the claim is true an audit
+fails with a probability of at most 0.01 for other seeds; seeds are fixed.
 """
 
 import numpy as np

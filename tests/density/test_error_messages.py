@@ -134,10 +134,10 @@ def test_a_classifier_of_columns_has_no_sketch_to_name(epsilon):
 
 
 # What one row may be besides two numbers within the bounds.
-CELLS = ["guest", "", None, np.nan, pd.NA, pd.NaT, np.inf, -1e300, 10**400, 1 + 2j, b"\xff", True]
+CELLS = ["visitor", "", None, np.nan, pd.NA, pd.NaT, np.inf, -1e300, 10**400, 1 + 2j, b"\xff", True]
 ODD_ROWS = [
     *([cell, 0.5] for cell in CELLS),
-    [0.5, "guest"],
+    [0.5, "visitor"],
     ["0.90", 0.5],
     [[0.1, 0.2], 0.5],
     [np.ma.masked, 0.5],
@@ -146,7 +146,7 @@ ODD_ROWS = [
     [0.5],
     [0.5] * 3,
     None,
-    "guest",
+    "visitor",
     7.0,
 ]
 ROWS = np.random.default_rng(5).uniform(0, 1, (40, 2)).tolist()
@@ -260,12 +260,12 @@ def test_no_row_makes_a_private_fit_speak_or_moves_more_than_is_claimed(name):
             assert found[:2] == ([], shown), (row, type(data))
             assert moved_by(name, found[2], cells) <= most, (row, type(data))
     # No row at all, and one that is replaced, which counts as two.
-    for data in ([], [ROWS[0]], [["guest", 1]], np.empty((0, 2))):
+    for data in ([], [ROWS[0]], [["visitor", 1]], np.empty((0, 2))):
         assert outcome(make(NEXT_TO_NONE), data, beside(name)[: len(data)])[:2] == ([], shown)
 
 
 ODD_LABELS = [
-    "guest",
+    "visitor",
     None,
     np.nan,
     pd.NA,

@@ -131,8 +131,8 @@ def test_an_edge_stays_within_the_sensitivity_of_its_release(directed, lists):
         for at in range(40):
             less = np.delete(edges, at, axis=0)
             changes.append(full[graph] - table_of(less, directed))
-    reach = np.abs(changes).sum(axis=1)
-    assert 0 < reach.max() / released.scale <= 1 + 1e-12
+    changed = np.abs(changes).sum(axis=1)
+    assert 0 < changed.max() / released.scale <= 1 + 1e-12
     square = (np.array(changes) ** 2).sum(axis=1).max()
     assert square <= 2 * lists**2 * 48
     rho = 2 * lists**2 * 48 / (2 * spent.scale**2)
@@ -170,7 +170,7 @@ def test_an_exchanged_edge_moves_two_lists_that_may_meet_in_a_cell(delta):
         assert (scale, known["kind"]) == (pytest.approx(4 * 48), "Pure")
 
 
-ODD_EDGES = [
+MALFORMED_EDGES = [
     ["x", "y"],
     ["text", 3],
     [1, "text"],
@@ -219,13 +219,13 @@ def test_an_edge_of_another_type_changes_no_other_list(directed, lists):
     usual = EDGES.tolist()
     shown, cells = fitted(usual)
     most = private(usual, directed=directed, unit="edge").release_.scale  # the L1 at epsilon 1
-    reach = []
-    for odd in ODD_EDGES:
-        for edges in containers([*usual, odd]):
+    changed = []
+    for malformed in MALFORMED_EDGES:
+        for edges in containers([*usual, malformed]):
             found = fitted(edges)
-            assert found[0] == shown, (odd, type(edges))
-            reach.append(np.abs(found[1] - cells).sum())
-    assert 0 < max(reach) <= most * (1 + 1e-12)
+            assert found[0] == shown, (malformed, type(edges))
+            changed.append(np.abs(found[1] - cells).sum())
+    assert 0 < max(changed) <= most * (1 + 1e-12)
     for edges in containers(usual):  # of one type or another: the same lists
         assert np.array_equal(fitted(edges)[1], cells)
     for nothing in (
@@ -237,8 +237,8 @@ def test_an_edge_of_another_type_changes_no_other_list(directed, lists):
     ):
         assert fitted(nothing)[0] == shown
         assert not fitted(nothing)[1].any()
-    assert NodeDensity().input_report([*usual, *ODD_EDGES]) == {
-        "rows": len(usual) + len(ODD_EDGES), "dropped": 9, "clipped": 0
+    assert NodeDensity().input_report([*usual, *MALFORMED_EDGES]) == {
+        "rows": len(usual) + len(MALFORMED_EDGES), "dropped": 9, "clipped": 0
     }  # fmt: skip
 
 

@@ -92,10 +92,10 @@ def test_bounds_and_number_limit_the_modes():
 def test_what_has_no_density_is_refused():
     with pytest.raises(TypeError, match="find_modes: source must be an estimator, a sketch or a"):
         find_modes(3)
-    for wrong, name in ((dict(n=0), "n"), (dict(threshold=-1), "threshold")):
+    for invalid, name in ((dict(n=0), "n"), (dict(threshold=-1), "threshold")):
         model = SketchDensity(bounds=BOX).fit(TWO)
         with pytest.raises(ValueError, match=f"find_modes: {name} must be"):
-            find_modes(model, **wrong)
+            find_modes(model, **invalid)
 
 
 def test_modes_at_the_bounds_warn_if_rows_may_have_been_clipped():

@@ -129,7 +129,7 @@ def test_no_row_of_a_batch_is_refused_by_a_private_fit_and_no_batch_is_one_of_no
 
     usual = np.random.default_rng(6).uniform(0, 1, (30, 2)).tolist()
     want = cells([usual])
-    malformed = [["guest", 0.5], [0.5], None, [0.5, np.nan]]
+    malformed = [["visitor", 0.5], [0.5], None, [0.5, np.nan]]
     assert np.array_equal(cells([usual[:9], [], malformed, usual[9:] + malformed]), want)
     assert np.abs(cells([usual, [["1e300", -np.inf]]]) - want).sum() == 16
     for nothing in ([], [[]], [malformed], iter(())):

@@ -35,7 +35,7 @@ POINTS = RNG.normal(size=(3000, 4)) + LABELS[:, None]
 PRIVATE = dict(epsilon=1.0, bounds=(-4, 5), classes=[0, 1])
 
 
-def terms(epsilon=0.7, delta=0.0, **options):
+def request_for(epsilon=0.7, delta=0.0, **options):
     return ReleaseRequest.of("test", epsilon, delta, options)
 
 
@@ -52,7 +52,7 @@ def changed(cut, table, scorer, row, position, distribution):
 def test_every_row_of_a_small_world_costs_at_most_epsilon(distribution):
     # All 54 rows there are, against tables of noise alone, some of them extreme: exact fractions.
     cut = Bins(((0.0,) * 3, (2.0,) * 3), 3, (3, 3, 3))
-    request = terms(delta=0.0 if distribution == "Laplace" else 1e-6)
+    request = request_for(delta=0.0 if distribution == "Laplace" else 1e-6)
     noise_of = _laplace if distribution == "Laplace" else _gaussian
     made, loss = noise_of(request, _steps(distribution, cut, 2))
     for seed in range(20):
@@ -93,7 +93,7 @@ def test_no_row_passes_the_limit_of_products(distribution, columns):
 def test_noise_grows_with_what_neighbours_may_change():
     cut = Bins(((0.0,) * 4, (1.0,) * 4), 8, (0,) * 4)
     alone, twice, thrice = (
-        cheapest(terms(**options), *(_steps(name, cut, 2) for name in LAWS))[0].scales
+        cheapest(request_for(**options), *(_steps(name, cut, 2) for name in LAWS))[0].scales
         for options in ({}, {"relation": "replace"}, {"unit": "user", "contributions": 3})
     )
     assert [b / a for a, b in zip(alone, twice, strict=True)] == [2, 2, 2]
@@ -104,7 +104,7 @@ def test_noise_grows_with_what_neighbours_may_change():
 @pytest.mark.parametrize("relation", ["add/remove", "replace"])
 def test_gaussian_steps_together_keep_epsilon_and_delta(relation):
     cut = Bins(((0.0,) * 20, (1.0,) * 20), 8, (0,) * 20)
-    request = terms(delta=1e-6, relation=relation)
+    request = request_for(delta=1e-6, relation=relation)
     made, loss = cheapest(request, *(_steps(name, cut, 3) for name in LAWS))
     assert made.distribution == "Gaussian"
     assert 0.6 < epsilon_of(loss, 1e-6) <= 0.7

@@ -127,8 +127,8 @@ def test_degree_and_method_are_chosen_by_public_numbers():
 def test_smallest_budgets_of_users_still_fit_into_cells():
     # 14 bits for the usual ones; fewer where a sum and its noise would not fit into 64.
     user = dict(unit="user", contributions=50, relation="replace")
-    for epsilon, terms, bits in ((1e-4, user, 9), (1e-3, {}, 14), (1.0, user, 14)):
-        model = SketchRegressor(**{**PRIVATE, "epsilon": epsilon}, **terms).fit(POINTS, TARGET)
+    for epsilon, options, bits in ((1e-4, user, 9), (1e-3, {}, 14), (1.0, user, 14)):
+        model = SketchRegressor(**{**PRIVATE, "epsilon": epsilon}, **options).fit(POINTS, TARGET)
         assert model.release_.bits == bits
 
 

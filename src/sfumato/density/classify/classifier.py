@@ -590,7 +590,7 @@ class SketchClassifier(ClassAnswers):
         if plain["epsilon"] is None:
             return bare(parameters, rows)
         return self._release_if_private(
-            Planned(self._owner, lambda terms: planned(parameters, rows, terms)), plain
+            Planned(self._owner, lambda request: planned(parameters, rows, request)), plain
         )
 
     def _kernels(

@@ -56,14 +56,14 @@ class Planned:
     """Something released as sketches are, by a calibrated release made for the request."""
 
     owner: str
-    plan: Callable[[ReleaseRequest], CalibratedRelease[Any]]
+    calibrate: Callable[[ReleaseRequest], CalibratedRelease[Any]]
 
     def release(
         self, epsilon: float | Privacy | None = None, delta: float = 0.0, **options: Any
     ) -> Release:
         """Release under this epsilon and delta, charged before any noise is drawn."""
         request = ReleaseRequest.of(self.owner, epsilon, delta, options)  # type: ignore[arg-type]
-        made: Release = self.plan(request).publish(request)
+        made: Release = self.calibrate(request).publish(request)
         return made
 
 
