@@ -115,8 +115,8 @@ def test_catalogue_is_the_items_of_the_data_unless_given():
     train = Interactions([1, 1, 2], [9, 4, 9], [1, 2, 3])
     np.testing.assert_array_equal(Known._catalogue_of(train, None).ids, [9, 4])
     np.testing.assert_array_equal(Known._catalogue_of(train, [4, 5]).ids, [4, 5])
-    shelf = Catalogue([1])
-    assert Known._catalogue_of(train, shelf) is shelf
+    catalogue = Catalogue([1])
+    assert Known._catalogue_of(train, catalogue) is catalogue
 
 
 def test_catalogue_holds_each_id_once():
@@ -140,7 +140,7 @@ def test_copies_and_pickles_answer_alike_and_carry_no_cache():
     model = random_world(30, 40, 6)
     want = model.recommend(3)
     for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        assert "_shelves" not in twin.__dict__
+        assert "_catalogue_vectors" not in twin.__dict__
         np.testing.assert_array_equal(twin.recommend(3), want)
 
 

@@ -134,7 +134,7 @@ def test_a_guest_who_tells_nothing_gets_the_order_of_biases(world):
 
 @pytest.mark.parametrize("ratings", [[1], [1, 2, 3], [1, np.nan], [np.inf, 2], "ab", [None, 1]])
 def test_ratings_of_a_guest_are_one_finite_number_an_item(world, ratings):
-    with pytest.raises(ValueError, match="ratings must be 2 finite numbers, one an item"):
+    with pytest.raises(ValueError, match="ratings must be 2 finite numbers, one per item"):
         world.recommend_fold_in([1, 2], ratings)
 
 

@@ -74,10 +74,10 @@ def test_ids_as_integers_and_as_texts_count_alike_and_one_more_text_moves_one_un
     users, items = zip(*EVENTS, strict=True)
     texts = [list(map(str, users)), list(map(str, items))]
     want = cells(EVENTS, 2, shape)
-    shelf = Catalogue(np.arange(ITEMS))
+    catalogue = Catalogue(np.arange(ITEMS))
 
     def result(users, items):
-        return counted(Interactions(users, items, np.ones(len(users))), shelf, 2, shape)
+        return counted(Interactions(users, items, np.ones(len(users))), catalogue, 2, shape)
 
     for both in (texts, [users, texts[1]], [texts[0], items]):
         assert (result(*both) == want).all()
@@ -88,11 +88,11 @@ def test_ids_as_integers_and_as_texts_count_alike_and_one_more_text_moves_one_un
 
 @pytest.mark.parametrize("shape", SHAPES, ids=["table", "sketch"])
 def test_no_odd_row_raises_warns_or_moves_more_than_one_event_may(shape):
-    shelf, touched = Catalogue(np.arange(ITEMS)), CountSensitivity.by("event", "add/remove", 3)
+    catalogue, touched = Catalogue(np.arange(ITEMS)), CountSensitivity.by("event", "add/remove", 3)
     plain = Interactions(*zip(*EVENTS, strict=True), np.ones(len(EVENTS)))
-    want, moved = counted(plain, shelf, 3, shape), {}
+    want, moved = counted(plain, catalogue, 3, shape), {}
     for name, row in ODD.items():
-        more = silent(lambda row=row: counted(with_row(plain, row), shelf, 3, shape))
+        more = silent(lambda row=row: counted(with_row(plain, row), catalogue, 3, shape))
         moved[name] = np.abs(more - want).sum()
         assert moved[name] <= touched.l1(shape), name
         assert ((more - want) ** 2).sum() <= touched.l2_squared(shape), name

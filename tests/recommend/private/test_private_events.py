@@ -24,14 +24,16 @@ def columns(events):
 
 
 @pytest.mark.parametrize("accounts", LISTS.values(), ids=LISTS)
-@pytest.mark.parametrize("shelf", [SHELF, Catalogue([str(each) for each in range(30)])])
-def test_ids_as_integers_and_as_texts_are_the_same_events(accounts, shelf):
+@pytest.mark.parametrize("catalogue", [SHELF, Catalogue([str(each) for each in range(30)])])
+def test_ids_as_integers_and_as_texts_are_the_same_events(accounts, catalogue):
     want = columns(events_of(WORLD, SHELF, LISTS["rows" if accounts.shared else "list"], BOUNDS))
     assert want.shape == (3, len(WORLD))
     for users in (WORLD.users, TEXTS[0]):
         for items in (WORLD.items, TEXTS[1]):
             train = Interactions(users, items, WORLD.ratings)
-            np.testing.assert_array_equal(columns(events_of(train, shelf, accounts, BOUNDS)), want)
+            np.testing.assert_array_equal(
+                columns(events_of(train, catalogue, accounts, BOUNDS)), want
+            )
 
 
 def test_texts_that_write_no_integer_are_in_no_list_of_integers():

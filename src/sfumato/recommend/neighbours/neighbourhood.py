@@ -18,11 +18,11 @@ from sfumato.recommend.neighbours.profiles import Profiles, RawProfiles
 
 __all__ = [
     "Deviations",
+    "catalogue_of",
     "checked_profiles",
     "most",
     "nearest_to",
     "neighbours",
-    "shelf_of",
     "weighed",
 ]
 
@@ -83,7 +83,7 @@ def checked_profiles(owner: str, profiles: Any, told: dict[str, Any]) -> Any:
     return profiles
 
 
-def shelf_of(owner: str, profiles: Any, catalogue: Any) -> Catalogue:
+def catalogue_of(owner: str, profiles: Any, catalogue: Any) -> Catalogue:
     """The items that may be recommended; those that occur only where the profiles are raw."""
     raw = isinstance(profiles, RawProfiles)
     if catalogue is None:

@@ -27,11 +27,11 @@ from sfumato.recommend.base import Label, NotFittedError, Parameters, label_of
 from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
 from sfumato.recommend.neighbours.neighbourhood import (
     Deviations,
+    catalogue_of,
     checked_profiles,
     most,
     nearest_to,
     neighbours,
-    shelf_of,
     weighed,
 )
 from sfumato.recommend.neighbours.popularity_shrinkage import (
@@ -45,11 +45,11 @@ from sfumato.recommend.ranking import (
     barred,
     best,
     check_filter,
+    excluded_by,
     fitting,
     listed,
     listing,
     pairs,
-    seen_by,
 )
 
 __all__ = ["UserNeighbours"]
@@ -187,7 +187,7 @@ class UserNeighbours(Parameters):
         if isinstance(train, Interactions):
             profiles = RawProfiles(train, threads=told["threads"])
         profiles = checked_profiles("UserNeighbours", profiles, told)
-        shelf = shelf_of("UserNeighbours", profiles, catalogue)
+        shelf = catalogue_of("UserNeighbours", profiles, catalogue)
         crowd = PopularityPrior.of(profiles, shelf.ids)
         if told["shrink"]:
             rows = spaced(len(profiles.users_), SAMPLED)
@@ -256,7 +256,7 @@ class UserNeighbours(Parameters):
         n, minimum = _asked_for(n, minimum)
         who = fitting("UserNeighbours", "users", users, kind_of(self.profiles_.users_))
         allowed = check_filter("UserNeighbours", filter, self.catalogue_)
-        seen = seen_by("UserNeighbours", who, exclude, self.catalogue_)
+        seen = excluded_by("UserNeighbours", who, exclude, self.catalogue_)
         found, scores = np.full((who.size, n), -1, np.int64), np.full((who.size, n), -np.inf)
         for part, near, weights in self._neighbourhoods(self._known.positions(who)):
             told = barred(self._scores(near, weights), allowed, seen, part)

@@ -29,12 +29,12 @@ from sfumato.recommend.private.inputs import (
     Budget,
     accounts_of,
     bounded,
+    catalogue_of,
     check_privacy,
     events_of,
     payer,
     published,
     release_request,
-    shelf_of,
 )
 from sfumato.recommend.private.noisy_statistics import NoisySums
 from sfumato.sketch.base import SEED
@@ -332,7 +332,7 @@ class PrivateFactorization(PrivateFile):
         """
         plain = self._check()
         self._check_train(train, empty=True)
-        shelf, accounts = shelf_of(catalogue), accounts_of(plain, train, users)
+        shelf, accounts = catalogue_of(catalogue), accounts_of(plain, train, users)
         owner = type(self).__name__
         check_privacy(owner, self.privacy, plain)
         paid = payer(owner, self.privacy, ledger, dataset, release_id)

@@ -35,12 +35,12 @@ __all__ = [
     "Rule",
     "accounts_of",
     "bounded",
+    "catalogue_of",
     "check_privacy",
     "events_of",
     "payer",
     "published",
     "release_request",
-    "shelf_of",
 ]
 
 GRID = 12  # binary digits of a rating, where half the range of ratings is 1
@@ -82,7 +82,7 @@ class Accounts:
         return positions_by_text(users, self.ids)
 
 
-def shelf_of(catalogue: Any) -> Catalogue:
+def catalogue_of(catalogue: Any) -> Catalogue:
     """The public items, each once."""
     if catalogue is None:
         raise ValueError(
