@@ -200,7 +200,7 @@ def test_a_model_of_proved_privacy_is_tuned_on_public_data_only():
         privacy_label = "proved"
 
     for model in (Private(), Labelled()):
-        with pytest.raises(ValueError, match=r"promises proved privacy.*public=True"):
+        with pytest.raises(ValueError, match=r"is differentially private.*public=True"):
             tune(model, TRAIN, VALID)
         assert type(model).fits == 0
         assert tune(model, TRAIN, VALID, public=True).rmse < 1

@@ -144,7 +144,7 @@ def test_interactions_and_texts_are_matched_by_user():
         [*users[rows], "nobody", "c"], [*names[items], names[4], names[1]], np.ones(rows.size + 2)
     )
     result = ranked(names[LISTS], observed, users=users)
-    assert result == ranked(LISTS, RIGHT)  # nobody has no list, and a pair told twice counts once
+    assert result == ranked(LISTS, RIGHT)  # nobody has no list, and a duplicate pair counts once
 
 
 def test_large_ids_are_not_confused():
@@ -155,8 +155,8 @@ def test_large_ids_are_not_confused():
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (([1, 2], ([0], [1])), "users x places"),
-        ((np.zeros((0, 3), int), ([], [])), "users x places"),
+        (([1, 2], ([0], [1])), "users x items"),
+        ((np.zeros((0, 3), int), ([], [])), "users x items"),
         (([[1, 1]], ([0], [1])), "repeat an item in a list, as row 0"),
         (([[1, 2]], ([1], [1])), "from 0 to 0"),
         (([[1, 2]], ([0, 0], [1])), "one row for each"),
