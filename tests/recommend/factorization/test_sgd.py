@@ -11,7 +11,7 @@ import pytest
 
 from sfumato.data import Interactions
 from sfumato.recommend import DenseFactorization, SketchFactorization
-from sfumato.recommend.factorization.sgd import to_the_end
+from sfumato.recommend.factorization.sgd import run_uninterrupted
 
 MODELS = [DenseFactorization, SketchFactorization]
 both = pytest.mark.parametrize("kind", MODELS)
@@ -97,10 +97,10 @@ def test_control_c_in_an_epoch_waits_for_its_end():
         ended.append(True)
 
     with pytest.raises(KeyboardInterrupt):
-        to_the_end(work)
+        run_uninterrupted(work)
     assert ended == [True]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    other = threading.Thread(target=to_the_end, args=(lambda: ended.append(False),))
+    other = threading.Thread(target=run_uninterrupted, args=(lambda: ended.append(False),))
     other.start()
     other.join()
     assert ended == [True, False]
@@ -151,14 +151,14 @@ def test_a_batch_that_diverges_leaves_the_model_as_it_was(kind, factors, rows, n
 def test_a_batch_reads_and_keeps_what_it_touches_and_not_the_table(kind):
     model = kind(epochs=1).fit(TRAIN)
     one = model._columns(TRAIN.filter([3]))
-    assert all(places is not None for _, places in model._touched(*one))
+    assert all(positions is not None for _, positions in model._regions(*one))
     before = [table.copy() for table in model._tables()]
     user, item = int(TRAIN.users[3]), int(TRAIN.items[3])
     model.partial_fit(Interactions([user], [item], [5.0]))
-    for (table, places), old in zip(model._touched(*one), before, strict=True):
+    for (table, positions), old in zip(model._regions(*one), before, strict=True):
         changed = table != old.reshape(table.shape)
         assert changed.any()
-        changed[places] = False
+        changed[positions] = False
         assert not changed.any()
 
 
