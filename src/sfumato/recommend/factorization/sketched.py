@@ -99,7 +99,7 @@ class FactorCells:
         return out
 
     def write(self, hashes: np.ndarray, vectors: np.ndarray) -> None:
-        """Add vectors, in the form of `vectors`, to the entities' cells; layout "component" only."""
+        """Add vectors, in the form of `vectors`, to the cells; layout "component" only."""
         numbers = vectors.copy()
         numbers[:, [0, -1]] = numbers[:, [-1, 0]]  # the bias comes first in the cells
         for row, keys in enumerate(self._keys):
@@ -246,8 +246,8 @@ class SketchFactorization(Descent):
     Notes
     -----
     **Guarantee.** The size of the table is given by `cells` or `space_gain`, however many users and
-    items are added. An unknown user reads noise near 0, and the model does not reveal by itself
-    which users it knows. With one thread, the same `random_state` gives bitwise the same model. No
+    items are added. An unknown user reads noise near 0,
+    and no list of known users is stored. With one thread, the same `random_state` gives bitwise the same model. No
     privacy is proved: with `clip` or `noise`, `privacy_label` is "measured", otherwise "none".
 
     References
