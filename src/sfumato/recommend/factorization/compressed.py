@@ -49,8 +49,8 @@ class SketchedFactors(Factorization):
     **Guarantee.** That of the private model, whose `statement` it has: it is computed from the
     released model alone (post-processing) and costs no further budget. A vector is read as the mean
     over rows of sign * cell: an unbiased estimate whose error, from collisions, has variance (sum
-    of squares of all vectors) / `cells`. No list
-    of users is stored; an unknown user reads noise of that variance.
+    of squares of all vectors) / `cells`. No list of users is stored; an unknown user reads noise of
+    that variance.
 
     References
     ----------

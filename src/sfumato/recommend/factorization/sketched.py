@@ -246,9 +246,9 @@ class SketchFactorization(Descent):
     Notes
     -----
     **Guarantee.** The size of the table is given by `cells` or `space_gain`, however many users and
-    items are added. An unknown user reads noise near 0,
-    and no list of known users is stored. With one thread, the same `random_state` gives bitwise the same model. No
-    privacy is proved: with `clip` or `noise`, `privacy_label` is "measured", otherwise "none".
+    items are added. An unknown user reads noise near 0, and no list of known users is stored. With
+    one thread, the same `random_state` gives bitwise the same model. No privacy is proved: with
+    `clip` or `noise`, `privacy_label` is "measured", otherwise "none".
 
     References
     ----------
