@@ -140,7 +140,7 @@ def test_noise_does_not_swamp_what_all_profiles_tell():
         for shrink in (True, False)
     )
     assert quality(shrunk) > quality(plain) + 0.02
-    assert shrunk.crowd_.excess == pytest.approx(1, abs=0.1)
+    assert shrunk.crowd_.overdispersion == pytest.approx(1, abs=0.1)
 
 
 def test_neighbours_who_vary_more_than_others_are_trusted_less():
@@ -153,14 +153,14 @@ def test_neighbours_who_vary_more_than_others_are_trusted_less():
     result = Told(np.arange(USERS), 0.5 + noise)
     near = np.random.default_rng(5).permuted(np.tile(np.arange(half, USERS), (128, 1)), axis=1)
     weights = np.full((128, 10), 0.1)
-    crowd = popularity_shrinkage.PopularityPrior.of(result, SHELF)
-    fitted = crowd.fitted(result, SHELF, near[:, :10], weights)
-    assert fitted.excess == pytest.approx(9 / 5, abs=0.12)
-    sure = replace(crowd, share=0.5, excess=fitted.excess)
-    spread = crowd.mean * (1 - crowd.mean) / 2
-    trust = spread / (spread + fitted.excess * crowd.variance / 10)
+    prior = popularity_shrinkage.PopularityPrior.of(result, SHELF)
+    fitted = prior.fitted(result, SHELF, near[:, :10], weights)
+    assert fitted.overdispersion == pytest.approx(9 / 5, abs=0.12)
+    sure = replace(prior, between=0.5, overdispersion=fitted.overdispersion)
+    between_variance = prior.mean * (1 - prior.mean) / 2
+    trust = between_variance / (between_variance + fitted.overdispersion * prior.variance / 10)
     blended = sure.blended(np.ones((1, SHELF.size)), weights[:1])
-    np.testing.assert_allclose(blended[0], crowd.mean + trust * (1 - crowd.mean))
+    np.testing.assert_allclose(blended[0], prior.mean + trust * (1 - prior.mean))
 
 
 def test_neighbours_drawn_at_random_are_worth_nothing():
@@ -169,7 +169,7 @@ def test_neighbours_drawn_at_random_are_worth_nothing():
     random = np.abs(np.random.default_rng(7).normal(size=(len(RAW), 5)))
     result = Told(RAW.users_, EXACT.matrix, random)
     model = UserNeighbours(neighbours=5).fit(result, catalogue=SHELF)
-    assert model.crowd_.share < 0.05 < 0.3 < UserNeighbours(neighbours=20).fit(RAW).crowd_.share
+    assert model.crowd_.between < 0.05 < 0.3 < UserNeighbours(neighbours=20).fit(RAW).crowd_.between
     popular, scores = POPULAR.predict(0, SHELF), model.predict(0, SHELF)
     assert np.abs(scores - popular).max() < 0.1
 
