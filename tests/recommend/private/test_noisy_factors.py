@@ -136,4 +136,4 @@ def test_components_that_never_show_are_given_up():
 def test_the_whole_budget_is_spent_and_no_more():
     sums = NoisySums(flat_world(), Budget.of(1, 1e-6), source=InsecureSeededSource(2))
     Alternation(sums, 8).run()
-    assert sums.left == Fraction(0)
+    assert sums.remaining == Fraction(0)

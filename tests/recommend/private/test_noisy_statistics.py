@@ -140,10 +140,10 @@ def test_a_step_tells_sums_in_units_of_ratings(monkeypatch):
     assert result.energy == pytest.approx((np.clip(ratings, -0.75, 0.75) ** 2).sum(), abs=0.02)
 
 
-def test_shares_beyond_the_whole_are_refused():
+def test_fractions_beyond_the_budget_are_refused():
     sums = NoisySums(events(0, False), BUDGET)
     sums.total(Fraction(3, 4))
-    with pytest.raises(ValueError, match="exceed the whole"):
+    with pytest.raises(ValueError, match="sum to more than 1"):
         sums.total(Fraction(1, 3))
 
 
