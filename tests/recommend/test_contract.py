@@ -58,7 +58,7 @@ def check_bad_parameters_name_themselves(make):
                 model.predict(USERS, SHOWN)
 
 
-def check_parameters_are_keywords_declared_and_kept_as_given(make):
+def check_parameters_are_keywords_declared_and_stored_as_given(make):
     model = make()
     signature = inspect.signature(type(model)).parameters
     assert set(signature) == set(model.LIMITS)
@@ -115,7 +115,7 @@ def check_bad_data_is_refused_and_changes_nothing(make):
     assert_same_answers(model, want)
 
 
-def check_one_user_or_one_item_is_refused_unless_that_would_tell(make):
+def check_one_user_or_one_item_is_refused_unless_that_would_leak(make):
     # A private model learns from public lists and must not say who is in the data.
     for rows in (TRAIN.users == 7, TRAIN.items == 1007, np.array([3])):
         train = TRAIN.filter(rows)
@@ -134,7 +134,7 @@ def check_one_user_or_one_item_is_refused_unless_that_would_tell(make):
 def check_predictions_stay_inside_bounds(make):
     model = learned(make)
     users, items = np.divmod(np.arange(3 * RATED * 2 * SHELF), 2 * SHELF)
-    got = model.predict(users, items + 1000)  # many users and items were never seen
+    got = model.predict(users, items + 1000)  # many users and items are unknown
     assert got.dtype == np.float64
     assert got.min() >= model.low_ >= BOUNDS[0]
     assert got.max() <= model.high_ <= BOUNDS[1]
@@ -147,12 +147,12 @@ def check_it_learns_the_items_that_are_liked(make):
 
 
 def check_unknown_users_get_the_order_of_item_biases(make):
-    # A sketch reads noise for a stranger, whose sign is even: the mean of 4000 is near 0.
+    # A sketch reads noise for an unknown user, whose sign is even: the mean of 4000 is near 0.
     model = learned(make)
-    strangers = np.arange(4000) + 10**9
-    items, scores = model.recommend(strangers, SHELF)
+    unknown = np.arange(4000) + 10**9
+    items, scores = model.recommend(unknown, SHELF)
     by_item = np.zeros(SHELF)
-    np.add.at(by_item, items.ravel() - 1000, scores.ravel() / strangers.size)
+    np.add.at(by_item, items.ravel() - 1000, scores.ravel() / unknown.size)
     biases = model._item_vectors(ITEMS)[:, -1]
     np.testing.assert_allclose(by_item, model.mean_ + biases, atol=0.05)
 

@@ -36,7 +36,7 @@ def test_recommend_is_the_head_of_the_sorted_scores(world, n):
     np.testing.assert_allclose(scores, want_scores, atol=1e-6)
 
 
-def test_long_lists_are_sorted_alike(monkeypatch, world):
+def test_long_lists_are_sorted_equally(monkeypatch, world):
     users = np.arange(USERS)
     short = world.recommend(users, 40)
     monkeypatch.setattr(ranking, "LONG", 2)
@@ -44,7 +44,7 @@ def test_long_lists_are_sorted_alike(monkeypatch, world):
         np.testing.assert_array_equal(got, want)
 
 
-def test_an_answer_does_not_depend_on_who_else_is_asked(world):
+def test_a_list_does_not_depend_on_the_other_users_of_the_call(world):
     users = np.arange(USERS)
     items, scores = world.recommend(users, 10)
     for user in (0, 3, 17, 59):

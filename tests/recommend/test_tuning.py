@@ -75,7 +75,7 @@ def test_more_fine_values_come_nearer_to_the_best():
     assert all(trial.stage == 1 for trial in coarse.trials)
 
 
-def test_the_model_is_left_alone_and_refitted_if_asked():
+def test_the_model_is_left_alone_and_refitted_on_request():
     mine = Bowl(flavour="own")
     result = tune(mine, TRAIN, VALID, refit=True, catalogue=[1, 2])
     assert mine.get_params() == Bowl(flavour="own").get_params()
@@ -180,11 +180,11 @@ def test_a_log_of_another_search_is_refused_and_left_alone(tmp_path):
         with pytest.raises(ValueError, match=sentence):
             tune(**arguments)
         assert log.read_bytes() == before
-    for strange in (b"my notes\n", b"{}\n", b"my notes"):
-        log.write_bytes(strange)
+    for invalid in (b"my notes\n", b"{}\n", b"my notes"):
+        log.write_bytes(invalid)
         with pytest.raises(ValueError, match="no log of a search"):
             tune(Bowl(), TRAIN, VALID, log=log)
-        assert log.read_bytes() == strange
+        assert log.read_bytes() == invalid
     log.write_bytes(before + b"oops\n")
     with pytest.raises(ValueError, match=r"line .* is damaged"):
         tune(Bowl(), TRAIN, VALID, log=log)

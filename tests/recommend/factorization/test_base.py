@@ -39,7 +39,7 @@ def test_many_predictions_are_those_of_each(monkeypatch):
     np.testing.assert_array_equal(model.predict(np.arange(30), 3), want[3::40])
 
 
-def test_every_kind_of_column_is_alike():
+def test_every_kind_of_column_is_equal():
     model = random_world(30, 40, 6)
     users, items = [3, 4, 29], [1, 0, 39]
     want = model.predict(users, items)
@@ -74,7 +74,7 @@ def test_a_model_that_is_not_fitted_says_so(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_parameters_are_kept_as_given_and_checked_later():
+def test_parameters_are_stored_as_given_and_checked_later():
     bounds = [1, 5]
     model = Known(bounds=bounds)
     assert model.get_params()["bounds"] is bounds
@@ -136,7 +136,7 @@ def test_promises_nothing_unless_a_model_says_more():
     assert model.nbytes == model.users_.nbytes + model.items_.nbytes
 
 
-def test_copies_and_pickles_answer_alike_and_carry_no_cache():
+def test_copies_and_pickles_answer_equally_and_carry_no_cache():
     model = random_world(30, 40, 6)
     want = model.recommend(3)
     for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):

@@ -208,8 +208,8 @@ def test_diversity_is_the_mean_distance_of_pairs():
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     far = []
     for row, mask in zip(lists, result, strict=True):
-        alike = unit[row[mask]] @ unit[row[mask]].T
+        similarity = unit[row[mask]] @ unit[row[mask]].T
         if mask.sum() > 1:
-            far.append(np.mean(1 - alike[np.triu_indices(mask.sum(), 1)]))
+            far.append(np.mean(1 - similarity[np.triu_indices(mask.sum(), 1)]))
     assert diversity(lists, np.arange(30), vectors, scores=result) == pytest.approx(np.mean(far))
     assert math.isnan(diversity(lists[:1], np.arange(30), vectors, scores=result[:1]))

@@ -1,4 +1,4 @@
-"""Private neighbours: sensitivity by brute force, noise of the stated law, charged first."""
+"""Private neighbours: sensitivity by brute force, noise as stated, charged before it is drawn."""
 
 import itertools
 from fractions import Fraction
@@ -70,7 +70,7 @@ def test_no_unit_changes_more_than_is_said(unit, per_user, shape):
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=["table", "sketch"])
-def test_ids_as_integers_and_as_texts_count_alike_and_one_more_text_moves_one_unit(shape):
+def test_ids_as_integers_and_as_texts_count_equally_and_one_more_text_moves_one_unit(shape):
     users, items = zip(*EVENTS, strict=True)
     texts = [list(map(str, users)), list(map(str, items))]
     want = cells(EVENTS, 2, shape)
@@ -98,7 +98,9 @@ def test_no_odd_row_raises_warns_or_moves_more_than_one_event_may(shape):
         assert ((more - want) ** 2).sum() <= touched.l2_squared(shape), name
     assert moved["unlisted user"] == moved["text user"] == shape.weight
     assert moved["no user"] == moved["NaN rating"] == moved["text item"] == 0
-    assert moved["floats"] == moved["written"] == moved["plain"] == moved["above"] == 0  # had it
+    assert (
+        moved["floats"] == moved["written"] == moved["plain"] == moved["above"] == 0
+    )  # already counted
 
 
 def test_nothing_and_odd_rows_are_released_like_others():
@@ -121,7 +123,7 @@ def test_the_label_is_none_before_a_fit_and_where_noise_is_seeded():
     assert model.fit(before(*EVENTS), catalogue=range(ITEMS)).privacy_label == "proved"
 
 
-def test_counts_are_those_of_the_kept_items():
+def test_counts_are_those_of_the_sampled_items():
     events = [(7, 0), (7, 1), (7, 1), (8, 1), (8, 0), (8, 2), (9, 99)]
     result = cells(events, 4, SHAPES[0])
     assert result[:ITEMS].tolist() == [6, 6, 3, 0]
@@ -179,10 +181,10 @@ def test_gaussian_noise_is_taken_where_it_is_smaller():
 class Watching(InsecureSeededSource):
     def __init__(self, path, observed):
         super().__init__(1)
-        self.path, self.seen = path, observed
+        self.path, self.observed = path, observed
 
     def fill(self, out):
-        self.seen.append(Ledger(self.path).spent("shop").epsilon)
+        self.observed.append(Ledger(self.path).spent("shop").epsilon)
         super().fill(out)
 
 

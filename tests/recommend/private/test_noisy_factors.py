@@ -43,7 +43,7 @@ def test_no_column_is_made_up_of_a_few_rows():
 
 
 def steps(noises, wanted):
-    """Sums of 30 events a row against the wanted vectors, told once for each noise."""
+    """Sums of 30 events a row against the wanted vectors, once for each noise."""
     known = Measurements(np.full(ROWS, 30.0))
     truth = RNG.normal(0, np.sqrt(30 * 0.2), (ROWS, 2))
     for noise in noises:

@@ -14,7 +14,7 @@ HALF = Fraction(1, 2)
 BUDGET = Budget.of(2, 1e-6)
 
 
-class Seen:
+class Recorder:
     """What took noise: the cells before it, and the squared norm that the noise was made for."""
 
     def __init__(self, monkeypatch):
@@ -74,7 +74,7 @@ def measured(data, side, seed, width, most=1, length=1.7):
 @pytest.mark.parametrize("extreme", [False, True])
 @pytest.mark.parametrize("width", [0, 1, 7])
 def test_one_event_moves_a_step_by_at_most_the_stated_norm(monkeypatch, side, extreme, width):
-    observed, nearest = Seen(monkeypatch), 0.0
+    observed, nearest = Recorder(monkeypatch), 0.0
     for seed in range(4):
         data = events(seed, extreme)
         measured(data, side, seed, width)
@@ -90,7 +90,7 @@ def test_one_event_moves_a_step_by_at_most_the_stated_norm(monkeypatch, side, ex
 
 
 def test_one_event_moves_the_total_by_at_most_the_stated_norm(monkeypatch):
-    observed, data = Seen(monkeypatch), events(0, True)
+    observed, data = Recorder(monkeypatch), events(0, True)
     NoisySums(data, BUDGET).total(HALF)
     whole, norm = observed.last()
     for row in range(40):
@@ -100,7 +100,7 @@ def test_one_event_moves_the_total_by_at_most_the_stated_norm(monkeypatch):
 
 def test_a_user_of_different_items_moves_items_by_at_most_the_stated_norm(monkeypatch):
     # Every user rated all items once, at a bound; the users' own numbers stay as they are.
-    observed = Seen(monkeypatch)
+    observed = Recorder(monkeypatch)
     users, items = np.divmod(np.arange(USERS * ITEMS), ITEMS)
     ratings = np.where(users % 2, 4096, -4096).astype(np.int64)
     sizes = {"users": USERS, "items": ITEMS}
@@ -118,7 +118,7 @@ def test_a_user_of_different_items_moves_items_by_at_most_the_stated_norm(monkey
 
 
 def test_the_noise_is_that_of_the_norm_and_the_share(monkeypatch):
-    observed = Seen(monkeypatch)
+    observed = Recorder(monkeypatch)
     measured(events(0, False), "users", 0, 2)
     norm = observed.norms[-1]
     assert observed.sigmas[-1] == BUDGET.sigma(norm, HALF)
@@ -126,7 +126,7 @@ def test_the_noise_is_that_of_the_norm_and_the_share(monkeypatch):
 
 
 def test_a_step_tells_sums_in_units_of_ratings(monkeypatch):
-    Seen(monkeypatch)  # and so without noise
+    Recorder(monkeypatch)  # and so without noise
     data = events(1, False)
     vectors = np.full((ITEMS, 1), 0.5)
     zeros = np.zeros((USERS, 1)), np.zeros((ITEMS, 1))

@@ -10,7 +10,7 @@ from support.hard_rows import silent
 
 WORLD = generate_world(users=50, items=30, ratings=600, random_state=3).interactions
 TEXTS = [WORLD.users.astype(str).tolist(), WORLD.items.astype(str).tolist()]
-SHELF = Catalogue(np.arange(30))
+CATALOGUE = Catalogue(np.arange(30))
 BOUNDS = (1.0, 5.0)
 LISTS = {
     "list": Accounts(np.arange(50)),
@@ -24,9 +24,11 @@ def columns(events):
 
 
 @pytest.mark.parametrize("accounts", LISTS.values(), ids=LISTS)
-@pytest.mark.parametrize("catalogue", [SHELF, Catalogue([str(each) for each in range(30)])])
+@pytest.mark.parametrize("catalogue", [CATALOGUE, Catalogue([str(each) for each in range(30)])])
 def test_ids_as_integers_and_as_texts_are_the_same_events(accounts, catalogue):
-    want = columns(events_of(WORLD, SHELF, LISTS["rows" if accounts.shared else "list"], BOUNDS))
+    want = columns(
+        events_of(WORLD, CATALOGUE, LISTS["rows" if accounts.shared else "list"], BOUNDS)
+    )
     assert want.shape == (3, len(WORLD))
     for users in (WORLD.users, TEXTS[0]):
         for items in (WORLD.items, TEXTS[1]):
@@ -37,15 +39,15 @@ def test_ids_as_integers_and_as_texts_are_the_same_events(accounts, catalogue):
 
 
 def test_texts_that_write_no_integer_are_in_no_list_of_integers():
-    strange = ["007", "+7", " 7", "7.00", "guest", ""]
-    train = Interactions([*strange, "7", "7.0"], ["3"] * 8, [5.0] * 8)
-    found = columns(events_of(train, SHELF, LISTS["list"], BOUNDS))
+    unknown = ["007", "+7", " 7", "7.00", "guest", ""]
+    train = Interactions([*unknown, "7", "7.0"], ["3"] * 8, [5.0] * 8)
+    found = columns(events_of(train, CATALOGUE, LISTS["list"], BOUNDS))
     assert found.tolist() == [[7, 7], [3, 3], [2**GRID] * 2]
 
 
 def retained(train):
     accounts = accounts_of({"unit": "user"}, train, None)
-    events = bounded(events_of(train, SHELF, accounts, BOUNDS), accounts, 4, 0)
+    events = bounded(events_of(train, CATALOGUE, accounts, BOUNDS), accounts, 4, 0)
     return {
         (str(accounts.ids[user]), int(item), int(rating))
         for user, item, rating in columns(events).T
@@ -65,7 +67,7 @@ def test_a_user_who_repeats_an_item_moves_its_sums_once():
     users, items = [1] * 9 + [2] * 9, [3] * 6 + [4, 5, 6] + [3] * 9
     accounts = Accounts(np.array([1, 2]))
     train = Interactions(users, items, np.linspace(1, 5, 18))
-    events = bounded(events_of(train, SHELF, accounts, BOUNDS), accounts, 4, 0)
+    events = bounded(events_of(train, CATALOGUE, accounts, BOUNDS), accounts, 4, 0)
     for user, squared in [(0, 4), (1, 1)]:
         moved = np.bincount(events.items[events.users == user], minlength=30)
         assert (moved**2).sum() == squared
@@ -76,18 +78,18 @@ def test_a_user_who_repeats_an_item_moves_its_sums_once():
 )
 def test_the_bounds_are_the_ends_of_the_grid(bounds):
     train = Interactions([1, 1], [1, 2], bounds)
-    ends = events_of(train, SHELF, LISTS["list"], bounds).ratings
+    ends = events_of(train, CATALOGUE, LISTS["list"], bounds).ratings
     assert ends.tolist() == [-(2**GRID), 2**GRID]
 
 
 @pytest.mark.parametrize("bounds", [(0.0, 1e-300), (-1e308, 0.0), (1.0, 5.0)])
 def test_ratings_far_beyond_the_bounds_are_their_ends_without_a_warning(bounds):
     train = Interactions([1, 1], [1, 2], [-1.7e308, 1.7e308])
-    ends = silent(lambda: events_of(train, SHELF, LISTS["list"], bounds)).ratings
+    ends = silent(lambda: events_of(train, CATALOGUE, LISTS["list"], bounds)).ratings
     assert ends.tolist() == [-(2**GRID), 2**GRID]
 
 
 def test_a_rating_beyond_the_bounds_counts_as_the_nearest_bound():
     train = Interactions([1, 1, 1, 2], [1, 2, 3, 1], [-1e300, 0.99, 5.01, 1e9])
-    ratings = events_of(train, SHELF, LISTS["list"], BOUNDS).ratings
+    ratings = events_of(train, CATALOGUE, LISTS["list"], BOUNDS).ratings
     assert ratings.tolist() == [-(2**GRID), -(2**GRID), 2**GRID, 2**GRID]

@@ -249,8 +249,9 @@ class PrivateFactorization(PrivateFile):
     ----------
     .. [1] McSherry, Mironov. "Differentially Private Recommender Systems". KDD 2009.
        https://doi.org/10.1145/1557019.1557090
-    .. [2] Chien, Jain, Krichene, Rendle, Song, Thakurta, Zhang. "Private Alternating Least
-       Squares". ICML 2021 (noisy alternating least squares, joint privacy).
+    .. [2] Chien, Jain, Krichene, Rendle, Song, Thakurta, Zhang. "Private Alternating Least Squares:
+       Practical Private Matrix Completion with Tighter Rates". ICML 2021 (noisy alternating least
+       squares, joint privacy). https://arxiv.org/abs/2107.09802
 
     Examples
     --------
