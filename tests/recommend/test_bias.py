@@ -18,17 +18,17 @@ def by_hand(observed, damping):
     mean = sum(observed.ratings) / len(observed)
     items, users = {}, {}
     for item in set(observed.items):
-        rest = [
+        residuals = [
             r - mean for r, i in zip(observed.ratings, observed.items, strict=True) if i == item
         ]
-        items[item] = sum(rest) / (damping + len(rest))
+        items[item] = sum(residuals) / (damping + len(residuals))
     for user in set(observed.users):
-        rest = [
+        residuals = [
             r - mean - items[i]
             for r, i, u in zip(observed.ratings, observed.items, observed.users, strict=True)
             if u == user
         ]
-        users[user] = sum(rest) / (damping + len(rest))
+        users[user] = sum(residuals) / (damping + len(residuals))
     return mean, users, items
 
 

@@ -170,19 +170,19 @@ def check_more_than_is_left_is_filled_up_or_cut(make):
     model = learned(make)
     items, scores = model.recommend([3, 4], SHELF + 5, exclude=TRAIN)
     for row, user in enumerate((3, 4)):
-        left = np.setdiff1d(ITEMS, TRAIN.items[TRAIN.users == user])
-        assert set(items[row, : left.size].tolist()) == set(left.tolist())
-        assert (scores[row, left.size :] == -np.inf).all()
+        remaining = np.setdiff1d(ITEMS, TRAIN.items[TRAIN.users == user])
+        assert set(items[row, : remaining.size].tolist()) == set(remaining.tolist())
+        assert (scores[row, remaining.size :] == -np.inf).all()
         one, _ = model.recommend(user, SHELF + 5, exclude=TRAIN)
-        assert set(one.tolist()) == set(left.tolist())
+        assert set(one.tolist()) == set(remaining.tolist())
 
 
 def check_the_parts_of_a_prediction_add_up(make):
     model = learned(make)
     parts = model.explain(3, 1004)
     inside = sum(each["part"] for each in parts["components"]) + parts["rest"]
-    whole = parts["mean"] + parts["user_bias"] + parts["item_bias"] + inside
-    assert parts["score"] == pytest.approx(whole, abs=1e-9)
+    total = parts["mean"] + parts["user_bias"] + parts["item_bias"] + inside
+    assert parts["score"] == pytest.approx(total, abs=1e-9)
     assert parts["prediction"] == pytest.approx(model.predict(3, 1004)[0], abs=1e-5)
     json.dumps(parts, allow_nan=False)
 
@@ -254,12 +254,10 @@ def check_texts_as_ids_work_throughout(make):
         [f"user {u}" for u in TRAIN.users], names[TRAIN.items - 1000], TRAIN.ratings
     )
     model = learned(make, train, catalogue=names)
-    items, _ = model.recommend(["user 3", "stranger"], 3, exclude=train)
+    items, _ = model.recommend(["user 3", "nobody"], 3, exclude=train)
     assert set(items.ravel().tolist()) <= set(names.tolist())
     twin = load(model.to_bytes())
-    np.testing.assert_array_equal(
-        twin.recommend(["user 3", "stranger"], 3, exclude=train)[0], items
-    )
+    np.testing.assert_array_equal(twin.recommend(["user 3", "nobody"], 3, exclude=train)[0], items)
     assert np.isfinite(model.predict("user 3", names)).all()
 
 

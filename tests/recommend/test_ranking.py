@@ -179,5 +179,5 @@ def test_a_place_without_an_item_is_no_item_and_counts_as_none():
     texts = np.array([["tea", "", ""]], object)  # as lists were filled before
     assert metrics.precision(texts, ([0], ["tea"])) == 1.0
     assert metrics.recall(texts.astype(str), ([0, 0], ["tea", ""])) == 0.5
-    # Where -1 is an item, scores say which places hold it.
+    # Where -1 is an item, scores say which slots contain it.
     assert metrics.recall([[-1, -1]], ([0], [-1]), scores=[[1.0, -np.inf]]) == 1.0

@@ -130,19 +130,19 @@ def test_a_model_without_regularization_of_its_own_is_searched_too():
 
 
 def test_an_interrupted_search_goes_on_where_it_was(tmp_path):
-    whole = tune(Bowl(), TRAIN, VALID)
+    full = tune(Bowl(), TRAIN, VALID)
     log = tmp_path / "trials.jsonl"
     Bowl.fits, Bowl.dies_at = 0, 6
     with pytest.raises(KeyboardInterrupt):
         tune(Bowl(), TRAIN, VALID, log=log)
     assert len(log.read_text().splitlines()) == 1 + 5
     result = tune(Bowl(), TRAIN, VALID, log=log)
-    assert Bowl.fits == 6 + len(whole.trials) - 5
+    assert Bowl.fits == 6 + len(full.trials) - 5
     assert [(t.parameters, t.rmse) for t in result.trials] == [
-        (t.parameters, t.rmse) for t in whole.trials
+        (t.parameters, t.rmse) for t in full.trials
     ]
     again = tune(Bowl(), TRAIN, VALID, log=log)
-    assert Bowl.fits == 6 + len(whole.trials) - 5
+    assert Bowl.fits == 6 + len(full.trials) - 5
     assert again.trials == result.trials
 
 
@@ -150,15 +150,15 @@ def test_an_interrupted_search_goes_on_where_it_was(tmp_path):
 def test_a_half_written_last_line_is_dropped(cut, tmp_path):
     log = tmp_path / "trials.jsonl"
     result = tune(Bowl(), TRAIN, VALID, log=log)
-    whole = log.read_bytes()
-    log.write_bytes(whole[:-cut])
+    full = log.read_bytes()
+    log.write_bytes(full[:-cut])
     Bowl.fits = 0
     assert tune(Bowl(), TRAIN, VALID, log=log).parameters == result.parameters
     assert Bowl.fits == 1
-    assert len(log.read_bytes().splitlines()) == len(whole.splitlines())
+    assert len(log.read_bytes().splitlines()) == len(full.splitlines())
     assert tune(Bowl(), TRAIN, VALID, log=log).parameters == result.parameters
-    assert Bowl.fits == 1  # the line that was written again is whole
-    log.write_bytes(whole[:30])  # within the first line
+    assert Bowl.fits == 1  # the line that was written again is complete
+    log.write_bytes(full[:30])  # within the first line
     tune(Bowl(), TRAIN, VALID, log=log)
     assert json.loads(log.read_text().splitlines()[0])["model"] == "Bowl"
 

@@ -1,4 +1,4 @@
-"""A factorization predicts by its formula, keeps parameters as given and says what is wrong."""
+"""A factorization predicts by its formula, stores parameters as given and says what is invalid."""
 
 import copy
 import pickle

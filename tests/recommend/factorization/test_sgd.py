@@ -84,8 +84,8 @@ def test_control_c_keeps_the_last_whole_epoch_and_is_raised_again(kind):
         model.fit(TRAIN, progress=stop)
     assert len(model.history_) == 2
     # Two epochs of fifty have the rates of two epochs with a 25th of the decay.
-    whole = kind(epochs=2, decay=model.decay / 25).fit(TRAIN)
-    assert (result(model) == result(whole)).all()
+    full = kind(epochs=2, decay=model.decay / 25).fit(TRAIN)
+    assert (result(model) == result(full)).all()
 
 
 def test_control_c_in_an_epoch_waits_for_its_end():
@@ -132,7 +132,7 @@ def test_control_c_in_an_epoch_that_fails_is_not_lost_and_keeps_nothing_of_it(ki
 @pytest.mark.parametrize("noise", [None, 1e-6])
 def test_a_batch_that_diverges_leaves_the_model_as_it_was(kind, factors, rows, noise):
     # One row touches few numbers, all rows touch all; sevens lie across the blocks of 16, and an
-    # error that no float32 holds reaches what lies behind them.
+    # error beyond float32 reaches what lies behind them.
     model = kind(epochs=2, factors=factors, noise=noise).fit(TRAIN)
     model.set_params(learning_rate=1e3)
     before, shown = model.to_bytes(), [table.copy() for table in model._tables()]

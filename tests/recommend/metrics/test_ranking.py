@@ -20,17 +20,17 @@ from sfumato.recommend.metrics.ranking import (
 )
 
 METRICS = [precision, recall, map_at_k, average_precision, ndcg, mrr, hit_rate]
-# Three users: hits at places 1 and 3 of 3, at place 2, and none.
+# Three users: hits at positions 1 and 3 of 3, at position 2, and none.
 LISTS = np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]])
 RIGHT = ([0, 0, 0, 1, 2], [1, 3, 99, 5, 1])
 
 
-def world(users=300, items=40, places=7, seed=3):
+def world(users=300, items=40, length=7, seed=3):
     """Lists of the best by score, the truth as pairs, and both as dense tables."""
     rng = np.random.default_rng(seed)
     scores = rng.permuted(np.tile(np.arange(items, dtype=float), (users, 1)), axis=1)
     truth = rng.random((users, items)) < rng.choice([0.0, 0.02, 0.2], (users, 1))
-    best = np.argsort(-scores, axis=1)[:, :places]
+    best = np.argsort(-scores, axis=1)[:, :length]
     return best, np.nonzero(truth), truth, scores
 
 
@@ -90,10 +90,10 @@ def test_thesis_mean_of_precisions_is_not_the_usual_average_precision():
 def test_average_precision_and_ndcg_are_those_of_scikit_learn():
     best, _, truth, scores = world()
     some = truth.any(1)
-    whole = np.argsort(-scores, axis=1)
+    full = np.argsort(-scores, axis=1)
     pairs = np.nonzero(truth)
     theirs = [average_precision_score(t, s) for t, s in zip(truth[some], scores[some], strict=True)]
-    assert average_precision(whole, pairs) == pytest.approx(np.mean(theirs))
+    assert average_precision(full, pairs) == pytest.approx(np.mean(theirs))
     assert ndcg(best, pairs) == pytest.approx(
         ndcg_score(truth[some], scores[some], k=best.shape[1])
     )

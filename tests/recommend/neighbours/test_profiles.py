@@ -1,4 +1,4 @@
-"""Raw profiles tell exactly what brute force over sets and ratings does."""
+"""Raw profiles return exactly what brute force over sets and ratings does."""
 
 import numpy as np
 import pytest

@@ -57,7 +57,7 @@ def test_lists_from_a_release_are_of_the_users_group():
 
 
 def test_one_profile_of_too_many_items_does_not_spoil_the_lists_of_others():
-    # Its filter is full: the share of bits it leaves empty is noise, which nothing may be divided
+    # Its filter is full: the fraction of empty bits is noise, which nothing may be divided
     # by. At the seeds 0 to 9 at least 0.978 were of the group; divided by it, from 0.774 on.
     many = np.concatenate([CATALOGUE, np.arange(5000, 8000)])
     before = Interactions(

@@ -38,7 +38,7 @@ NEW_USER = CATALOGUE[
 
 
 class GivenProfiles:
-    """Profiles that are a matrix of memberships: all that a release must be able to tell."""
+    """Profiles that are a matrix of memberships: all that a release must provide."""
 
     def __init__(self, users, matrix, features=None):
         self.users_, self.matrix = users, matrix
@@ -166,7 +166,7 @@ def test_neighbours_who_vary_more_than_others_are_trusted_less():
 
 
 def test_neighbours_drawn_at_random_are_worth_nothing():
-    # At the seeds 0 to 11 the share was at most 0.018 and scores differed by at most 0.028; means
+    # At the seeds 0 to 11 `between` was at most 0.018 and scores differed by at most 0.028; means
     # of the neighbours themselves differ by 0.4 and more.
     random = np.abs(np.random.default_rng(7).normal(size=(len(RAW), 5)))
     result = GivenProfiles(RAW.users_, EXACT.matrix, random)
@@ -212,11 +212,11 @@ def test_what_is_excluded_filtered_or_below_the_minimum_is_not_recommended():
     items, scores = model.recommend(users, 60, exclude=TRAIN, filter=only)
     assert items.shape == scores.shape == (3, 60)
     for user, row, result in zip(users, items, scores, strict=True):
-        left = np.setdiff1d(CATALOGUE[only], TRAIN.items[TRAIN.users == user])
-        assert sorted(row[result > -np.inf].tolist()) == left.tolist()
+        remaining = np.setdiff1d(CATALOGUE[only], TRAIN.items[TRAIN.users == user])
+        assert sorted(row[result > -np.inf].tolist()) == remaining.tolist()
         assert (row[result == -np.inf] == -1).all()
         one = model.recommend(int(user), 60, exclude=TRAIN, filter=only)
-        assert one[0].tolist() == row[: left.size].tolist()
+        assert one[0].tolist() == row[: remaining.size].tolist()
     cut = model.recommend(users, 60, exclude=TRAIN, filter=only, minimum=0.2)[1]
     np.testing.assert_array_equal(cut, np.where(scores >= 0.2, scores, -np.inf))
     new_user, result = model.recommend_fold_in(CATALOGUE[:4], n=60, filter=only, minimum=0.1)
@@ -227,13 +227,13 @@ def test_what_is_excluded_filtered_or_below_the_minimum_is_not_recommended():
 def test_ratings_are_damped_means_and_what_neighbours_departed_from_them():
     model = UserNeighbours(neighbours=15, predicts="ratings", shrink=False).fit(TRAIN)
     means = DampedMeans().fit(TRAIN)
-    left = TRAIN.ratings - means.predict(TRAIN.users, TRAIN.items)
+    residuals = TRAIN.ratings - means.predict(TRAIN.users, TRAIN.items)
     rows, near = RAW.nearest_rows(np.flatnonzero(RAW.users_ == 9), 15)
     weights = dict(zip(RAW.users_[rows[0]].tolist(), near[0] / near[0].sum(), strict=True))
     for item in (1000, 1003, 1030):
         there = [
             (weights[user], part)
-            for user, part, thing in zip(TRAIN.users, left, TRAIN.items, strict=True)
+            for user, part, thing in zip(TRAIN.users, residuals, TRAIN.items, strict=True)
             if thing == item and user in weights
         ]
         over = sum(w * part for w, part in there)

@@ -45,9 +45,9 @@ class Drowned:
         self.draws, self.cells, self.norms = np.random.default_rng(7), [], []
         sigma = Budget.sigma
 
-        def noting(budget, norm_squared, share):
+        def noting(budget, norm_squared, fraction):
             self.norms.append(norm_squared)
-            return sigma(budget, norm_squared, share)
+            return sigma(budget, norm_squared, fraction)
 
         monkeypatch.setattr(Budget, "sigma", noting)
         monkeypatch.setattr(noisy_statistics, "add_gaussian", self._add)

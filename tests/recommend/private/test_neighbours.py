@@ -42,31 +42,34 @@ def neighbours(unit):
     """Pairs of data sets that differ in one unit: all of user 7's histories, with some of 8's."""
     for size in range(ITEMS + 1):
         for own in itertools.combinations(range(ITEMS), size):
-            rest = [(8, 1), (8, 3), (8, 0)]
+            others = [(8, 1), (8, 3), (8, 0)]
             mine = [(7, item) for item in own]
             if unit == "user":
-                yield mine + rest, rest  # first, so that numbers in order of appearance would shift
+                yield (
+                    mine + others,
+                    others,
+                )  # first, so that numbers in order of appearance would shift
             else:
-                yield from ((mine + rest, [(7, item), *mine, *rest]) for item in range(ITEMS))
+                yield from ((mine + others, [(7, item), *mine, *others]) for item in range(ITEMS))
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=["table", "sketch"])
 @pytest.mark.parametrize("unit", ["user", "event"])
 @pytest.mark.parametrize("per_user", [2, 3, 4])
 def test_no_unit_changes_more_than_is_said(unit, per_user, shape):
-    touched = CountSensitivity.by(unit, "add/remove", per_user)
+    sensitivity = CountSensitivity.by(unit, "add/remove", per_user)
     changes = [
         cells(one, per_user, shape) - cells(other, per_user, shape)
         for one, other in neighbours(unit)
     ]
     most = max(int(np.abs(change).sum()) for change in changes)
-    assert most <= touched.l1(shape)
-    assert max(int((change**2).sum()) for change in changes) <= touched.l2_squared(shape)
+    assert most <= sensitivity.l1(shape)
+    assert max(int((change**2).sum()) for change in changes) <= sensitivity.l2_squared(shape)
     if not shape.sketched and (unit == "user" or per_user < ITEMS):
-        assert most == touched.l1(shape)  # and no less would do
+        assert most == sensitivity.l1(shape)  # and no less would do
     both = CountSensitivity.by(unit, "replace", per_user)
-    assert both.l1(shape) == 2 * touched.l1(shape)
-    assert both.l2_squared(shape) == 4 * touched.l2_squared(shape)
+    assert both.l1(shape) == 2 * sensitivity.l1(shape)
+    assert both.l2_squared(shape) == 4 * sensitivity.l2_squared(shape)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=["table", "sketch"])
@@ -88,14 +91,17 @@ def test_ids_as_integers_and_as_texts_count_equally_and_one_more_text_moves_one_
 
 @pytest.mark.parametrize("shape", SHAPES, ids=["table", "sketch"])
 def test_no_odd_row_raises_warns_or_moves_more_than_one_event_may(shape):
-    catalogue, touched = Catalogue(np.arange(ITEMS)), CountSensitivity.by("event", "add/remove", 3)
+    catalogue, sensitivity = (
+        Catalogue(np.arange(ITEMS)),
+        CountSensitivity.by("event", "add/remove", 3),
+    )
     plain = Interactions(*zip(*EVENTS, strict=True), np.ones(len(EVENTS)))
     want, moved = counted(plain, catalogue, 3, shape), {}
     for name, row in ODD.items():
         more = silent(lambda row=row: counted(with_row(plain, row), catalogue, 3, shape))
         moved[name] = np.abs(more - want).sum()
-        assert moved[name] <= touched.l1(shape), name
-        assert ((more - want) ** 2).sum() <= touched.l2_squared(shape), name
+        assert moved[name] <= sensitivity.l1(shape), name
+        assert ((more - want) ** 2).sum() <= sensitivity.l2_squared(shape), name
     assert moved["unlisted user"] == moved["text user"] == shape.weight
     assert moved["no user"] == moved["NaN rating"] == moved["text item"] == 0
     assert (
@@ -134,9 +140,9 @@ def test_counts_are_those_of_the_sampled_items():
 
 def test_a_long_list_of_pairs_is_sketched_in_parts(monkeypatch):
     shape = Shape(ITEMS, 1, 64, 2, 5, True)
-    whole = cells(EVENTS, 4, shape)
+    full = cells(EVENTS, 4, shape)
     monkeypatch.setattr("sfumato.recommend.private.neighbours.BLOCK", 1)
-    assert (cells(EVENTS, 4, shape) == whole).all()
+    assert (cells(EVENTS, 4, shape) == full).all()
 
 
 @pytest.mark.parametrize("unit", ["user", "event"])
@@ -148,10 +154,10 @@ def test_the_noise_is_the_stated_law_on_every_cell(unit, width, delta):
         before(*EVENTS), catalogue=range(ITEMS), source=InsecureSeededSource(3)
     ).release_
     shape = Shape(ITEMS, release.weight, release.width, release.depth, 0, width is not None)
-    touched = CountSensitivity.by(unit, "add/remove", 3)
+    sensitivity = CountSensitivity.by(unit, "add/remove", 3)
     draw = discrete_laplace if release.noise == "Laplace" else discrete_gaussian
     exact = (
-        Fraction(touched.l1(shape)) / Fraction(0.7)
+        Fraction(sensitivity.l1(shape)) / Fraction(0.7)
         if release.noise == "Laplace"
         else Fraction(release.scale)
     )
@@ -163,7 +169,7 @@ def test_the_noise_is_the_stated_law_on_every_cell(unit, width, delta):
         epsilon_of(loss, result.delta) <= 0.7 * (1 + 1e-9) if result.delta else loss.epsilon <= 0.7
     )
     if release.noise == "Gaussian":
-        assert loss.rho >= touched.l2_squared(shape) / (2 * release.scale**2)
+        assert loss.rho >= sensitivity.l2_squared(shape) / (2 * release.scale**2)
     assert (result.proof, result.unit, result.source) == ("proved", unit, INSECURE)
     assert result.contributions == (3 if unit == "user" else 1)
 

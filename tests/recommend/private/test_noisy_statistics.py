@@ -22,9 +22,9 @@ class Recorder:
         monkeypatch.setattr(noisy_statistics, "add_gaussian", self._add)
         sigma = Budget.sigma
 
-        def noting(budget, norm_squared, share):
+        def noting(budget, norm_squared, fraction):
             self.norms.append(norm_squared)
-            return sigma(budget, norm_squared, share)
+            return sigma(budget, norm_squared, fraction)
 
         monkeypatch.setattr(Budget, "sigma", noting)
 
@@ -78,13 +78,13 @@ def test_one_event_moves_a_step_by_at_most_the_stated_norm(monkeypatch, side, ex
     for seed in range(4):
         data = events(seed, extreme)
         measured(data, side, seed, width)
-        whole, norm = observed.last()
+        full, norm = observed.last()
         for row in range(40):
             measured(without(data, [row]), side, seed, width)
             part, same = observed.last()
             assert same == norm
-            assert distance(whole, part) <= norm
-            nearest = max(nearest, distance(whole, part) / norm)
+            assert distance(full, part) <= norm
+            nearest = max(nearest, distance(full, part) / norm)
     if extreme and width > 1:
         assert nearest > 0.9  # or the noise would be larger than it need be
 
@@ -92,10 +92,10 @@ def test_one_event_moves_a_step_by_at_most_the_stated_norm(monkeypatch, side, ex
 def test_one_event_moves_the_total_by_at_most_the_stated_norm(monkeypatch):
     observed, data = Recorder(monkeypatch), events(0, True)
     NoisySums(data, BUDGET).total(HALF)
-    whole, norm = observed.last()
+    full, norm = observed.last()
     for row in range(40):
         NoisySums(without(data, [row]), BUDGET).total(HALF)
-        assert distance(whole, observed.last()[0]) <= norm
+        assert distance(full, observed.last()[0]) <= norm
 
 
 def test_a_user_of_different_items_moves_items_by_at_most_the_stated_norm(monkeypatch):
@@ -113,8 +113,8 @@ def test_a_user_of_different_items_moves_items_by_at_most_the_stated_norm(monkey
                 norms.append(observed.last())
                 NoisySums(each, BUDGET, ITEMS).total(HALF)
                 norms.append(observed.last())
-            for (whole, norm), (part, _) in (norms[::2], norms[1::2]):
-                assert distance(whole, part) <= norm
+            for (full, norm), (part, _) in (norms[::2], norms[1::2]):
+                assert distance(full, part) <= norm
 
 
 def test_the_noise_is_that_of_the_norm_and_the_share(monkeypatch):

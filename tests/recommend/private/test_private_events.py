@@ -63,7 +63,7 @@ def test_the_sample_of_a_user_does_not_change_when_a_text_joins_the_ids():
 
 
 def test_a_user_who_repeats_an_item_moves_its_sums_once():
-    # NoisySums counts on different items: so many events then move a vector by the root of that.
+    # NoisySums counts on different items: n events then move a vector by the root of n.
     users, items = [1] * 9 + [2] * 9, [3] * 6 + [4, 5, 6] + [3] * 9
     accounts = Accounts(np.array([1, 2]))
     train = Interactions(users, items, np.linspace(1, 5, 18))

@@ -9,7 +9,7 @@ import pytest
 from sfumato.privacy.accounting.accountant import Accountant
 from sfumato.recommend.private.inputs import FIRST, STEPS, Budget, Rule
 
-SHARES = [FIRST, *[(1 - FIRST) / STEPS] * STEPS]
+FRACTIONS = [FIRST, *[(1 - FIRST) / STEPS] * STEPS]
 NORMS = [2 * 4**12, *[43_000_000_000_000 + 977 * step for step in range(STEPS)]]
 
 
@@ -25,8 +25,8 @@ def test_all_steps_compose_to_the_charge_in_another_accountant(epsilon):
     dp_accounting = pytest.importorskip("dp_accounting")
     budget = Budget.of(epsilon, 1e-6)
     accountant = dp_accounting.pld.PLDAccountant()
-    for norm, share in zip(NORMS, SHARES, strict=True):
-        ratio = budget.sigma(norm, share) / math.sqrt(norm)
+    for norm, fraction in zip(NORMS, FRACTIONS, strict=True):
+        ratio = budget.sigma(norm, fraction) / math.sqrt(norm)
         accountant.compose(dp_accounting.GaussianDpEvent(ratio))
     got = accountant.get_epsilon(1e-6)
     assert 0.98 * epsilon < got <= epsilon * (1 + 1e-3)  # that accountant rounds up

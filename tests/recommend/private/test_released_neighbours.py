@@ -108,11 +108,11 @@ def test_lists_leave_out_what_a_user_has_and_what_is_filtered():
     assert (scores[:, :-1] >= scores[:, 1:]).all()
     for user, row, result in zip(users, items, scores, strict=True):
         own = set(TRAIN.items[TRAIN.users == user].tolist())
-        left = row[result > -np.inf]
-        assert not own & set(left.tolist())
-        assert left.size == min(85, CATALOGUE.size - len(own))
+        remaining = row[result > -np.inf]
+        assert not own & set(remaining.tolist())
+        assert remaining.size == min(85, CATALOGUE.size - len(own))
         alone = model.recommend(int(user), n=85, user_items=TRAIN)
-        assert alone[0].tolist() == left.tolist()
+        assert alone[0].tolist() == remaining.tolist()
     only = (CATALOGUE - 1000) // EACH == 2
     few, values = model.recommend(users, n=40, user_items=TRAIN, filter=only)
     assert set(few[values > -np.inf].tolist()) <= set(CATALOGUE[only].tolist())
