@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sfumato.recommend.metrics import rating as metrics
-from sfumato.recommend.ranking import ExcludedItems, Shelf
+from sfumato.recommend.ranking import CatalogueVectors, ExcludedItems
 
 PLACES = 10
 LIKED = 4  # the rating from which on an item was liked
@@ -79,7 +79,7 @@ class Split:
         if numbers is None:
             numbers = 1e-4 * np.random.default_rng(self.seed).random(self.shape[1])
         beside = np.ones((len(users), 1), np.float32)
-        shelf = Shelf.of(np.hstack([items, numbers[:, None]]).astype(np.float32))
+        shelf = CatalogueVectors.of(np.hstack([items, numbers[:, None]]).astype(np.float32))
         queries, known = np.hstack([users, beside]).astype(np.float32), self._known()
         found, scores = shelf.best(queries, PLACES, known, self._excluded(before))
         result = metrics.ranked(found, part.liked(), scores=scores)
