@@ -1,4 +1,4 @@
-"""Numerics of attacks: log-odds, entropies, checked arrays, blocks of users on threads, logistic fits."""
+"""Numerics of attacks: log-odds, entropies, checked arrays, threads over users, logistic fits."""
 
 import math
 import os
@@ -166,7 +166,7 @@ def _cores() -> int:
 
 
 class Factor:
-    """A fixed right-hand matrix for repeated products in single precision, on the calling thread only.
+    """A fixed right-hand matrix for repeated float32 products on the calling thread alone.
 
     BLAS would split each product over threads of its own. Where all cores already work on a block
     of users, these wait for each other: on two busy cores decoding took eight times as long.
@@ -195,7 +195,7 @@ class Factor:
 
 
 def logistic_weights(features: np.ndarray, truth: np.ndarray, ridge: float = 1.0) -> np.ndarray:
-    """Weights of a logistic regression for the log-odds that `truth` is 1, by scikit-learn's Newton steps.
+    """Weights of a logistic regression for `truth` = 1, by scikit-learn's Newton steps.
 
     Takes features x samples (no constant is added), labels 0 or 1 and the ridge penalty on all
     weights.

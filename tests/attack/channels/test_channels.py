@@ -117,6 +117,6 @@ def test_sizes_are_read_off_bits_norms_and_empty_bins():
     bits = BitChannel(filled ^ (draws.random(filled.shape) < 0.1), positions, 0.1)
     vectors = VectorChannel(has @ codes + 0.1 * draws.normal(size=(200, 400)), codes, 0.1)
     for observed in (bits, vectors):
-        errors = (observed.sizes.told - has.sum(axis=1)) / observed.sizes.spread
+        errors = (observed.sizes.estimates - has.sum(axis=1)) / observed.sizes.std_errors
         assert np.abs(errors).max() < 5
-        assert (observed.sizes.most > observed.sizes.told).all()
+        assert (observed.sizes.upper > observed.sizes.estimates).all()

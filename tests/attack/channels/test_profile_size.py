@@ -73,7 +73,7 @@ def test_what_is_told_alone_is_never_below_0():
 def test_many_users_take_no_more_memory_at_a_time_and_blocks_change_nothing(monkeypatch):
     # A grid of 256 for each of 30,000 users would be 61 MB, and several are needed.
     sizes, draws = [5, 10, 20], np.random.default_rng(0)
-    found = result(10.0, 4.0, users=30_000)._replace(told=draws.normal(10, 6, 30_000))
+    found = result(10.0, 4.0, users=30_000)._replace(estimates=draws.normal(10, 6, 30_000))
     tracemalloc.start()
     whole = likely_sizes("test", found, sizes)
     peak = tracemalloc.get_traced_memory()[1]

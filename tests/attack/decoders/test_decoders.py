@@ -224,7 +224,7 @@ def test_bad_input_is_refused_with_the_name_of_what_is_wrong(decoder):
     with pytest.raises(ValueError, match=f"{owner}: prior must be one probability for each of 7"):
         decoder(observed, None, PRIOR[:3])
     for bad in (-0.1, 1.5, np.nan):
-        with pytest.raises(ValueError, match=f"{owner}: prior must hold probabilities"):
+        with pytest.raises(ValueError, match=f"{owner}: prior must be probabilities"):
             decoder(observed, None, [bad] * ITEMS)
     for other in ([1, 2], SimpleNamespace(positions=None, places=None, vectors=None)):
         with pytest.raises(TypeError, match="released must be released profiles"):
@@ -235,8 +235,8 @@ def test_what_a_release_does_not_tell_must_be_given():
     for kind in ("signs", "symbols"):
         observed = TINY[kind](0)[0]
         if isinstance(observed, SymbolChannel):
-            observed.__dict__["sizes"] = observed.sizes._replace(told=np.array([np.nan]))
-        with pytest.raises(ValueError, match="does not tell how many items"):
+            observed.__dict__["sizes"] = observed.sizes._replace(estimates=np.array([np.nan]))
+        with pytest.raises(ValueError, match="does not show how many items"):
             joint_decoder(observed, None)
         assert joint_decoder(observed, None, sizes=3).shape == (1, ITEMS)
     with pytest.raises(ValueError, match="sizes must be numbers"):

@@ -52,7 +52,7 @@ def test_a_release_that_tells_nothing_leaves_the_prior():
 @pytest.mark.parametrize("kind", TINY)
 def test_the_sampling_decoder_gives_the_posterior_of_profiles_up_to_the_bound(kind):
     observed, fit = TINY[kind](3)
-    most = int(min(np.ceil(observed.sizes.most[0]), ITEMS))
+    most = int(min(np.ceil(observed.sizes.upper[0]), ITEMS))
     steps, error = LENGTHS.get(kind, OTHERS)
     found = joint_decoder(observed, None, PRIOR, method="gibbs", samples=steps)
     np.testing.assert_allclose(found[0], posterior(fit, PRIOR, most), atol=error)

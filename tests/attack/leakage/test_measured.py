@@ -105,7 +105,7 @@ def test_large_tables_are_measured_in_parts(monkeypatch):
         (np.full((4, 2), np.nan), np.ones((4, 2), bool), [0.5, 0.5], "scores must be numbers"),
         (np.ones((4, 2)), np.ones((4, 2)), [0.5, 0.5], "truth must be booleans in the shape"),
         (np.ones((4, 2)), np.ones((4, 3), bool), [0.5, 0.5], "truth must be booleans in the shape"),
-        (np.ones((4, 2)), np.ones((4, 2), bool), [0.5], "prior must be 2 chances"),
+        (np.ones((4, 2)), np.ones((4, 2), bool), [0.5], "prior must be 2 probabilities"),
         (np.ones((7, 2)), np.ones((7, 2), bool), [0.5, 0.5], "scores must be of at least 8 users"),
     ],
 )

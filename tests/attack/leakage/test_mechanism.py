@@ -200,7 +200,9 @@ def test_a_statement_is_read_by_its_loss_or_else_by_its_epsilon_and_delta():
     assert information(loss.group(3)) == information(Flips(Fraction(1, 4), 6))
     assert json.loads(json.dumps(information(loss).to_dict()))["exact"] is True
     assert repr(information(loss)).startswith("Information: exactly 0.23 of 0.6931")
-    with pytest.raises(TypeError, match="information: told must be a PrivacyStatement or a Loss"):
+    with pytest.raises(
+        TypeError, match="information: guarantee must be a PrivacyStatement or a Loss"
+    ):
         information(3.0)
 
 

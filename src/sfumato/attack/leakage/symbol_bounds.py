@@ -208,7 +208,7 @@ def _answers(codes: Any, chance: Any, empty: Any) -> tuple[Any, Any]:
 
 
 def _own_bin(codes: Any, chance: Any, least: Any, empty: Any) -> Any:
-    """Divergence of an item's bin, where it is the minimum with probability `least`, from a random bin."""
+    """Divergence of an item's bin, its minimum with probability `least`, from a random bin."""
     from scipy.special import rel_entr
 
     more = 1 - (codes + 1) * chance
