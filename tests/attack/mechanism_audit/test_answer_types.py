@@ -78,7 +78,7 @@ def test_answers_that_are_no_plain_numbers_are_told_apart_too(one, other):
 
 
 def test_answers_of_different_shapes_and_empty_ones_are_refused():
-    with pytest.raises(ValueError, match="different shapes, which tells them apart"):
+    with pytest.raises(ValueError, match="different shapes, which distinguishes them"):
         audit(lambda value, trials, source: np.zeros((trials, value)), (2, 3), 100, claimed=1)
     with pytest.raises(ValueError, match="must give 100 answers"):
         audit(lambda value, trials, source: np.zeros((trials, 0)), (2, 3), 100, claimed=1)

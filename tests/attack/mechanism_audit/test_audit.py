@@ -208,7 +208,7 @@ def test_an_audit_reads_as_a_sentence_and_as_json():
     result = seeded(lambda v, n, s: np.full(n, v), trials=1000, confidence=0.95)
     assert repr(result) == (
         "Audit FAILED: epsilon >= 4.906 measured, 1 claimed (confidence 0.95, 1,000 trials could "
-        "show at most 4.906; told by values)"
+        "show at most 4.906; distinguished by values)"
     )
     document = json.loads(json.dumps(result.to_dict()))
     assert document["passed"] is False

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 from sfumato.attack import one_run_lower_bound
-from sfumato.attack.mechanism_audit.lower_bounds import chance
+from sfumato.attack.mechanism_audit.lower_bounds import tail_probability
 from sfumato.privacy.noise.discrete import coins
 from sfumato.privacy.random_source import InsecureSeededSource
 
@@ -21,7 +21,7 @@ def test_pure_privacy_is_the_tail_of_randomised_response():
     ):
         accuracy = math.exp(epsilon) / (1 + math.exp(epsilon))
         tail = binom.sf(correct - 1, guesses, accuracy)
-        assert chance(correct, guesses, 50_000, 0, epsilon) == pytest.approx(tail)
+        assert tail_probability(correct, guesses, 50_000, 0, epsilon) == pytest.approx(tail)
 
 
 def test_delta_lifts_the_densest_stretch_below():
@@ -29,7 +29,7 @@ def test_delta_lifts_the_densest_stretch_below():
     law = binom(guesses, 1 / (1 + math.exp(-epsilon)))
     stretches = [(law.sf(correct - 1 - i) - law.sf(correct - 1)) / i for i in range(1, canaries)]
     wanted = law.sf(correct - 1) + 2 * canaries * delta * max(stretches)
-    assert chance(correct, guesses, canaries, delta, epsilon) == pytest.approx(wanted)
+    assert tail_probability(correct, guesses, canaries, delta, epsilon) == pytest.approx(wanted)
 
 
 def test_the_examples_of_the_paper():
@@ -43,7 +43,7 @@ def test_everything_below_the_bound_is_refuted_and_nothing_above():
     # The chance must not fall again as epsilon grows, or bisection would miss an allowed one.
     for counts in ((75, 100, 1000, 1e-4), (7310, 10_000, 10_000, 1e-6), (28, 30, 900, 1e-5)):
         bound = one_run_lower_bound(*counts).epsilon
-        rising = [chance(*counts, epsilon) for epsilon in np.linspace(0, 2 * bound, 101)]
+        rising = [tail_probability(*counts, epsilon) for epsilon in np.linspace(0, 2 * bound, 101)]
         assert all(np.diff(rising) >= -1e-12)
         assert rising[50] == pytest.approx(0.05, abs=1e-6)
 
