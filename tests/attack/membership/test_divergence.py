@@ -115,8 +115,8 @@ def test_it_is_a_number_that_can_be_stored():
 @pytest.mark.parametrize(
     ("errors", "sentence"),
     [
-        ([], "train_errors must hold at least 20 rows, not 0"),
-        ([1.0] * 19, "train_errors must hold at least 20 rows, not 19"),
+        ([], "train_errors must have at least 20 rows, not 0"),
+        ([1.0] * 19, "train_errors must have at least 20 rows, not 19"),
         ([0.5, math.nan] * 20, "train_errors must be finite, but row 1 is not"),
         ([0.5, math.inf] * 20, "train_errors must be finite, but row 1 is not"),
         (np.ones((30, 2)), "train_errors must be one column of numbers"),

@@ -239,7 +239,7 @@ def one_run_lower_bound(
 def tail_probability(
     correct: int, guesses: int, canaries: int, delta: float, epsilon: float
 ) -> float:
-    """Upper bound on the probability of at least this many correct guesses under (epsilon, delta)."""
+    """Upper bound on P(at least `correct` guesses are correct) under (epsilon, delta)."""
     from scipy.special import bdtrc, expit
 
     accuracy = float(expit(epsilon))  # e^epsilon / (1 + e^epsilon): randomized response's
@@ -476,7 +476,7 @@ def _power(noise: GaussianNoise, sigma: float, level: float) -> float:
 
 
 def _summed(sigma: float, cells: int, shift: int) -> np.ndarray:
-    """Probabilities of the centred sum of all cells' noise, with room for the shift on both sides."""
+    """Probabilities of the centred sum of all cells' noise, with room for the shift."""
     half_width = math.ceil(12 * sigma * (1 + math.sqrt(cells))) + shift
     points = np.arange(-half_width, half_width + 1)
     one = np.exp(-((points / sigma) ** 2) / 2)
