@@ -79,7 +79,7 @@ def test_the_sentence_tells_what_was_measured(found):
     ):
         assert words in found.sentence
     size = round(found.mean_size)
-    assert f"profile of mean size, {size}, it hides only at epsilon {4 * size}" in found.promise
+    assert f"profile of mean size, {size}, only with epsilon {4 * size}" in found.promise
     assert found.sentence in str(found)
     assert f"recovers {here.recovery:.1%}" in repr(found)
 
@@ -242,7 +242,9 @@ def test_what_cannot_be_audited_is_refused(world):
         audit_profiles(few, Blip(epsilon=1))
     with pytest.raises(ValueError, match="at least 20 users, not 0"):
         audit_profiles(few.filter([]), Blip(epsilon=1))
-    with pytest.raises(ValueError, match="epsilon must be above 0: at 0 a release tells nothing"):
+    with pytest.raises(
+        ValueError, match="epsilon must be above 0: at 0 a release carries no information"
+    ):
         audit_profiles(world, Blip(epsilon=0))
     with pytest.raises(TypeError, match="must be a Blip, Jlt, Signs or Minima, not str"):
         audit_profiles(world, "blip")

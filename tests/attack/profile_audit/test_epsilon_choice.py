@@ -37,7 +37,9 @@ class Curve:
         shares = np.stack(
             [np.full(self.users.size, self.popularity), self.mean(epsilon) + self._own]
         )
-        return SimpleNamespace(epsilon=epsilon, shares=shares, recovery=shares.mean(axis=1).max())
+        return SimpleNamespace(
+            epsilon=epsilon, fractions=shares, recovery=shares.mean(axis=1).max()
+        )
 
 
 def test_it_keeps_what_is_allowed_and_the_next_one_up_does_not(world):
@@ -136,7 +138,7 @@ def test_the_largest_is_enough_where_it_keeps_what_is_allowed():
     scene = Curve(0)
     found = chosen("test", scene, 0.9, 3.3, None)
     assert (found.epsilon, scene.seen, found.high) == (3.3, [3.3], 3.3)
-    assert "Even at epsilon 3.3, the largest asked" in found.sentence
+    assert "Even at epsilon 3.3, the largest tried" in found.sentence
 
 
 def test_few_epsilons_are_attacked_and_progress_never_goes_back():

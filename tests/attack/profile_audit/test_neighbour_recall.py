@@ -133,5 +133,5 @@ def test_impossible_questions_are_refused(k):
         neighbour_recall(answering([0, 1], [[1], [0]]), sets("ab", "a"), k)
     with pytest.raises(ValueError, match="neighbour_recall: metric must be one of"):
         neighbour_recall(answering([0, 1], [[1], [0]]), sets("ab", "a"), 1, "length")
-    with pytest.raises(ValueError, match="neighbour_recall: released must hold at least 2 users"):
+    with pytest.raises(ValueError, match="neighbour_recall: released must have at least 2 users"):
         neighbour_recall(answering([0], [[1]]), sets("ab", "a"), 1)

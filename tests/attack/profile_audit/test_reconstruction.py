@@ -131,7 +131,7 @@ def test_figures_are_plain_json_and_absent_ones_are_null():
         ([[1.0, 2.0]], [[1, 0]], 1, "truth must be booleans in the shape of scores"),
         ([[1.0, 2.0]], [[True]], 1, "truth must be booleans in the shape of scores"),
         ([[1.0, 2.0]], [[True, False]], [1, 2], "sizes must be a number, or one for each of 1"),
-        ([[1.0, 2.0]], [[True, False]], math.nan, "give the mean one of known profiles"),
+        ([[1.0, 2.0]], [[True, False]], math.nan, "give the mean size of known profiles"),
     ],
 )
 def test_what_cannot_be_scored_is_refused(scores, truth, sizes, sentence):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import betabinom
 
-from sfumato.attack.profile_audit.ground_truth import _likeliest, smoothed_shares
+from sfumato.attack.profile_audit.ground_truth import _likeliest, smoothed_proportions
 
 
 def drawn(a, b, items=3000, users=200, seed=0):
@@ -33,7 +33,7 @@ def test_items_that_nobody_known_has_are_as_likely_as_they_are():
     # (failure probability below 1e-6 for another seed).
     shares, counts, users = drawn(0.2, 50)
     unseen = counts == 0
-    result = smoothed_shares(counts, users)[unseen]
+    result = smoothed_proportions(counts, users)[unseen]
     error = shares[unseen].std() / np.sqrt(unseen.sum())
     assert unseen.sum() > 1000
     assert abs(result.mean() - shares[unseen].mean()) < 5 * error
@@ -44,6 +44,6 @@ def test_items_that_nobody_known_has_are_as_likely_as_they_are():
 
 @pytest.mark.parametrize("counts", [np.zeros(30, int), np.full(30, 40), np.full(30, 20)])
 def test_counts_without_a_law_still_give_shares(counts):
-    result = smoothed_shares(counts, 40)
+    result = smoothed_proportions(counts, 40)
     assert ((result > 0) & (result < 1)).all()
     assert abs(result - counts / 40).max() < 0.05
