@@ -175,7 +175,8 @@ def joint_decoder(
         Belief propagation, or Gibbs sampling of profiles.
     sizes : array_like, SizePrior, float or None, default=None
         Sizes of known profiles, as in `expected_sizes`, combined with the release's own estimates.
-        If None, the expected size under the prior is used.
+        If None, the expected size under the prior is used, and without a prior the release's
+        estimate alone.
     candidates_per_item : int, default=6
         Number of candidates that the single decoder retains per expected item. "gibbs" only.
     burn_in : int, default=1000

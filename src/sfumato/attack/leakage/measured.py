@@ -96,9 +96,9 @@ def measured_information(scores: Matrix, truth: Any, prior: Any) -> MeasuredInfo
     log-odds, fitted on three quarters of the users and evaluated on the fourth, in turn. So
     overconfident scores are neither punished nor rewarded, and what a better prior would have known
     counts for nothing. Where items are independent given the prior, the expected gain is at most
-    the information of the release about the profile (Gibbs' inequality), with equality for the true
-    posterior probabilities of single items. Where items are correlated, evidence about several
-    items counts once for each of them.
+    the information of the release about the profile (Gibbs' inequality); the true posterior
+    probabilities attain the sum of the information about single items. Where items are correlated,
+    evidence about several items counts once for each of them.
 
     Examples
     --------

@@ -506,7 +506,7 @@ def jlt_joint_bound(epsilon: Any) -> np.ndarray:
     Notes
     -----
     **Guarantee.** At least `jlt_joint` / size for noise as required by the thesis's calibration
-    (3.10), sigma**2 > 16 / epsilon. epsilon**2 / (32 log(1 / delta)) is a lower bound still.
+    (3.10), sigma**2 > 16 / epsilon. The bound epsilon**2 / (32 log(1 / delta)) is tighter.
 
     References
     ----------

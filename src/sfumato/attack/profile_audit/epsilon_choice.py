@@ -208,7 +208,7 @@ def chosen(
     tried: dict[int, Point] = {}
     grid = _grid(top)
     search = _EpsilonSearch(scene, grid, tried, progress)
-    low, high = -1, len(grid) - 1  # below the whole grid, the limit counts as met
+    low, high = -1, len(grid) - 1  # below the grid, the limit counts as met
     if search.recovery(high) <= max_recovery:
         low = high
     while high - low > 1:
