@@ -1,4 +1,4 @@
-"""How well a score tells two sides apart: areas, ties, few false alarms, and their intervals."""
+"""How well a score separates two sides: areas, ties, few false positives, and their intervals."""
 
 import math
 import pickle
@@ -38,8 +38,8 @@ def test_ties_are_shared_by_a_coin():
     members = np.repeat([0.0, 1.0], [500, 500])
     found = roc_curve(members, others, 0.95)
     assert found.tpr[0.01] == 0.05  # a tenth of the ties: 10 of 1000 alarms, 50 of 1000 members
-    alike = roc_curve(np.ones(1000), np.ones(2000), 0.95)
-    assert (alike.auc, alike.advantage, alike.tpr[0.01]) == (0.5, 0, 0.01)
+    equal = roc_curve(np.ones(1000), np.ones(2000), 0.95)
+    assert (equal.auc, equal.advantage, equal.tpr[0.01]) == (0.5, 0, 0.01)
 
 
 def test_a_few_others_allow_no_false_alarm():
@@ -87,7 +87,7 @@ def test_intervals_hold_the_truth():
     assert (missed <= 40).all()
 
 
-def test_identical_sides_are_not_told_apart():
+def test_identical_sides_are_not_distinguished():
     # Each of 40 intervals misses 0.5 with p <= 1e-6.
     for seed in range(40):
         draws = np.random.default_rng(seed)
@@ -96,7 +96,7 @@ def test_identical_sides_are_not_told_apart():
 
 
 def answers(epsilon, pairs, draws):
-    """Scores of randomized response about each pair: right with the chance that epsilon allows."""
+    """Scores of randomized response about each pair, correct as often as epsilon allows."""
     right = draws.random(pairs) < 1 / (1 + math.exp(-epsilon))
     return right.astype(float), 1.0 - right
 
@@ -115,7 +115,7 @@ def test_the_lower_bound_of_pairs_keeps_its_confidence_and_comes_near():
 
 
 def test_the_lower_bound_looks_at_the_clearest_pairs():
-    # One pair in 50 is told for certain, of the others nothing.
+    # One pair in 50 is distinguished with certainty, of the others nothing.
     def half(seed):
         draws = np.random.default_rng(seed)
         sure = draws.random(20_000) < 0.02
@@ -125,9 +125,9 @@ def test_the_lower_bound_looks_at_the_clearest_pairs():
     assert pairs_lower_bound(half(0), half(1), 0, 0.95).epsilon > 3
 
 
-def test_pairs_that_score_alike_are_not_guessed_about():
-    alike = np.zeros(100), np.zeros(100)
-    assert pairs_lower_bound(alike, alike, 0, 0.95).epsilon == 0
+def test_pairs_with_equal_scores_are_not_guessed_about():
+    equal = np.zeros(100), np.zeros(100)
+    assert pairs_lower_bound(equal, equal, 0, 0.95).epsilon == 0
 
 
 def test_a_rate_is_a_number_with_ends():

@@ -96,7 +96,9 @@ def test_sizes_are_rounded_and_cut_and_empty_profiles_have_an_answer():
     found = reconstruction(scores, right, [-7.0, 99.0, 0.2, 2.0])
     np.testing.assert_allclose(found.cosines, [0, 1 / math.sqrt(3), 1, 0])
     assert found.recall == 0.5  # of those who have an item
-    assert found.precision == pytest.approx((1 / 3 + 0) / 2)  # of those of whom any is told
+    assert found.precision == pytest.approx(
+        (1 / 3 + 0) / 2
+    )  # of users with a nonempty reconstruction
     assert reconstruction(scores, right, math.inf).precision == pytest.approx(1 / 6)
 
 
