@@ -1,4 +1,4 @@
-"""Bounds from counts: their confidence is valid, their ceilings are attained, bad counts refused."""
+"""Bounds from counts: their confidence is valid, their ceilings attained, bad counts refused."""
 
 import math
 from fractions import Fraction

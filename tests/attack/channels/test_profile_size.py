@@ -39,8 +39,8 @@ def test_a_distribution_of_sizes_and_the_sizes_themselves_agree():
     sizes = [3, 10, 10, 12, 40, 100]
     for size, error in ((5.0, 2.0), (30.0, 25.0), (-10.0, 30.0)):
         found = result(size, error)
-        by_law, by_list = (likely_sizes("test", found, some) for some in (known(*sizes), sizes))
-        np.testing.assert_allclose(by_law, by_list)
+        by_prior, by_list = (likely_sizes("test", found, some) for some in (known(*sizes), sizes))
+        np.testing.assert_allclose(by_prior, by_list)
 
 
 def test_the_posterior_mean_is_that_of_a_direct_sum():

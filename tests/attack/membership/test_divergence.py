@@ -1,4 +1,4 @@
-"""The divergence of errors: known distributions give known values, and a warning if not to be trusted."""
+"""The divergence of errors: known distributions give known values, and the check of normality."""
 
 import json
 import math
@@ -26,7 +26,7 @@ def test_two_normal_distributions_have_their_divergence(m, s, n, t):
     assert kl_divergence(exactly(m, s), exactly(n, t, seed=1)) == pytest.approx(truth, abs=1e-9)
 
 
-def test_the_free_estimate_finds_the_divergence_of_normal_laws():
+def test_the_free_estimate_finds_the_divergence_of_normal_distributions():
     # 20 estimates; one beyond 4.5 errors has p < 1e-5 each.
     for seed in range(20):
         draws = np.random.default_rng(seed)
