@@ -81,7 +81,7 @@ def binary_entropy(chance: Any) -> np.ndarray:
 
     References
     ----------
-    .. [1] Thesis, section 3.3.1, equation (3.17) (binary entropy).
+    .. [1] Thesis, section 3.3, equation (3.17) (binary entropy).
 
     Examples
     --------

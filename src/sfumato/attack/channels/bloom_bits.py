@@ -72,7 +72,7 @@ class BitChannel:
 
     References
     ----------
-    .. [1] Thesis, sections 3.1 (BLIP) and 3.3.1 (its information).
+    .. [1] Thesis, sections 3.1 and 3.3.1 (BLIP).
 
     Examples
     --------

@@ -78,7 +78,7 @@ def occupancy(bits: Any, hashes: Any, size: Any) -> np.ndarray:
 
     References
     ----------
-    .. [1] Thesis, section 3.1.2, equations (3.5) (bits set by one item) and (3.6) (occupancy of a
+    .. [1] Thesis, section 3.1, equations (3.5) (bits set by one item) and (3.6) (occupancy of a
        profile).
 
     Examples
@@ -119,7 +119,7 @@ def blip_single(bits: Any, hashes: Any, flip_probability: Any, size: Any) -> np.
 
     References
     ----------
-    .. [1] Thesis, section 3.3.1, equation (3.16) (information about one item), correct as printed.
+    .. [1] Thesis, section 3.3, equation (3.16) (information about one item), correct as printed.
 
     Examples
     --------
@@ -173,7 +173,7 @@ def blip_single_mixed(bits: Any, hashes: Any, flip_probability: Any, share: Any)
 
     References
     ----------
-    .. [1] Thesis, section 3.3.1, equation (3.18) (information about one item, sizes mixed),
+    .. [1] Thesis, section 3.3, equation (3.18) (information about one item, sizes mixed),
        corrected.
 
     Examples
@@ -215,7 +215,7 @@ def blip_joint(bits: Any, hashes: Any, flip_probability: Any, size: Any) -> np.n
 
     References
     ----------
-    .. [1] Thesis, section 3.3.1, equation (3.19) (information about a profile), correct as printed.
+    .. [1] Thesis, section 3.3, equation (3.19) (information about a profile), correct as printed.
 
     Examples
     --------
@@ -255,7 +255,7 @@ def flip_bound(epsilon: Any, hashes: Any) -> np.ndarray:
 
     References
     ----------
-    .. [1] Thesis, section 3.3.1, equation (3.21) (information per bit), tightened.
+    .. [1] Thesis, section 3.3, equation (3.21) (information per bit), tightened.
 
     Examples
     --------
@@ -282,7 +282,7 @@ def recommended_hashes(bits: Any, size: Any) -> np.ndarray:
 
     References
     ----------
-    .. [1] Thesis, section 3.3.1, equation (3.20) (recommended number of hash functions).
+    .. [1] Thesis, section 3.3, equation (3.20) (recommended number of hash functions).
 
     Examples
     --------
@@ -311,14 +311,14 @@ def blip_joint_designed(epsilon: Any, false_positive_rate: Any) -> np.ndarray:
 
     Notes
     -----
-    **Guarantee.** The limit of `blip_joint` / size for large profiles, with bits and hash functions
-    as recommended by (3.20) and (3.22) but not rounded to integers. A half-full filter is the most
-    informative.
+    **Guarantee.** The limit of `blip_joint` / size for large profiles, with the number of hash
+    functions of (3.20) and the number of bits of (3.22), not rounded to integers. A half-full
+    filter is the most informative.
 
     References
     ----------
-    .. [1] Thesis, section 3.3.1, equation (3.23) (joint information of a designed filter), correct
-       as printed: the two signs in its exponent cancel, since h(p) = h(1 - p).
+    .. [1] Thesis, section 3.3, equation (3.23) (joint information of a designed filter), correct as
+       printed: the two signs in its exponent cancel, since h(p) = h(1 - p).
 
     Examples
     --------
@@ -353,7 +353,7 @@ def blip_single_designed(epsilon: Any, false_positive_rate: Any) -> np.ndarray:
 
     References
     ----------
-    .. [1] Thesis, section 3.3.1, equation (3.24) (single information of a designed filter), correct
+    .. [1] Thesis, section 3.3, equation (3.24) (single information of a designed filter), correct
        as printed: (3.18), from which it follows, is right for a half-full filter.
 
     Examples
@@ -389,7 +389,7 @@ def jlt_single(dimensions: Any, size: Any, sigma: Any) -> np.ndarray:
 
     References
     ----------
-    .. [1] Thesis, section 3.3.2, equation (3.25) (information about one item): its equality is
+    .. [1] Thesis, section 3.3, equation (3.25) (information about one item): its equality is
        right, its bound is not, see `jlt_single_bound`.
 
     Examples
@@ -431,7 +431,7 @@ def jlt_joint(dimensions: Any, size: Any, sigma: Any) -> np.ndarray:
 
     References
     ----------
-    .. [1] Thesis, section 3.3.2, equation (3.26) (information about a profile), correct as printed.
+    .. [1] Thesis, section 3.3, equation (3.26) (information about a profile), correct as printed.
 
     Examples
     --------
@@ -474,7 +474,7 @@ def jlt_single_bound(epsilon: Any, dimensions: Any, size: Any) -> np.ndarray:
 
     References
     ----------
-    .. [1] Thesis, section 3.3.2, equation (3.25) (bound on the information about one item),
+    .. [1] Thesis, section 3.3, equation (3.25) (bound on the information about one item),
        corrected.
 
     Examples
@@ -510,7 +510,7 @@ def jlt_joint_bound(epsilon: Any) -> np.ndarray:
 
     References
     ----------
-    .. [1] Thesis, section 3.3.2, equation (3.26) (bound on the information about a profile),
+    .. [1] Thesis, section 3.3, equation (3.26) (bound on the information about a profile),
        correct as printed.
 
     Examples

@@ -254,7 +254,7 @@ def size_prior(interactions: Interactions, users: Ids | None = None) -> SizePrio
 
     References
     ----------
-    .. [1] Thesis, section 3.1.3, equation (3.8) (occupancy for random profile sizes).
+    .. [1] Thesis, section 3.1, equation (3.8) (occupancy for random profile sizes).
 
     Examples
     --------
