@@ -167,12 +167,12 @@ def test_the_statement_says_what_adds_up_and_what_is_not_hidden():
     for part in (
         "per distinct value and secret",
         "a changed value, cleared storage, another metric or new parameters",
-        "adds up",
+        "add up",
         "One report alone costs epsilon",
         "computational",
         "separated by metric",
         "that share one",
-        "Not hidden",
+        "Not protected",
     ):
         assert part in result.covers
     assert Rappor(f=0.5, p=0.25, q=0.75).epsilon_one == pytest.approx(

@@ -149,7 +149,7 @@ def test_parameters_come_back_from_json_and_are_named_by_all_that_matters():
         ({"categories": "ab"}, "categories must"),
         ({"categories": ["a", "b"], "cells": 3}, "cells must be 2 with these categories"),
         ({"categories": ["a", "b"], "cohorts": 2}, "cohorts must be 1 with these categories"),
-        ({"categories": ["a", "(other)"], "other": True}, "must not hold"),
+        ({"categories": ["a", "(other)"], "other": True}, "must not contain"),
         ({"categories": ["a", "b"], "other": 1}, "other must be True or False"),
         ({"cells": 4, "chosen": 4}, "chosen must be below the number of cells, 4"),
         ({"other": True}, "other needs categories"),
