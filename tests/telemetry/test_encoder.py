@@ -38,7 +38,7 @@ def coins(params, secret=SECRET, values=range(2000)):
     """The noise of the permanent responses of a client to many values: 1 where a bit was turned."""
     client = ReportEncoder(params, secret=secret)
     held = params.values(np.asarray(values))
-    retained = client._kept(client._client(), held, np.zeros(held.codes.size, np.int32))
+    retained = client._response(client._client(), held, np.zeros(held.codes.size, np.int32))
     clear = np.zeros((len(retained), params.bits), np.uint8)
     np.put_along_axis(clear, params.members(np.asarray(values))[:, 0], 1, axis=1)
     return cells(retained, params.bits) ^ clear

@@ -113,8 +113,8 @@ def test_ids_are_found_among_many_runs_of_any_length():
         ids[:, 3:5] = numbers.astype("<u2")[:, np.newaxis].view(np.uint8)
         counts.update(Reports(scheme, np.zeros(size, int), np.zeros((size, 1), np.uint8), ids))
         known |= set(numbers.tolist())
-    assert len(counts) == len(known) == counts._seen.sorted().size
-    sizes = [run.size for run in counts._seen._runs]
+    assert len(counts) == len(known) == counts._id_hashes.sorted().size
+    sizes = [run.size for run in counts._id_hashes._runs]
     assert all(a > 2 * b for a, b in pairwise(sizes))
     assert counts.nbytes == 8 * len(known) + 16
 
@@ -232,7 +232,7 @@ def test_damaged_files_are_refused_as_such(changes, resize, reseal):
 @pytest.mark.parametrize("ids", [[1, 1, 2], [1, 2], []])
 def test_a_file_without_an_id_for_every_report_is_refused(ids):
     counts = Counts(SCHEMES[0]).update(sent(SCHEMES[0], 3))
-    counts._seen = HashSet([np.array(ids, np.uint64)])
+    counts._id_hashes = HashSet([np.array(ids, np.uint64)])
     with pytest.raises(SketchFormatError, match="an id for every report"):
         Counts.from_bytes(counts.to_bytes())
 

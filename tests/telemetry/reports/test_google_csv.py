@@ -192,8 +192,8 @@ def test_places_may_stand_in_any_order_and_twice(tmp_path):
     ("text", "message"),
     [
         ("a,1,2,3\n", "line 1: there must be 8 numbers after the candidate, not 3"),
-        ("OK" + "b,0,1,1,1,1,1,1,1\n", "line 2: a place must be from 1 to 64"),
-        ("OK" + "b,65,1,1,1,1,1,1,1\n", "line 2: a place must be from 1 to 64"),
+        ("OK" + "b,0,1,1,1,1,1,1,1\n", "line 2: a position must be from 1 to 64"),
+        ("OK" + "b,65,1,1,1,1,1,1,1\n", "line 2: a position must be from 1 to 64"),
         ("OK" + "b,1,x,1,1,1,1,1,1\n", "line 2: all but the candidate"),
         ("OK\xff", "line 2: the text is not UTF-8"),
     ],

@@ -245,7 +245,7 @@ def test_json_gives_the_same_parameters_and_any_change_is_noticed(params):
     for name, value in other.items():
         with pytest.raises(ValueError, match=r"fingerprint must be|bits must be"):
             read_scheme(json.dumps(document | {name: value}))
-    with pytest.raises(ValueError, match="take the whole text from where it was made") as said:
+    with pytest.raises(ValueError, match="take the complete text from where it was made") as said:
         read_scheme(json.dumps(document | {"fingerprint": "0" * 16}))
     assert params.fingerprint not in str(said.value)  # or it would be pasted in
 
