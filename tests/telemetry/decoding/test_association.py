@@ -70,10 +70,10 @@ def test_standard_errors_are_those_against_the_clients_that_reported():
 
 def test_independent_variables_are_called_related_as_often_as_the_level_says():
     # 150 runs below 0.1: mean 15, standard deviation 3.7: outside 1 to 34 with p < 1e-5.
-    shares = np.outer([0.6, 0.3, 0.1], [0.5, 0.45, 0.05])
+    fractions = np.outer([0.6, 0.3, 0.1], [0.5, 0.45, 0.05])
     below = 0
     for seed in range(150):
-        first, second, _ = drawn(shares, 1000, seed)
+        first, second, _ = drawn(fractions, 1000, seed)
         sides = sent(basic("x"), first, seed), sent(basic("y"), second, 1000 + seed)
         below += associate(*sides, FEW, FEW).independence.p_value < 0.1
     assert 1 <= below <= 34
@@ -188,7 +188,7 @@ def test_of_too_few_clients_nothing_is_claimed(clients):
         assert np.all(found.p_value == 1)
         assert not found.detected.any()
         assert np.all((found.first.estimate >= 0) & (found.first.std_error == clients))
-        assert found.notes[-1].startswith(f"16 of 16 cells cannot be told from {clients} clients")
+        assert found.notes[-1].startswith(f"16 of 16 cells have no estimate from {clients} clients")
         assert json.loads(found.to_json())["std_error"] == [clients] * 16
 
 
@@ -198,7 +198,7 @@ def test_cells_that_reports_do_not_tell_apart_claim_nothing():
     found = associate(*sides, ["a", "b", "c", "d"], ["a", "b", "c", "d"])
     assert np.all((found.estimate >= -600) & (found.estimate <= 1200))
     assert np.all(found.std_error <= 600)
-    assert any("cannot be told from 600 clients" in note for note in found.notes)
+    assert any("have no estimate from 600 clients" in note for note in found.notes)
 
 
 def test_what_cannot_be_associated_is_refused():

@@ -9,12 +9,12 @@ import pytest
 
 from sfumato.telemetry import CandidateMap, Rappor, decode
 from sfumato.telemetry.decoding import design as _covariance
-from sfumato.telemetry.decoding.design import Blocks, CellShares, Design
+from sfumato.telemetry.decoding.design import Blocks, CellFractions, Design
 from sfumato.telemetry.decoding.weighted_least_squares import LinearModel
 from support.simulated_telemetry import draw
 
 K, REPORTS = 5, 1000
-SHARES = np.array([0.5, 0.2])
+FRACTIONS = np.array([0.5, 0.2])
 SETS = {"bits": [[0, 1], [1, 3]], "symbol": [[0], [3]], "subset": [[0], [3]]}
 
 
@@ -55,14 +55,14 @@ def test_weights_are_the_inverse_of_the_listed_covariance(kind):
     covariance = (second - np.outer(first, first)) / REPORTS / (high - low) ** 2
     design = Design(queries, CandidateMap(["a", "b"], np.array(SETS[kind])[:, None, :]))
     counts = SimpleNamespace(scheme=queries, cells=np.zeros((1, K)), reports=np.array([REPORTS]))
-    cells = CellShares.counted(counts, design)
-    weights = cells.weights(Blocks(design.matrix, 1), SHARES, 0.3, 0.0)[0]
+    cells = CellFractions.counted(counts, design)
+    weights = cells.weights(Blocks(design.matrix, 1), FRACTIONS, 0.3, 0.0)[0]
     centre = np.eye(K) - 1 / K  # sums of symbols and subsets do not vary, and tell nothing
     if kind == "bits":
         assert np.allclose(weights @ covariance, np.eye(K))
     else:
         assert np.allclose(centre @ weights @ covariance, centre)
-    again = cells.weights(Blocks(design.matrix, 1), SHARES, 0.3, 0.01)[0]
+    again = cells.weights(Blocks(design.matrix, 1), FRACTIONS, 0.3, 0.01)[0]
     sets = [np.isin(np.arange(K), own) for own in others]
     more = covariance + 0.01 * np.cov(np.array(sets).T.astype(float), bias=True)
     assert np.allclose(centre @ np.linalg.inv(again) @ centre, centre @ more @ centre)
@@ -80,10 +80,10 @@ def test_the_covariance_of_estimates_is_that_of_many_collections():
     design = Design(queries, CandidateMap(list("abcde"), members))
     free, result = [], []
     for _ in range(200):
-        cells = CellShares.counted(draw(queries, members, clients, rng), design)
+        cells = CellFractions.counted(draw(queries, members, clients, rng), design)
         fit = LinearModel(cells, design.matrix, closed=True).fit()
-        drawn = fit.shares * (1 - fit.shares) / 10_000
-        free.append(fit.free)
+        drawn = fit.fractions * (1 - fit.fractions) / 10_000
+        free.append(fit.unconstrained)
         result.append(fit.covariance.diagonal() - drawn)
     ratio = np.var(free, axis=0) / np.mean(result, axis=0)
     assert np.all(np.abs(ratio - 1) < 0.45)

@@ -167,7 +167,7 @@ def test_a_map_that_takes_every_cell_leaves_nothing_to_others():
     table = decode(draw(queries, given.members, clients, np.random.default_rng(1)), given)
     assert np.all(np.abs(table.estimate - clients) < 5 * table.std_error)
     assert table.other == 0
-    assert "taken as none" in table.notes[0]
+    assert "assumed none" in table.notes[0]
 
 
 def test_the_likelihood_needs_reports_and_fills_the_same_table():
@@ -187,9 +187,9 @@ def test_the_likelihood_states_its_unbiased_count_of_what_is_no_candidate():
     sent = ReportEncoder(queries, seed=1).encode_many(values)
     fit = maximize(sent, Design(queries, candidates))
     table = decode(sent, candidates, method="likelihood")
-    assert 0 < fit.other * 900 < fit.free_other - 100
-    assert table.other == pytest.approx(min(fit.free_other, 900))
-    assert table.other_std_error == pytest.approx(fit.free_other_std_error)
+    assert 0 < fit.other * 900 < fit.unconstrained_other - 100
+    assert table.other == pytest.approx(min(fit.unconstrained_other, 900))
+    assert table.other_std_error == pytest.approx(fit.unconstrained_other_std_error)
 
 
 @pytest.mark.parametrize("method", ["weighted", "lasso", "likelihood"])
@@ -280,9 +280,9 @@ def test_a_candidate_is_held_against_the_residuals_of_the_fit_of_all_others(monk
         fits.append((model, fit))
         return without(model, fit, places)
 
-    def noted(model, shares, marked, extra, place, left):
+    def noted(model, fractions, marked, extra, place, left):
         held[int(place)] = left.copy()
-        return out(model, shares, marked, extra, place, left)
+        return out(model, fractions, marked, extra, place, left)
 
     without, out = significance._without, significance._out
     monkeypatch.setattr(significance, "_without", noted_fit)
@@ -294,6 +294,6 @@ def test_a_candidate_is_held_against_the_residuals_of_the_fit_of_all_others(monk
     assert len(held) > 3
     for place, left in held.items():
         column = fit.covariance[:, place]
-        others = fit.free - column * fit.free[place] / column[place]
+        others = fit.unconstrained - column * fit.unconstrained[place] / column[place]
         assert others[place] == pytest.approx(0, abs=1e-12)
         np.testing.assert_allclose(left, model.residual(others), atol=1e-12)

@@ -30,7 +30,7 @@ def test_the_rank_is_that_of_the_dense_matrix_and_never_above_the_most():
 
 
 def test_repeated_candidates_are_refused_by_number_and_never_named():
-    with pytest.raises(ValueError, match="2 of 4 stand twice") as result:
+    with pytest.raises(ValueError, match="2 of 4 are repeated") as result:
         Design(ASKED, ["tea", "secret", "secret", "secret"])
     assert "tea" not in str(result.value)
     assert "secret" not in str(result.value)

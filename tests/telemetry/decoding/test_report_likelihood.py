@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from sfumato.telemetry import Rappor, ReportEncoder
-from sfumato.telemetry.decoding.report_likelihood import left_over, likely_of
+from sfumato.telemetry.decoding.report_likelihood import cells_of_others, likely_of
 from support.exact_distributions import SCHEMES, VALUES, laws, outputs
 
 EVERY = pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
@@ -48,10 +48,10 @@ def test_chances_are_those_that_encoders_run(scheme):
 
 def test_values_of_a_known_domain_that_are_left_share_their_cells():
     scheme = Rappor(categories=list("abcde"), f=0.5)
-    held = left_over(scheme, scheme.members(["a", "d"]))
+    held = cells_of_others(scheme, scheme.members(["a", "d"]))
     np.testing.assert_allclose(held * 3, [[0, 1, 1, 0, 1]])
-    assert not left_over(scheme, scheme.members(list("abcde"))).any()
-    assert left_over(Rappor(8, 2, 2, f=0.5), np.zeros((1, 2, 2), np.int32)) is None
+    assert not cells_of_others(scheme, scheme.members(list("abcde"))).any()
+    assert cells_of_others(Rappor(8, 2, 2, f=0.5), np.zeros((1, 2, 2), np.int32)) is None
 
 
 def test_a_scheme_without_noise_has_finite_likelihoods():

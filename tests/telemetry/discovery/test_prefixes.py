@@ -111,7 +111,7 @@ def test_strings_that_stand_out_do_not_lift_those_that_share_their_cells():
     [
         ({"length": 1}, "length must be"),
         ({"alphabet": "aa"}, "alphabet must be text of different letters"),
-        ({"alphabet": "a" + PADDING}, "must not hold the marks"),
+        ({"alphabet": "a" + PADDING}, "must not contain the marks"),
         ({"epsilon": 0}, "epsilon must be"),
         ({"whole_share": 1}, "whole_share must be"),
     ],
