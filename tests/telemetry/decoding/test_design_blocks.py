@@ -9,7 +9,7 @@ from sfumato.telemetry.decoding.design import Blocks
 
 
 @pytest.mark.parametrize("entries", [1, 2 * 5 * 9, 2**21])
-def test_products_are_those_of_whole_matrices(monkeypatch, entries):
+def test_products_are_those_of_full_matrices(monkeypatch, entries):
     monkeypatch.setattr(design, "ENTRIES", entries)
     rng, m, k, count = np.random.default_rng(1), 7, 5, 9
     plain = (rng.random((m * k, count)) < 0.4).astype(float)

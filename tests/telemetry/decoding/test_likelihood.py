@@ -1,4 +1,4 @@
-"""Maximum likelihood: the best shares, errors of counts of fixed clients, and honest tests."""
+"""Maximum likelihood: the best fractions, errors of counts of fixed clients, and honest tests."""
 
 from types import SimpleNamespace
 
@@ -27,7 +27,7 @@ def sent(scheme, seed, counts=COUNTS):
 
 
 def log_likelihood(scheme, reports, members):
-    """The log-likelihood of shares, over the chances of all outputs, as a plain function."""
+    """The log-likelihood of fractions, over the probabilities of all outputs, as a function."""
     payload, tables = outputs(scheme)[0], []
     for j in range(scheme.cohorts):
         own = reports.payload[reports.cohorts == j]
@@ -37,7 +37,7 @@ def log_likelihood(scheme, reports, members):
 
 
 @EVERY
-def test_no_other_shares_are_more_likely(scheme):
+def test_no_other_fractions_are_more_likely(scheme):
     reports, members = sent(scheme, 1), scheme.members(VALUES)
     value = log_likelihood(scheme, reports, members)
     fit = maximize(reports, SimpleNamespace(members=members))
@@ -79,11 +79,11 @@ def test_information_is_the_second_difference_of_the_log_likelihood(scheme):
 
 
 def deviations(scheme, counts, runs, **how):
-    """(free estimate - count) / error over runs, of candidates a to d, and their p-values."""
+    """(unconstrained - count) / error over runs, of candidates a to d, and their p-values."""
     design = SimpleNamespace(members=scheme.members(VALUES))
     fits = [maximize(sent(scheme, seed, counts), design, **how) for seed in range(runs)]
-    free = np.array([fit.unconstrained for fit in fits]) - counts[:4]
-    return free / [fit.unconstrained_std_errors for fit in fits], np.array(
+    unconstrained = np.array([fit.unconstrained for fit in fits]) - counts[:4]
+    return unconstrained / [fit.unconstrained_std_errors for fit in fits], np.array(
         [fit.p_values for fit in fits]
     )
 
@@ -112,13 +112,13 @@ def test_absent_candidates_are_found_no_more_often_than_the_level():
     assert (p[:, 0] < 1e-3).all()
 
 
-def test_nonnegative_estimates_are_no_farther_than_free_ones():
+def test_nonnegative_estimates_are_no_farther_than_unconstrained_ones():
     scheme, counts = Rappor(16, 2, 4, f=0.7), np.array([700, 200, 0, 0])
     design = SimpleNamespace(members=scheme.members(VALUES))
     fits = [maximize(sent(scheme, seed, counts), design) for seed in range(40)]
     apart = [((fit.fractions * 900 - counts) ** 2).sum() for fit in fits]
-    free = [((fit.unconstrained - counts) ** 2).sum() for fit in fits]
-    assert np.mean(apart) < np.mean(free)
+    unconstrained = [((fit.unconstrained - counts) ** 2).sum() for fit in fits]
+    assert np.mean(apart) < np.mean(unconstrained)
 
 
 def test_what_is_no_candidate_is_counted_without_bias_among_many_absent_candidates():
@@ -143,7 +143,7 @@ def test_reports_that_do_not_fit_are_left_out():
     np.testing.assert_array_equal(fit.fractions, alone.fractions)
 
 
-def test_nothing_reported_tells_nothing():
+def test_no_reports_carry_no_information():
     scheme = Rappor(12, 2, 2, f=0.2)
     fit = maximize(sent(scheme, 1).take([]), Design(scheme, VALUES))
     assert (fit.reports, fit.other, fit.identified) == (0, 0.0, False)
@@ -172,16 +172,16 @@ def test_more_candidates_than_can_be_unknown_together_are_refused_with_the_remed
         maximize(sent(SCHEMES["bits"], 1), SimpleNamespace(members=np.zeros((5000, 3, 2), int)))
 
 
-def test_a_sample_of_reports_leads_to_the_same_shares(monkeypatch):
+def test_a_sample_of_reports_leads_to_the_same_fractions(monkeypatch):
     scheme = Rappor(40, 2, 4, f=0.5)
     reports = sent(scheme, 4, [9000, 3000, 1000, 400, 2000])
     design = Design(scheme, VALUES)
-    whole = maximize(reports, design)
+    full = maximize(reports, design)
     monkeypatch.setattr("sfumato.telemetry.decoding.likelihood._STEP_WORK", 0)
     monkeypatch.setattr("sfumato.telemetry.decoding.likelihood._LAST_WORK", 0)
     monkeypatch.setattr("sfumato.telemetry.decoding.likelihood._LEAST_ROWS", 1000)
     part = maximize(reports, design)
-    close = 0.05 * whole.std_errors.min() / len(reports)
-    np.testing.assert_allclose(part.fractions, whole.fractions, atol=close)
-    np.testing.assert_allclose(part.std_errors, whole.std_errors, rtol=0.2)
-    assert stats.chi2.sf(2 * abs(part.log_likelihood - whole.log_likelihood), 5) > 0.9999
+    close = 0.05 * full.std_errors.min() / len(reports)
+    np.testing.assert_allclose(part.fractions, full.fractions, atol=close)
+    np.testing.assert_allclose(part.std_errors, full.std_errors, rtol=0.2)
+    assert stats.chi2.sf(2 * abs(part.log_likelihood - full.log_likelihood), 5) > 0.9999

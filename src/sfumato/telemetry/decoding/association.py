@@ -259,10 +259,8 @@ def _marginal(values: list[list[Any]], solved: Solved, total: int, side: int) ->
     shape = solved.unconstrained.shape
     four = solved.covariance.reshape(*shape, *shape)
     covariance = four.sum(axis=(1 - side, 3 - side))
-    unconstrained, likely = (
-        solved.unconstrained.sum(axis=1 - side),
-        solved.likely.sum(axis=1 - side),
-    )
+    unconstrained = solved.unconstrained.sum(axis=1 - side)
+    likely = solved.likely.sum(axis=1 - side)
     estimate, std_error, _ = _claimed(unconstrained, likely, np.diag(covariance), total, solved)
     return Marginal(values[side], estimate, std_error)
 
@@ -404,9 +402,7 @@ def _notes(fits: np.ndarray, sides: list[ReportLikelihoods], other: bool) -> tup
         )
     for side, name in zip(sides, ("first", "second"), strict=True):
         if other and not side.other:
-            said.append(
-                f"The {name} candidates are all values there are, so none is left as other."
-            )
+            said.append(f"The {name} candidates are all values there are, so there is no other.")
     return tuple(said)
 
 

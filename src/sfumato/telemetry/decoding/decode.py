@@ -293,22 +293,17 @@ def _table(
         )
     p_value = answer.p_value[requested]
     detected = adjusted(p_value, correction) <= level
-    unconstrained, error, estimate = (
-        answer.unconstrained[requested],
-        answer.error[requested],
-        answer.estimate[requested],
-    )
+    unconstrained, error = answer.unconstrained[requested], answer.error[requested]
+    estimate = answer.estimate[requested]
     if answer.trusted:
         estimate = np.where(detected, unconstrained, estimate)
     estimate = np.clip(estimate, 0, task.total)
     half_width = stats.norm.isf(level / 2) * error
-    low, high = (
-        np.maximum(unconstrained - half_width, 0),
-        np.clip(unconstrained + half_width, 0, task.total),
-    )
+    low = np.maximum(unconstrained - half_width, 0)
+    high = np.clip(unconstrained + half_width, 0, task.total)
     shown = error if answer.errors_shown is None else answer.errors_shown[requested]
-    hidden = np.ones(len(task.design), bool)
-    hidden[requested] = False
+    omitted = np.ones(len(task.design), bool)
+    omitted[requested] = False
     return DecodeResult(
         value=task.values,
         estimate=estimate,
@@ -318,8 +313,8 @@ def _table(
         p_value=p_value,
         detected=detected,
         bound=_bounds(task, answer, identified, method)[requested],
-        other=answer.other + float(answer.estimate[hidden].sum()),
-        other_std_error=float(np.hypot(answer.other_error, np.linalg.norm(answer.error[hidden]))),
+        other=answer.other + float(answer.estimate[omitted].sum()),
+        other_std_error=float(np.hypot(answer.other_error, np.linalg.norm(answer.error[omitted]))),
         rank=task.rank,
         identified=identified,
         dispersion=answer.dispersion,

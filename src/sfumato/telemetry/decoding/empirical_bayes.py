@@ -50,25 +50,21 @@ def message_passing(cells: CellFractions, matrix: scipy.sparse.csc_matrix) -> Sh
     Donoho, Maleki and Montanari 2009; Bayati and Montanari 2011, theorem 1 (state evolution).
     """
     rows, degrees = matrix.T.tocsr(), _degrees(cells)
-    fractions, remaining, distribution, uncertainty = np.zeros(matrix.shape[1]), 1.0, _flat(), 1.0
+    fractions, remaining, prior, uncertainty = np.zeros(matrix.shape[1]), 1.0, _flat(), 1.0
     for step in range(STEPS):
         weights, precision = _weights(cells, matrix, rows, fractions, uncertainty)
         residual = _residual(cells, matrix, fractions)
         score = weights * residual
         unbiased = fractions + (rows @ score - cells.uniform * score.sum()) / precision / remaining
         noise_scale = max(float((score * residual).sum()) / degrees, 1e-300) / remaining**2
-        mean, posterior_variance, distribution = _shrunk(
-            unbiased, noise_scale / precision, distribution
-        )
+        mean, posterior_variance, prior = _shrunk(unbiased, noise_scale / precision, prior)
         change = float((np.abs(mean - fractions) * np.sqrt(precision / noise_scale)).max())
         if change < CLOSE:
             break
         fitted = min(float((posterior_variance * precision).sum()) / noise_scale / degrees, 0.95)
         damping = 0.5 * 0.7 ** (step // 25) if step else 1.0  # full steps would oscillate
-        fractions, remaining = (
-            fractions + damping * (mean - fractions),
-            remaining + damping * (1 - fitted - remaining),
-        )
+        fractions = fractions + damping * (mean - fractions)
+        remaining += damping * (1 - fitted - remaining)
         uncertainty += damping * (float(posterior_variance.sum()) - uncertainty)
     shape = cells.fractions.shape
     plain, _ = _weights(cells, matrix, rows, fractions, 0.0)
@@ -126,7 +122,7 @@ def _flat() -> np.ndarray:
 
 
 def _shrunk(
-    unbiased: np.ndarray, variance: np.ndarray, distribution: np.ndarray
+    unbiased: np.ndarray, variance: np.ndarray, prior: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return posterior means and variances of fractions, under a prior learned from all of them.
 
@@ -142,20 +138,18 @@ def _shrunk(
     fits[:, 0] = -0.5 * (unbiased**2 / variance + np.log(variance))
     fits[:, 1:] = -0.5 * ((unbiased[:, None] - centres) ** 2 / both + np.log(both))
     for _ in range(3):
-        responsibilities = _responsibilities(fits, distribution)
-        distribution = np.log(
-            (responsibilities.sum(0) + 0.1) / (unbiased.size + 0.1 * distribution.size)
-        )
-    responsibilities = _responsibilities(fits, distribution)[:, 1:]
+        responsibilities = _responsibilities(fits, prior)
+        prior = np.log((responsibilities.sum(0) + 0.1) / (unbiased.size + 0.1 * prior.size))
+    responsibilities = _responsibilities(fits, prior)[:, 1:]
     means = (unbiased[:, None] * width + centres * noise) / both
     mean = (responsibilities * means).sum(1)
     second = (responsibilities * (means**2 + width * noise / both)).sum(1)
-    return np.maximum(mean, 0), np.maximum(second - mean**2, 0), distribution
+    return np.maximum(mean, 0), np.maximum(second - mean**2, 0), prior
 
 
-def _responsibilities(fits: np.ndarray, distribution: np.ndarray) -> np.ndarray:
+def _responsibilities(fits: np.ndarray, prior: np.ndarray) -> np.ndarray:
     """Return the posterior probability of each component for each candidate."""
-    joint = fits + distribution
+    joint = fits + prior
     joint -= joint.max(1, keepdims=True)
     np.exp(joint, out=joint)
     return np.asarray(joint / joint.sum(1, keepdims=True))

@@ -154,7 +154,7 @@ def _judged(
     curved = information(likely.sample(_rows(likely, _LAST_WORK)), fractions) / total
     slope = gradient - total
     errors, z = _errors(curved, fractions * total, slope / total, unknown)
-    unconstrained, free_errors = _free(curved, fractions * total, slope / total, unknown)
+    unconstrained, free_errors = _unconstrained(curved, fractions * total, slope / total, unknown)
     return LikelihoodFit(
         fractions=fractions[:-1],
         other=float(fractions[-1]),
@@ -195,7 +195,7 @@ def _errors(
     return errors, np.where(present, positive, slope * np.where(np.isfinite(errors), errors, 0.0))
 
 
-def _free(
+def _unconstrained(
     curved: np.ndarray, counts: np.ndarray, slope: np.ndarray, unknown: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Take one Newton step without constraints; return the counts and their standard errors."""

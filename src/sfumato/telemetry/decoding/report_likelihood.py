@@ -30,7 +30,7 @@ __all__ = [
     "usable",
 ]
 
-_DOUBT = 2.0**-24  # instead of a probability of 0 or 1, whose ratios would be infinite
+_MARGIN = 2.0**-24  # instead of a probability of 0 or 1, whose ratios would be infinite
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Odds:
 
 def probabilities_of(scheme: Scheme) -> tuple[float, float]:
     """Return high and low, kept away from 0 and 1."""
-    return min(float(scheme.high), 1 - _DOUBT), max(float(scheme.low), _DOUBT)
+    return min(float(scheme.high), 1 - _MARGIN), max(float(scheme.low), _MARGIN)
 
 
 def marked_cells(scheme: Scheme, size: int = 1) -> int:
@@ -376,9 +376,8 @@ class ReportLikelihoods:
             marks = np.empty(len(sent), np.int64)
             mixture.marks(sent.payload, marks)
             return np.asarray(odds.other[np.minimum(marks, self._scheme.cells)])
-        weights = (
-            odds.clear * (odds.ratio - 1) * odds.other_cells[0]
-        )  # known values have one cohort
+        # Known values have one cohort.
+        weights = odds.clear * (odds.ratio - 1) * odds.other_cells[0]
         if symbol:
             return np.asarray(odds.clear + weights[symbols_of(sent)])
         out, spare = np.empty(len(sent)), 8 * self._scheme.payload_bytes - len(weights)

@@ -254,7 +254,7 @@ _COLUMNS = ("value", "estimate", "std_error", "low", "high", "p_value")
 
 def confirmed(
     strings: Strings,
-    whole: Reports,
+    full_reports: Reports,
     candidates: list[str],
     clients: int,
     level: float,
@@ -263,7 +263,7 @@ def confirmed(
     """Test candidates with the reports of full strings; return those detected, for all clients."""
     empty = np.empty(0)
     value, count, error, p_value = list[str](), empty, empty, empty
-    counts = Counts(whole.scheme).update(whole)
+    counts = Counts(full_reports.scheme).update(full_reports)
     near = [candidates[at] for at in np.flatnonzero(scores(counts, candidates) >= _NEAR)]
     if near:
         table = decode(counts, near, level=level, correction="none")
@@ -273,7 +273,9 @@ def confirmed(
         order = np.argsort(-table.estimate, kind="stable")
         order = order[detected[order]]
         value = [strings.shown(near[at]) for at in order]
-        count, error = _of_all(table.estimate[order], table.std_error[order], len(whole), clients)
+        count, error = _of_all(
+            table.estimate[order], table.std_error[order], len(full_reports), clients
+        )
         p_value = table.p_value[order]
         notes = [*notes, *table.notes]
     half_width = norm.isf(level / 2) * error

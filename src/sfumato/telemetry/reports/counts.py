@@ -128,7 +128,7 @@ class Counts:
         return self
 
     def merge(self, other: Self) -> Self:
-        """Add other counts of the same scheme, as if their reports had been counted here too.
+        """Add other counts of the same scheme, as after counting their reports here too.
 
         Parameters
         ----------

@@ -232,8 +232,8 @@ class Dispersion:
     def repeated(self) -> bool:
         """Whether a ratio exceeds 1 by more than five standard deviations."""
         return any(
-            ratio > 1 + LIMIT * spread
-            for ratio, spread in (
+            ratio > 1 + LIMIT * deviation
+            for ratio, deviation in (
                 (self.cohorts, self.cohorts_spread),
                 (self.marks, self.marks_spread),
             )
@@ -241,17 +241,17 @@ class Dispersion:
 
     def __str__(self) -> str:
         parts = [
-            f"{what} {ratio:.3f} (1 give or take {spread:.3f} for independent clients)"
-            for what, ratio, spread in (
+            f"{what} {ratio:.3f} (1 give or take {deviation:.3f} for independent clients)"
+            for what, ratio, deviation in (
                 ("cohort sizes", self.cohorts, self.cohorts_spread),
                 ("marks", self.marks, self.marks_spread),
             )
             if not math.isnan(ratio)
         ]
-        hidden = "all values have the same cells, and"
+        subject = "all values have the same cells, and"
         if math.isfinite(self.floor):
-            hidden = f"values of fewer than {math.ceil(self.floor)} reports"
-        parts.append(f"{hidden} are below the noise")
+            subject = f"values of fewer than {math.ceil(self.floor)} reports"
+        parts.append(f"{subject} are below the noise")
         if self.repeated:
             parts.append("clients seem to report repeatedly, or with other parameters")
         return "; ".join(parts) + "."
