@@ -335,12 +335,12 @@ def plan(
 
     Notes
     -----
-    **Guarantee.** Any number of reports of one value of one client are epsilon-differentially
-    private under every scheme of the plan. The standard error is that of the best linear estimate
-    from the counts, for a rare value when all reported values are in the dictionary and many: it is
-    within 5 % of the Cramer-Rao bound (which is smaller where few values leave many cells empty, at
-    large epsilon). A fraction is visible if a one-sided test at the level, corrected by Bonferroni
-    over the dictionary, detects it.
+    **Guarantee.** Under every scheme of the plan, any number of reports of one value of one client
+    with one secret are epsilon-differentially private under replacing the value. The standard error
+    is that of the best linear estimate from the counts, for a rare value when all reported values
+    are in the dictionary and many: it is within 5 % of the Cramer-Rao bound (which is smaller where
+    few values leave many cells empty, at large epsilon). A fraction is visible if a one-sided test
+    at the level, corrected by Bonferroni over the dictionary, detects it.
 
     Examples
     --------

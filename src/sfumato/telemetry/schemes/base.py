@@ -81,6 +81,10 @@ class Scheme:
     Cells are marked independently (kind "bits"), or exactly one cell is (kind "symbol"), or a
     fixed number of them (kind "subset").
 
+    What is stated of repeated reports of a value assumes that they are made with one secret (see
+    `ReportEncoder`), from which HMAC-SHA-256 derives the permanent response: that guarantee is
+    computational. Every further distinct value of a client adds its own epsilon.
+
     The payload of a report of kind "symbol" is the cell as a little-endian uint32. Of the other
     kinds, cell i is bit ``i & 7`` of byte ``i >> 3``.
 

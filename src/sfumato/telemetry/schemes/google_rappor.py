@@ -60,10 +60,10 @@ class GoogleRappor(Scheme):
 
     Notes
     -----
-    **Guarantee.** Under replacing the value of one client, all reports of a value are
-    `epsilon_permanent`-differentially private and one report is `epsilon_one`-differentially
-    private. Both are computed from the probabilities that run: f rounded up to `f_runs`, p and q
-    rounded to multiples of 2**-16.
+    **Guarantee.** Under replacing the value of one client, any number of reports of it with one
+    secret are `epsilon_permanent`-differentially private and a single report is
+    `epsilon_one`-differentially private. Both are computed from the probabilities that run: f
+    rounded up to `f_runs`, p and q rounded to multiples of 2**-16.
 
     The Bloom bits of a value are the first h bytes of MD5(cohort, value), each modulo k.
     `permanent` randomizes them by HMAC-SHA-256(secret, Bloom bits), one byte per bit: where the

@@ -41,10 +41,11 @@ class HadamardResponse(SymbolScheme):
     Notes
     -----
     **Guarantee.** Under replacing the value of one client, all reports of a value together are
-    epsilon-differentially private, however often it is reported. The cells form blocks of 2**b,
-    to which the values are assigned in turn; a value has the half of its block where its row of
-    the Hadamard matrix is positive. Each of those cells has probability `high` and any other `low`,
-    both multiples of 2**-32, and ``epsilon_permanent = epsilon_one = ln(high / low) <= epsilon``.
+    epsilon-differentially private, however often it is reported with one secret. The cells form
+    blocks of 2**b, to which the values are assigned in turn; a value has the half of its block
+    where its row of the Hadamard matrix is positive. Each of those cells has probability `high` and
+    any other `low`, both multiples of 2**-32, and ``epsilon_permanent = epsilon_one = ln(high /
+    low) <= epsilon``.
 
     The standard error of the count of a rare value is
     ``(exp(epsilon) + 2 blocks - 1) / (exp(epsilon) - 1) sqrt(n / blocks)``: that of the best

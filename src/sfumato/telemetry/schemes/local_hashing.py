@@ -39,8 +39,8 @@ class LocalHashing(SymbolScheme):
     Notes
     -----
     **Guarantee.** Under replacing the value of one client, all reports of a value together are
-    epsilon-differentially private, however often it is reported: the value's own cell is sent with
-    probability `high` and each other with `low`, a multiple of 2**-32, and
+    epsilon-differentially private, however often it is reported with one secret: the value's own
+    cell is sent with probability `high` and each other with `low`, a multiple of 2**-32, and
     ``epsilon_permanent = epsilon_one = ln(high / low) <= epsilon``.
 
     The standard error of the count of a rare value is ``sqrt(n / (cells - 1)) / (high - low)`` for

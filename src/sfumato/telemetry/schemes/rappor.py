@@ -166,9 +166,9 @@ class Rappor(Scheme):
 
     Notes
     -----
-    **Guarantee.** Under replacing the value of one client, any number of reports of it are
-    `epsilon_permanent`-differentially private and a single report is `epsilon_one`-differentially
-    private, with ``epsilon_permanent = 2 h ln((1 - f/2) / (f/2))`` and
+    **Guarantee.** Under replacing the value of one client, any number of reports of it with one
+    secret are `epsilon_permanent`-differentially private and a single report is
+    `epsilon_one`-differentially private, with ``epsilon_permanent = 2 h ln((1 - f/2) / (f/2))`` and
     ``epsilon_one = h ln(q* (1 - p*) / (p* (1 - q*)))``. Here h is `hashes`, and q* and p* are the
     probabilities `high` and `low` that a bit of the value and another bit are sent as 1. f/2, p and
     q are rounded to the nearest multiple of 2**-16, and both epsilons are computed from the rounded

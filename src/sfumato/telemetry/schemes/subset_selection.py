@@ -54,10 +54,10 @@ class SubsetSelection(Scheme):
     Notes
     -----
     **Guarantee.** Under replacing the value of one client, all reports of a value together are
-    epsilon-differentially private, however often it is reported. The value's own cell is in the
-    subset with probability `high`, a multiple of 2**-32; given that it is or is not, all such
-    subsets are equally likely. So ``epsilon_permanent = epsilon_one = ln(high (cells - chosen) /
-    ((1 - high) chosen)) <= epsilon``.
+    epsilon-differentially private, however often it is reported with one secret. The value's own
+    cell is in the subset with probability `high`, a multiple of 2**-32; given that it is or is not,
+    all such subsets are equally likely. So ``epsilon_permanent = epsilon_one = ln(high (cells -
+    chosen) / ((1 - high) chosen)) <= epsilon``.
 
     With known categories, no scheme has a smaller worst-case error as n grows [1]_. Hashed to many
     cells, the standard error of the count of a rare value is that of local hashing at its best,
